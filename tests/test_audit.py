@@ -30,7 +30,7 @@ from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from discreet.research.scores.lattice import LatticeLaw
 from discreet.verify import audit as auditing
 from discreet.verify import tiny_data
-from discreet.verify.losses import _may_credit
+from discreet.verify.losses import _may_credit_coin
 from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
 from flawed import (
     ADD_REMOVE,
@@ -447,8 +447,8 @@ def test_rows_that_depend_on_each_other_are_a_leak_and_no_loss() -> None:
 def test_a_coin_counts_if_it_sends_a_row_anywhere_alike(chance: tuple[float, ...], credited: bool) -> None:
     """Two points, both reached by the coin with half a chance each, or not."""
     log: Any = SimpleNamespace(astray=tuple((0, math.log(part)) for part in chance), rows=({(0,): 0.0, (1,): 0.0},))
-    assert _may_credit(log, log, 0) is credited
-    assert not _may_credit(log, SimpleNamespace(astray=None, rows=log.rows), 0)  # type: ignore[arg-type]
+    assert _may_credit_coin(log, log, 0) is credited
+    assert not _may_credit_coin(log, SimpleNamespace(astray=None, rows=log.rows), 0)  # type: ignore[arg-type]
 
 
 @every("turned", [False, True])

@@ -18,7 +18,7 @@ from scipy import stats
 import discreet as dc
 from discreet.inference.exact_laws import Laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
-from discreet.mechanisms.planned import choice_scale
+from discreet.mechanisms.planned import find_choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.planning.audit_size import (
     affordable_pairs,
@@ -26,8 +26,8 @@ from discreet.planning.audit_size import (
     audit_of,
     audited_pairs,
     chosen_pairs,
-    pairs_asked,
     prefers_gaussian,
+    queried_pairs,
 )
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.verify import tiny_data
@@ -202,8 +202,8 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
         best = max(best, float(np.abs(a.scores[0][0] - b.scores[0][0]).max()))
     assert best == moved
     part = calibration.selection * calibration.second
-    assert 2 * 2 * moved / Fraction(choice_scale(calibration, 2)) <= part
-    assert 2 * 2 * moved / choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
+    assert 2 * 2 * moved / Fraction(find_choice_scale(calibration, 2)) <= part
+    assert 2 * 2 * moved / find_choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -272,9 +272,9 @@ def test_pairs_of_one_state_and_of_large_tables_are_left_out() -> None:
 
 def test_a_workload_names_the_pairs() -> None:
     network = network_of(dict.fromkeys("abcdef", 2), "a>b")
-    assert pairs_asked(network, ["P(a, c | f=s0)", "P(d)"]) == (("a", "c"), ("a", "f"), ("c", "f"))
-    assert pairs_asked(network, ["MAP(b, e)"]) == (("b", "e"),)
-    assert len(pairs_asked(network, ["MPE(| a=s0)"])) == 15
+    assert queried_pairs(network, ["P(a, c | f=s0)", "P(d)"]) == (("a", "c"), ("a", "f"), ("c", "f"))
+    assert queried_pairs(network, ["MAP(b, e)"]) == (("b", "e"),)
+    assert len(queried_pairs(network, ["MPE(| a=s0)"])) == 15
     assert pairs_beyond([("a", "b"), ("b", "c")], [("a", "b", "d")]) == (("b", "c"),)
 
 

@@ -27,7 +27,7 @@ from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.noise.shapes import KNorm
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
-from discreet.releases.kinds.noisy_sums import groups_of
+from discreet.releases.kinds.noisy_sums import group_positions
 from discreet.research.mechanisms import truncated_posterior as truncated
 from folding import every
 
@@ -590,7 +590,7 @@ def groups_case(relation: dc.Relation) -> Case:
     over = design(1, NUMBER, intercept=False)
     sets = ([], [(1, 7)]) if relation is ADD_REMOVE else ([(0, 7)], [(1, 7)])
     one, other = (dc.designs.sum_moments(rows_of(over, part)) for part in sets)
-    group = groups_of(over, noisy_total=relation is ADD_REMOVE) == 1
+    group = group_positions(over, noisy_total=relation is ADD_REMOVE) == 1
     before, after = one.vector(relation)[group], other.vector(relation)[group]
     return dc.grouped_moments(), (one, other), lambda p: nearer(p.values[group], before, after, "cube")
 

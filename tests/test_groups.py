@@ -28,7 +28,7 @@ from discreet.noise.shapes import SHAPES, KNorm
 from discreet.records.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.verify import tiny_data
-from discreet.verify.plan import _make_up_rows
+from discreet.verify.plan import _simulate_rows
 from flawed import recalibrated
 from folding import every
 
@@ -293,7 +293,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
 
 
 def test_made_up_records_of_a_plan_are_such_as_a_design_takes() -> None:
-    rows, _ = _make_up_rows(grouped(), 1000, RNG(2))
+    rows, _ = _simulate_rows(grouped(), 1000, RNG(2))
     shares = rows.coordinates[:, 1:13].reshape(-1, 2, 6).mean(axis=0) / GRID_STEPS
     assert np.all(np.abs(shares - 1 / 7) < 0.07)  # six deviations: false alarms below 1e-7
 

@@ -119,7 +119,7 @@ def test_gaussian_budgets_sum_to_the_rho_of_the_guarantee(name: str, relation: d
 
 @every("rho", [Fraction(1, 3), Fraction(2, 3), Fraction(20, 7), Fraction(123456789012345678), Fraction(1, 7 * 10**40)])
 def test_a_loss_is_cut_to_few_digits_and_never_raised(rho: Fraction) -> None:
-    assert rho * (1 - SLACK) < planning.in_digits(rho) <= rho
+    assert rho * (1 - SLACK) < planning.round_to_digits(rho) <= rho
 
 
 def test_gaussian_precisions_follow_the_sizes_of_what_is_read() -> None:

@@ -202,7 +202,7 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
     """What noise may say of a state: fewer than no records of its second class."""
     columns, weights = np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]])
     assert np.isnan(logit_fits(columns, weights, np.array([[0.25, -0.1]]))).all()
-    column = module.Column(NETWORK.schema["b"])
+    column = module.RegressionColumn(NETWORK.schema["b"])
     hits = module._clip_hits(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
     np.testing.assert_array_equal(hits, [[0.25, 0.0]])
     np.testing.assert_array_equal(module._clip_hits(hits, weights, [column], [np.array([0, 1])]), hits)
@@ -237,7 +237,7 @@ def test_columns_that_follow_from_each_other_are_named(kind: str) -> None:
 def test_covariances_that_no_law_has_leave_coefficients_open() -> None:
     own = np.array([[[1.0, 0.9], [0.9, 1.0]], [[1.0, 1.1], [1.1, 1.0]], [[-0.1, 0.0], [0.0, 1.0]]])
     moments = column_moments.ColumnMoments(own, own, np.zeros((3, 2)))
-    np.testing.assert_array_equal(moments.open, [[False, False], [True, True], [True, False]])
+    np.testing.assert_array_equal(moments.unidentified, [[False, False], [True, True], [True, False]])
     slopes = moments.slopes(np.ones((3, 2)))
     np.testing.assert_allclose(slopes[0], np.linalg.solve(own[0], np.ones(2)))
     assert np.isnan(slopes[1:]).all()

@@ -16,7 +16,7 @@ from discreet.mechanisms import grouped_moments as groups_module
 from discreet.model.design import GRID_STEPS
 from discreet.records.gradients import curvature_sensitivity
 from discreet.records.moments import moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, groups_of
+from discreet.releases.kinds.noisy_sums import GROUPS, group_positions
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
@@ -138,7 +138,7 @@ def test_hiding_what_a_minimum_is_off_moves_no_weight_that_anybody_reads() -> No
 @every("intercept", [True, False])
 def test_groups_are_of_the_target_of_each_feature_and_of_pairs(relation: dc.Relation, intercept: bool) -> None:
     over, noisy = design(3, NUMBER, intercept=intercept), relation is ADD_REMOVE
-    groups = groups_of(over, noisy_total=noisy)
+    groups = group_positions(over, noisy_total=noisy)
     names = [*over.names, *(["1"] if intercept else []), "y"]
     told = ["n"] * noisy + [f"{names[i]} {names[j]}" for i, j in over.moments]
     by_group = {name: {t for t, g in zip(told, groups, strict=True) if GROUPS[g] == name} for name in GROUPS}
@@ -153,7 +153,7 @@ def test_shares_of_groups_add_up_to_the_budget(relation: dc.Relation, features: 
     over = design(features, NUMBER)
     prior, sizes = (
         dc.designs.Normal(over, 1.0),
-        np.bincount(groups_of(over, noisy_total=relation is ADD_REMOVE), minlength=3),
+        np.bincount(group_positions(over, noisy_total=relation is ADD_REMOVE), minlength=3),
     )
     pure = dc.grouped_moments().calibrate(over, prior, promise("0.3", relation))
     spent = sum(Fraction(pure.sensitivity) / Fraction(scale) for scale in pure.scales if scale)

@@ -1,4 +1,4 @@
-"""The private wing, the only way out: from statistics to a release, with exact noise.
+"""Mechanisms: from private statistics to a release, with exact noise; the only way out of the private side.
 
 This file is the one list of mechanisms. Whoever offers, compares, audits or describes them reads it; it loads none of
 their modules until one is made, so that a command line can print its help at once.
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
 
 Over = Literal["network", "design"]
-"""What a mechanism is over: the families of a network, or the features and target of a design."""
+"""Domain of a mechanism: the families of a network, or the features and target of a design."""
 Target = Literal["number", "count", "class", "classes", "nothing"]
-"""What a design predicts."""
+"""Kind of target that a design predicts."""
 
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """A mechanism of the registry: what it is over, what it can be given, and how it is made.
+    """A mechanism of the registry: its domain, its options, and the function that makes it.
 
     Args:
         name: of the mechanism, of its module, and of the function there that makes it.
@@ -56,14 +56,14 @@ class MechanismEntry:
 
     @property
     def make(self) -> Callable[..., Mechanism]:
-        """The function that makes the mechanism, loaded when it is first asked for."""
-        found: Callable[..., Mechanism] = getattr(
+        """The function that makes the mechanism, imported on first use."""
+        function: Callable[..., Mechanism] = getattr(
             importlib.import_module(self.home or f"discreet.mechanisms.{self.name}"), self.name
         )
-        return found
+        return function
 
     def __call__(self, *arguments: Any, **options: Any) -> Mechanism:
-        """Make the mechanism; arguments are those of the function that makes it."""
+        """Make the mechanism; the arguments are those of its function."""
         return self.make(*arguments, **options)
 
     def from_text(self, options: Iterable[str], stands: Mapping[str, str] | None = None, **more: Any) -> Mechanism:
@@ -80,23 +80,23 @@ class MechanismEntry:
         Raises:
             InputError: no such option, one that is needed and not there, or a value that is none.
         """
-        given = dict(stands or {})
+        texts = dict(stands or {})
         for text in options:
             name, equals, value = text.partition("=")
             if name not in self.options or not equals:
                 raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._list_options()}")
-            given[name] = value
+            texts[name] = value
         for name in self.needed:
-            if name not in given:
+            if name not in texts:
                 raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._list_options()}")
         kinds = inspect.signature(self.make).parameters
         return self.make(
-            **{name: _read_option(name, text, kinds[name].annotation) for name, text in given.items()}, **more
+            **{name: _read_option(name, text, kinds[name].annotation) for name, text in texts.items()}, **more
         )
 
     @property
     def example(self) -> Mechanism:
-        """The mechanism with its default options, and with values that stand for those without a default."""
+        """Make the mechanism with its default options, and example values for those without a default."""
         return self.from_text((), self.needed)
 
     def _list_options(self) -> str:
@@ -105,7 +105,7 @@ class MechanismEntry:
 
 
 def _read_option(name: str, text: str, kind: str) -> Any:
-    """Read the value of an option as the mechanism declares it: whole, a float, or text that it reads itself."""
+    """Read the value of an option as the mechanism declares it: an integer, a float, or text."""
     try:
         return int(text) if kind.startswith("int") else float(text) if kind.startswith("float") else text
     except ValueError:
@@ -113,10 +113,10 @@ def _read_option(name: str, text: str, kind: str) -> Any:
 
 
 class _Registry(Mapping[str, MechanismEntry]):
-    """Mechanisms by name: the package's own, then those of packs, which are loaded when their names are asked for."""
+    """Mechanisms by name: the package's own, then those of packs, which are imported on first use."""
 
-    def __init__(self, own: Iterable[MechanismEntry]) -> None:
-        self._own = {entry.name: entry for entry in own}
+    def __init__(self, entries: Iterable[MechanismEntry]) -> None:
+        self._own = {entry.name: entry for entry in entries}
 
     @cached_property
     def _all(self) -> dict[str, MechanismEntry]:
@@ -178,7 +178,7 @@ MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
 
 
 def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, MechanismEntry]:
-    """List the mechanisms that are over a network, or over a design, perhaps one that predicts such a target.
+    """List the mechanisms over a network, or over a design, perhaps for one kind of target.
 
     What chooses a network is not over one: it has a command of its own. What brings one is over that alone.
 

@@ -1,4 +1,4 @@
-"""The crossing: the one function through which anything derived from records becomes public.
+"""The crossing: the only function that makes anything derived from records public.
 
 `release` calibrates without data, charges the ledger, and only then lets a mechanism touch the statistic. If the
 process dies after the charge, budget is lost and nothing is published; there is no order of events in which something
@@ -39,7 +39,7 @@ from discreet.util.randomness import as_generator
 
 
 class Statistic(Protocol):
-    """All that a mechanism can draw from: private, and over something public.
+    """Private statistic that a mechanism draws from, over a public network or design.
 
     Attributes:
         over: the network or design.
@@ -60,17 +60,17 @@ class Statistic(Protocol):
         """See the class."""
 
 
-OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
+STATISTICS_OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
     Moments: sum_moments,
     Gradients: sum_gradients,
     Rows: lambda r: r,
 }
-"""How a statistic of a design is made of its records, where the mechanism has no way of its own."""
+"""Function that computes each statistic of a design from its records, unless the mechanism has its own."""
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A way from a private statistic to a published payload: `calibrate` sees no data, `draw` sees it once.
+    """Map from a private statistic to a published payload: `calibrate` sees no data, `draw` sees it once.
 
     Options are bound when a mechanism is made, so all of them share these signatures. Over a design the statistic is
     `Moments`, `Gradients` or `Rows`, and the prior is `Normal`.
@@ -117,7 +117,7 @@ class Mechanism:
 
     @property
     def over(self) -> Over:
-        """What the mechanism is over: "network", or "design"."""
+        """Domain of the mechanism: "network" or "design"."""
         return "network" if self.statistic is Counts else "design"
 
 
@@ -158,7 +158,7 @@ def statistic_of(
     if isinstance(over, Network):
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else read_rows(over, records)
-    of_rows = mechanism.of_rows or OF_ROWS[mechanism.statistic]
+    of_rows = mechanism.of_rows or STATISTICS_OF_ROWS[mechanism.statistic]
     with under_way("reading records"):
         return of_rows(rows)
 
@@ -207,10 +207,10 @@ def release(
     statistic.policy.check_claim(guarantee)
     with under_way("releasing"):
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
-        number, payer = secrets.token_hex(16), account.id
+        release_id, payer = secrets.token_hex(16), account.id
         refuse_counting_twice(prior, [payer])
-        account.charge(number, mechanism.name, guarantee, anew=True)
-        ids = number, payer or account.id
+        account.charge(release_id, mechanism.name, guarantee, anew=True)
+        ids = release_id, payer or account.id
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 
@@ -263,7 +263,7 @@ def simulate(
 
 
 def require_mechanism(mechanism: object) -> None:
-    """Refuse a mechanism's name, or the function that makes one, where the mechanism itself is wanted."""
+    """Refuse a mechanism's name, or the function that makes it, in place of the mechanism."""
     if not isinstance(mechanism, Mechanism):
         name = mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", type(mechanism).__name__)
         raise InputError(f"a mechanism was expected, such as laplace() or planned(), not {shown(name)}")
@@ -272,7 +272,7 @@ def require_mechanism(mechanism: object) -> None:
 def _calibrate(
     mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee
 ) -> Calibration:
-    """Refuse all that can be refused before anything is charged, and calibrate."""
+    """Refuse whatever can be refused before the charge, and calibrate."""
     require_mechanism(mechanism)
     if not isinstance(statistic, mechanism.statistic):
         raise InputError(
@@ -294,7 +294,7 @@ def _calibrate(
 def calibrate(
     mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee, policy: RecordsPolicy
 ) -> Calibration:
-    """Turn a budget into noise, for units that may have several records: without data.
+    """Calibrate noise to a budget, for units that may have several records, without data.
 
     Args:
         mechanism: any.
@@ -330,7 +330,7 @@ def calibrate(
 
 
 def check_relation(mechanism: Mechanism, guarantee: Guarantee) -> None:
-    """Refuse a guarantee under a metric for a mechanism that does not declare that it takes one.
+    """Refuse a guarantee under a metric for a mechanism that does not declare support for it.
 
     Args:
         mechanism: any.
@@ -356,7 +356,7 @@ def _describe(
     *,
     private: bool,
 ) -> Release:
-    """Write the release, with its own id and its account's.
+    """Make the release, with its id and its account's.
 
     Of the statistic it has the public policy, and the number of records where that is public.
     """

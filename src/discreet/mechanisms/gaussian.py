@@ -19,7 +19,7 @@ from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 
 
 def gaussian() -> Mechanism:
-    """Discrete Gaussian noise on the family counts, of the same scale in every cell; it needs a delta.
+    """Add discrete Gaussian noise of one scale to every cell of the family counts; it needs a delta.
 
     Families whose variables all lie in another family's table are read from that one, and not measured.
 

@@ -1,4 +1,4 @@
-"""Second moments in groups, each with its share of the budget: what a linear regression on many features needs."""
+"""Second moments in groups, each with its share of the budget: for linear regressions on many features."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import Cube, vector_law
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.moments import Moments, moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
+from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, group_positions
 
 TARGET_SHARE = Fraction(1, 10)
-"""Part of the budget for the number of records and the target's own sums, which are three and matter for everything."""
+"""Share of the budget for the number of records and the target's own sums: three sums that every answer uses."""
 WEIGHTS_LENGTH = 0.5
-"""Length of the coefficients, a priori, that products of features are multiplied with in an error."""
+"""Prior length of the coefficients that multiply the errors of products of features."""
 
 
 def grouped_moments() -> Mechanism:
-    """Sums of products of features and target, as `noisy_moments`, with budgets of their own for three groups of sums.
+    """Release sums of products of features and target, as `noisy_moments`, with a budget for each of three groups.
 
     With noise of deviation s_c on sums of products with the target and s_A on those of two features, an equation of
     least squares is off by `s_c^2 + |theta|^2 s_A^2`. Cube noise on D sums has a deviation of about D over its epsilon,
@@ -64,27 +64,27 @@ def grouped_moments() -> Mechanism:
         if design.predicts != "number":
             raise InputError("grouped_moments needs a numeric target; noisy_moments takes designs without one")
         noisy_total = not guarantee.relation.public_number
-        sizes = np.bincount(groups_of(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
+        sizes = np.bincount(group_positions(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
         sensitivity = moment_sensitivity(guarantee.relation)
         if guarantee.delta:
             return _calibrate_gaussian(sizes, sensitivity, guarantee)
         shares = _split_budget(sizes, power=2)
-        found = [
+        noise_of_groups = [
             k_norm_scale(sensitivity, share * guarantee.epsilon, size, Cube.tag) if size else (None, Fraction(0))
             for size, share in zip(sizes, shares, strict=True)
         ]
-        scales, costs = zip(*found, strict=True)
+        scales, costs = zip(*noise_of_groups, strict=True)
         return GroupNoise(Cube.tag, sensitivity, scales, None, sum(costs, Fraction(0)))
 
     def draw(statistic: Moments, prior: Normal, calibration: GroupNoise, noise: Noise) -> GroupedMoments:
         design = statistic.design
         noisy_total = calibration.sensitivity == moment_sensitivity(Relation.ADD_REMOVE)
         sums = statistic.vector(Relation.ADD_REMOVE if noisy_total else Relation.REPLACE).copy()
-        groups = groups_of(design, noisy_total=noisy_total)
+        groups = group_positions(design, noisy_total=noisy_total)
         for group, scale in enumerate(calibration.scales):
             if scale is not None:
-                told = sums[groups == group]
-                sums[groups == group] = vector_law(calibration.noise, scale, told.size).add(told, noise)
+                group_sums = sums[groups == group]
+                sums[groups == group] = vector_law(calibration.noise, scale, group_sums.size).add(group_sums, noise)
         return GroupedMoments(design, sums, calibration.noise, calibration.scales, noisy_total)
 
     return Mechanism("grouped_moments", calibrate, draw, Moments)
@@ -93,11 +93,11 @@ def grouped_moments() -> Mechanism:
 def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:
     """Calibrate discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
     _, rho, reported = deviation_for(1, guarantee)
-    found = [
+    noise_of_groups = [
         deviation_within(size * sensitivity**2, share * rho) if size else (None, Fraction(0))
         for size, share in zip(sizes, _split_budget(sizes, power=1), strict=True)
     ]
-    scales, costs = zip(*found, strict=True)
+    scales, costs = zip(*noise_of_groups, strict=True)
     return GroupNoise(DiscreteGaussian.tag, sensitivity, scales, sum(costs, Fraction(0)), reported)
 
 
@@ -111,6 +111,7 @@ def _split_budget(sizes: list[int], *, power: int) -> list[Fraction]:
     _, features, pairs = sizes
     if not pairs:
         return [TARGET_SHARE, 1 - TARGET_SHARE, Fraction(0)]
+    # Variances are (size / share)^power: a / s^p + b / t^p is least at t / s = (b / a)^(1 / (p + 1)).
     ratio = (WEIGHTS_LENGTH**2 * (pairs / features) ** power) ** (1 / (power + 1))
     for_pairs = Fraction(round(1000 * ratio / (1 + ratio)), 1000) * (1 - TARGET_SHARE)
     return [TARGET_SHARE, 1 - TARGET_SHARE - for_pairs, for_pairs]

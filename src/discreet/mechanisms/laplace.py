@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.table_scales import checked_budgets, even_budgets, noisy_tables, pure_only, table_noise
+from discreet.mechanisms.table_scales import check_budgets, even_budgets, noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.noise.noise_laws import DiscreteLaplace
@@ -23,7 +23,7 @@ from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 
 
 def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
-    """Discrete Laplace noise on the family counts.
+    """Add discrete Laplace noise to the family counts.
 
     Table i gets independent noise of scale `s / epsilon_i` in every cell, with s = 1 under ADD_REMOVE and 2 under
     REPLACE.
@@ -68,7 +68,7 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
         if shares is None:
             budgets = even_budgets(network, guarantee.epsilon)
         else:
-            budgets = checked_budgets(network, shares, guarantee.epsilon)
+            budgets = check_budgets(network, shares, guarantee.epsilon)
         return table_noise(budgets, cells_moved(guarantee.relation))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: TableNoise, noise: Noise) -> NoisyCounts:

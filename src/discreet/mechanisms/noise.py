@@ -1,4 +1,4 @@
-"""Noise: exact samplers for releases, fast ones for simulations, and the scale that a budget buys.
+"""Noise: exact samplers for releases, fast ones for simulations, and the scale for a budget.
 
 Released noise on counts is integer noise that OpenDP draws exactly from the operating system's entropy; there is no
 seed and no floating-point sample anywhere near a count. Other randomness near data comes from the same entropy, and is
@@ -51,15 +51,15 @@ SCALE_LIMIT = 2.0**52
 GAUSSIAN_EPSILON_LIMIT = 500
 """Largest epsilon for Gaussian noise: beyond it the conversion overflows, and nobody is protected."""
 COIN_BLOCK = 2**20
-"""Coins that are tossed at once: 4 MiB."""
+"""Coins tossed at once: 4 MiB."""
 Flags = npt.NDArray[np.bool_]
 
 
 class Noise(VectorSource, Protocol):
-    """A source of randomness for mechanisms."""
+    """Source of randomness for mechanisms."""
 
     def thin(self, values: Ints, probability: Fraction) -> Ints:
-        """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
+        """Draw from a binomial for every entry: keep each counted record independently with this probability."""
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """Draw an index with `P(i) ~ exp(scores[i] / scale)`."""
@@ -71,13 +71,13 @@ class Noise(VectorSource, Protocol):
         """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
 
     def rarely(self, draws: int) -> Flags:
-        """Independent coins, True with probability 2^-64; tossed once after each row, where audits part rows."""
+        """Toss independent coins, True with probability 2^-64, once after each row; audits separate rows there."""
 
     def log_gamma(self, shapes: Floats) -> Floats:
-        """Logarithms of independent gamma variates of scale 1, one for each shape parameter."""
+        """Draw logarithms of independent gamma variates of scale 1, one for each shape parameter."""
 
     def uniforms(self, number: int) -> Floats:
-        """Independent uniform variates in (0, 1), in floating point."""
+        """Draw independent uniform variates in (0, 1), in floating point."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class ExactNoise:
     def thin(self, values: Ints, probability: Fraction) -> Ints:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
         heads = math.floor(probability * 2**32)
-        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _toss_coins(int(n))) for n in values.ravel()]
-        return np.array(kept, np.int64).reshape(values.shape)
+        sampled = [sum(int(np.count_nonzero(coins < heads)) for coins in _toss_coins(int(n))) for n in values.ravel()]
+        return np.array(sampled, np.int64).reshape(values.shape)
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """See `Noise`: OpenDP's noisy max in its zero-concentrated form, which is the exponential mechanism."""
@@ -138,7 +138,7 @@ class ExactNoise:
         order = np.argsort(exponents, kind="stable")
         starts = np.flatnonzero(np.diff(exponents[order], prepend=exponents[order[0]] - 1))
         shifts = (exponents[order[starts]] - exponents.min()).tolist()
-        high, low = (np.add.reduceat(part[order], starts).tolist() for part in (whole >> 26, whole & (2**26 - 1)))
+        high, low = (np.add.reduceat(bits[order], starts).tolist() for bits in (whole >> 26, whole & (2**26 - 1)))
         sums = [((h << 26) + l) << shift for h, l, shift in zip(high, low, shifts, strict=True)]
         steps = list(accumulate(sums))
         ends = [*starts[1:].tolist(), len(order)]
@@ -190,12 +190,12 @@ class SimulatedNoise:
     def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """See `Noise`: rejection from the discrete Laplace distribution (Canonne, Kamath and Steinke, Algorithm 3)."""
         flat, t = np.zeros(values.size, np.int64), math.floor(scale) + 1
-        left = np.arange(values.size)
-        while left.size:
-            tried = self.discrete_laplace(np.zeros(left.size, np.int64), t)
-            accepted = self.rng.random(left.size) < np.exp(-((np.abs(tried) - scale**2 / t) ** 2) / (2 * scale**2))
-            flat[left[accepted]] = tried[accepted]
-            left = left[~accepted]
+        pending = np.arange(values.size)
+        while pending.size:
+            tried = self.discrete_laplace(np.zeros(pending.size, np.int64), t)
+            accepted = self.rng.random(pending.size) < np.exp(-((np.abs(tried) - scale**2 / t) ** 2) / (2 * scale**2))
+            flat[pending[accepted]] = tried[accepted]
+            pending = pending[~accepted]
         return values + flat.reshape(values.shape)
 
     def k_norm(self, values: Ints, scale: float, shape: ShapeTag) -> Ints:

@@ -1,4 +1,4 @@
-"""Second moments with noise on all of them at once: what a linear regression needs of its records."""
+"""Second moments with vector noise: sufficient statistics of a linear regression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 
 
 def noisy_moments() -> Mechanism:
-    """Sums of products of features and target, all that least squares needs, with noise on the vector of them.
+    """Release sums of products of features and target, the sufficient statistics of least squares, with vector noise.
 
     The noise is uniform on a cube of random size (cube noise, the K-norm mechanism of the largest entry). One record
     moves every sum by at most the sensitivity, all at the same time; noise by the largest entry costs that once for all

@@ -110,48 +110,48 @@ from discreet.util.arrays import Floats
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
 MOST_LAMBDA = 1e6
-"""Most regularisation, beyond which nothing is left of a weight."""
+"""Largest regularisation: beyond it all weights are next to 0."""
 LEAST_LAMBDA = 1e-6
-"""Least regularisation for each expected record and squared length: below it the search would not end."""
+"""Least regularisation for each expected record and squared length: below it the minimiser may not converge."""
 GRADIENT_TOLERANCE = 1e-14
-"""Length of the gradient at which the search ends, for each of n records, besides rounding."""
+"""Gradient length per record at which the minimiser stops, besides rounding."""
 RECORDS_EXCESS = 10
-"""Records for each expected one up to which the weights have their finest steps; rounding grows with records."""
+"""Ratio of records to expected ones up to which the weights have their finest steps; rounding grows with records."""
 TAIL_SCALES = 95
 """Scales of discrete Laplace noise beyond which none is expected: `exp(-95)` is below 1e-41."""
 WEIGHTS_LIMIT = 1000
 """Most weights: the search solves as many equations at every step."""
 POLISH_SHARE = Fraction(1, 100)
-"""Part of epsilon for the noise that hides how far the computed minimiser is off; at most 16 over the weights, beyond
+"""Share of epsilon for the noise that hides the numerical error of the minimiser; at most 16 over the weights, beyond
 which noise takes long to draw."""
 POLISH_ERROR = 2
-"""Steps that two neighbouring data sets' computed minimisers are off at most, each."""
+"""Largest numerical error of each of two neighbouring data sets' minimisers, in steps."""
 CURVATURE_SHARE = Fraction(1, 4)
-"""Most of epsilon that the change of the curvature may cost; the regularisation is raised until it does."""
+"""Largest share of epsilon for the change of the curvature; the regularisation is raised to keep it."""
 PREDICTOR_DEVIATION = 2.0
-"""Deviation of the longest record's linear predictor a priori, in the rule for the regularisation. On seeds 800 to
-805 of the sets of `bench.estimators`, and on nine sets that nothing was set on, twice it is worse up to epsilon 3; half
-of it has less error up to there and a fifth more log loss at 10."""
+"""Prior standard deviation of the longest record's linear predictor, in the rule for the regularisation. On seeds 800
+to 805 of the sets of `bench.estimators`, and on nine sets that nothing was set on, twice it is worse up to epsilon 3;
+half of it has less error up to there and a fifth more log loss at 10."""
 CURVATURE_BUDGET = Fraction(1, 5)
-"""Part of epsilon for the curvature, where it is measured."""
+"""Share of epsilon for the curvature, if it is measured."""
 WEIGHT_SHARE = Fraction(1, 8)
-"""Part of that for the sum of the weights, by which all others are divided."""
+"""Share of the curvature's budget for the sum of the weights, by which all other sums are divided."""
 PRODUCTS_RATIO = 0.5
-"""How much less epsilon products of features have than with equal weights: errors in means add up over features."""
+"""Ratio of the products' epsilon to that with equal weights: errors in means add up over features."""
 WARM_START_RECORDS = 2**18
-"""Records beyond which the search begins at the minimum over some of them, which saves most passes over all."""
+"""Records beyond which the minimiser starts from the minimum over some of them, which saves most passes over all."""
 WARM_START_GRADIENT = 1e-4
-"""Length of the gradient, for each record, at which that first search ends."""
+"""Gradient length per record at which that first minimisation stops."""
 TAIL_DEVIATIONS = 15
-"""Deviations beyond which no coordinate of Gaussian noise is expected: `exp(-15^2 / 2)` of delta pays for it."""
+"""Standard deviations beyond which no coordinate of Gaussian noise is expected: delta pays `exp(-15^2 / 2)`."""
 LOG_ROUNDING = Fraction(1, 10**12)
-"""Relative error of a logarithm in floating point, and more."""
+"""Bound of the relative error of a logarithm in floating point."""
 
 Rho = tuple[Fraction, Fraction]
 
 
 def objective_perturbation(*, records: int, regularisation: float | None = None, curvature: int = 1) -> Mechanism:
-    """Weights of a logistic, multinomial or Poisson regression that minimise a randomly tilted objective.
+    """Release weights of a logistic, multinomial or Poisson regression that minimise a randomly tilted objective.
 
     Args:
         records: public number that the regularisation is scaled by: an expected number of records, not one counted.
@@ -219,7 +219,7 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
             scale=calibration.scale * 2.0**-OBJECTIVE_BITS,
             weights=weights,
             total=total,
-            curvature=_blur_curvature(statistic, weights, calibration, noise),
+            curvature=_add_curvature_noise(statistic, weights, calibration, noise),
             normal=True if calibration.rho else None,
         )
 
@@ -229,50 +229,50 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
 def _calibrate_noise(
     design: Design, guarantee: Guarantee, records: int, regularisation: float | None, *, measured: bool
 ) -> ObjectiveNoise:
-    """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
+    """Split epsilon and calibrate the noise of each share; with a delta Gaussian noise, if it is smaller."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
     with_noise = partial(_calibrate_with, design, guarantee, records, convexity, measured=measured)
-    found = with_noise(KNorm)
+    k_norm = with_noise(KNorm)
     if guarantee.delta:
         try:
-            other = with_noise(DiscreteGaussian)
+            gaussian = with_noise(DiscreteGaussian)
         except InputError:  # too small a delta, or too large an epsilon, for Gaussian noise
-            return found
-        if other.scale < math.sqrt(KNorm(found.scale, design.weights, design.shape).raw_variance):
-            return other
-    return found
+            return k_norm
+        if gaussian.scale < math.sqrt(KNorm(k_norm.scale, design.weights, design.shape).raw_variance):
+            return gaussian
+    return k_norm
 
 
 def _calibrate_with(
     design: Design, guarantee: Guarantee, records: int, convexity: float | None, law: type[VectorLaw], *, measured: bool
 ) -> ObjectiveNoise:
-    """Calibrate with K-norm or with Gaussian noise, and a regularisation that is given or is that of the rule."""
+    """Calibrate K-norm or Gaussian noise, with the stated regularisation or that of the rule."""
     response, length, size = response_of(design), float(design.squared_length), design.weights
-    left, total_scale, total_cost = total_noise(guarantee)
+    budget, total_scale, total_cost = total_noise(guarantee)
     second, rho, measured_cost = None, None, Fraction(0)
     if measured and not law.concentrated:
         second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon, law)
         measured_cost = second.reported
-    left -= measured_cost
-    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, Cube.tag)
-    needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * left) / response.rank, 700))
-    left -= polish_cost
+    budget -= measured_cost
+    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * budget, Fraction(16, size)), size, Cube.tag)
+    needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * budget) / response.rank, 700))
+    budget -= polish_cost
     sensitivity = _bound_lattice_move(design, guarantee.relation)
     if convexity is None:
         # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
-        deviation = math.sqrt(KNorm(sensitivity / float(left), size, design.shape).raw_variance)
+        deviation = math.sqrt(KNorm(sensitivity / float(budget), size, design.shape).raw_variance)
         if law.concentrated:
-            rho, _ = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
+            rho, _ = _find_rho(design, guarantee, budget, measured=measured, hidden=polish_cost)
             deviation = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)[1]
         convexity = deviation * 2.0**-OBJECTIVE_BITS * math.sqrt(length) / PREDICTOR_DEVIATION
     convexity = max(needed, convexity)
     curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + LOG_ROUNDING)
-    left -= curvature
+    budget -= curvature
     if law.concentrated:
-        rho, cost = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
+        rho, cost = _find_rho(design, guarantee, budget, measured=measured, hidden=polish_cost)
         sensitivity, scale, second = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)
     else:
-        scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
+        scale, cost = k_norm_scale(sensitivity, budget, size, design.shape)
     drawn = vector_law(design.shape if rho is None else DiscreteGaussian.tag, scale, size)
     return ObjectiveNoise(
         regularisation=convexity,
@@ -295,8 +295,8 @@ def _bound_lattice_move(design: Design, relation: Relation) -> int:
     return steps + rounded
 
 
-def corners_of(design: Design, relation: Relation) -> int:
-    """Count the vertices of what a neighbour can change of a record's part of the gradient, without 0.
+def count_corners(design: Design, relation: Relation) -> int:
+    """Count the vertices, except 0, of the set of changes of the gradient by a neighbour.
 
     Args:
         design: public.
@@ -310,25 +310,26 @@ def corners_of(design: Design, relation: Relation) -> int:
 
 
 def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: bool, hidden: Fraction) -> Rho:
-    """Find the zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
+    """Find the zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice cost together.
 
     The slack of the lattice is that of less noise than is then taken, so that it is no smaller. `hidden` is what the
     noise that hides the minimum costs, which is a factor of delta, too.
     """
-    size, corners = design.weights, corners_of(design, guarantee.relation) + measured
+    size, corners = design.weights, count_corners(design, guarantee.relation) + measured
     lost = Fraction(2 * size * math.exp(-(TAIL_DEVIATIONS**2) / 2)) * (1 + LOG_ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
     delta = (guarantee.delta - lost) / corners / (Fraction(math.exp(hidden)) * (1 + LOG_ROUNDING))
 
     def bought(amount: Fraction) -> tuple[Fraction, Fraction]:
-        part = Guarantee(epsilon=amount, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
-        _, rho, reported = deviation_for(1, part)
+        promise = Guarantee(epsilon=amount, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
+        _, rho, reported = deviation_for(1, promise)
         return rho, reported
 
     rho, _ = bought(epsilon)
     reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**OBJECTIVE_BITS / GRID_STEPS) ** 2
     deviation = math.sqrt(reach / (2 * float(rho)))
+    # slack = (2 |k|_1 + 2 |u| sqrt(d) + d) / 2 s^2 of the proof, with |k|_1 <= 15 d s.
     slack = Fraction(
         (2 * TAIL_DEVIATIONS * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
     ) * (1 + LOG_ROUNDING)
@@ -350,20 +351,20 @@ def _calibrate_gaussian(
 
 
 def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, law: type[VectorLaw]) -> CurvatureNoise:
-    """Calibrate noise on the vectors of a curvature: Gaussian, or K-norm noise of the shape that has the least."""
-    found: list[tuple[float | None, Fraction]] = []
-    for part, share in zip(design.curvature, _split_curvature(design, law), strict=True):
-        sensitivity = curvature_sensitivity(relation, None if law.concentrated else part)
-        if not part.size:
-            found.append((None, Fraction(0)))
+    """Calibrate noise on the vectors of a curvature: Gaussian, or K-norm noise of each vector's shape."""
+    noise_of_vectors: list[tuple[float | None, Fraction]] = []
+    for vector, share in zip(design.curvature, _split_curvature(design, law), strict=True):
+        sensitivity = curvature_sensitivity(relation, None if law.concentrated else vector)
+        if not vector.size:
+            noise_of_vectors.append((None, Fraction(0)))
         elif law.concentrated:
             # A record moves a vector by so much in the Euclidean norm.
-            found.append(deviation_within(part.length * sensitivity**2, share * budget))
+            noise_of_vectors.append(deviation_within(vector.length * sensitivity**2, share * budget))
         else:
             # What of a large budget no noise can be drawn for is not spent.
-            spent = min(share * budget, Fraction(sensitivity, part.size))
-            found.append(k_norm_scale(sensitivity, spent, part.size, part.shape))
-    scales, costs = zip(*found, strict=True)
+            spent = min(share * budget, Fraction(sensitivity, vector.size))
+            noise_of_vectors.append(k_norm_scale(sensitivity, spent, vector.size, vector.shape))
+    scales, costs = zip(*noise_of_vectors, strict=True)
     return CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
 
 
@@ -382,22 +383,22 @@ def _split_curvature(design: Design, law: type[VectorLaw]) -> tuple[Fraction, Fr
 
 
 def _find_law(calibration: ObjectiveNoise, shape: ShapeTag, scale: float, size: int) -> VectorLaw:
-    """Find the law of the noise on a vector for which K-norm noise has such a shape."""
+    """Find the law of the noise on a vector: K-norm noise of this shape, or Gaussian."""
     return vector_law(DiscreteGaussian.tag if calibration.rho else shape, scale, size)
 
 
-def _blur_curvature(
+def _add_curvature_noise(
     statistic: Gradients, weights: Floats, calibration: ObjectiveNoise, noise: Noise
 ) -> NoisyCurvature | None:
-    """Add noise to the curvature at released weights, where it is measured."""
+    """Add noise to the curvature at released weights, if it is measured."""
     if calibration.measured is None:
         return None
     scales, over = calibration.measured.scales, statistic.over.curvature
-    parts = [
-        part if scale is None else _find_law(calibration, vector.shape, scale, vector.size).add(part, noise)
-        for part, scale, vector in zip(statistic.curvature(weights), scales, over, strict=True)
+    noisy = [
+        sums if scale is None else _find_law(calibration, vector.shape, scale, vector.size).add(sums, noise)
+        for sums, scale, vector in zip(statistic.curvature(weights), scales, over, strict=True)
     ]
-    return NoisyCurvature(np.concatenate(parts), scales)
+    return NoisyCurvature(np.concatenate(noisy), scales)
 
 
 def _bound_tilt(design: Design, law: VectorLaw) -> float:
@@ -410,12 +411,12 @@ def _bound_tilt(design: Design, law: VectorLaw) -> float:
 
 
 def _bound_records(records: int, scale: float | None, number: int) -> int:
-    """Bound how many records there are, by those expected and a noisy number of them, or the public one: see step 4."""
+    """Bound the number of records by the expected and the noisy number, or the public one: see step 4."""
     return max(RECORDS_EXCESS * records, number) + (0 if scale is None else math.ceil(TAIL_SCALES * scale))
 
 
 def _set_precision(most: int, design: Design, convexity: float, law: VectorLaw) -> tuple[float, float]:
-    """Set the gradient at which the search ends, and the step of weights, no shorter than they are off: see step 3."""
+    """Set the gradient at which the minimiser stops, and a weight step no shorter than its error: see step 3."""
     rounding = _bound_rounding(most, design, convexity, law)
     end, lattice = GRADIENT_TOLERANCE * most + rounding, math.sqrt(design.weights) * 2.0 ** -(OBJECTIVE_BITS + 1)
     # A power of two: products with it are exact.
@@ -428,6 +429,7 @@ def _bound_rounding(most: int, design: Design, convexity: float, law: VectorLaw)
     tilt = _bound_tilt(design, law)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
     uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40
+    # n (40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53 of step 3, with |w|_1 <= sqrt(d) |w|.
     of_records = most * (40 + 8 * (design.outputs - 1) + uneven)
     return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(size))
 
@@ -464,28 +466,28 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
             return w
         move, length = np.linalg.solve(curvature, slope), 1.0
         while True:
-            at, left = _add_exactly(w, rest - length * move)
-            ahead = _expand(statistic, at, left, tilt, convexity)
+            at, lower = _add_exactly(w, rest - length * move)
+            ahead = _expand(statistic, at, lower, tilt, convexity)
             # Near the minimum the objective is flat to rounding: there the full step is right.
             if length <= 1e-6 or not ahead[0] > value + 1e-12 * abs(value):
                 break
             length /= 2
-        w, rest = at, left
+        w, rest = at, lower
         value, slope, curvature = ahead
     raise DiscreetError("the minimum of the objective was not found; please report this")
 
 
-def _add_exactly(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """Add floats exactly: the nearest floats to a sum, and what these leave of it (Knuth)."""
-    found = one + other
-    added = found - one
-    return found, (one - (found - added)) + (other - added)
+def _add_exactly(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Add floats exactly: rounded sums and their rounding errors (Knuth's two-sum)."""
+    total = a + b
+    b_rounded = total - a
+    return total, (a - (total - b_rounded)) + (b - b_rounded)
 
 
 def _expand(
     statistic: Gradients, w: Floats, rest: Floats, tilt: Floats, convexity: float
 ) -> tuple[float, Floats, Floats]:
-    """Compute J, its gradient and its curvature at w and what floats leave of it."""
+    """Compute J, its gradient and its curvature at w plus its rounding errors."""
     cost, slope, curvature = statistic.expansion(w, rest)
     value = cost + convexity * float(w @ w) / 2 + float(tilt @ w)
     return value, slope + convexity * w + convexity * rest + tilt, curvature + convexity * np.eye(len(w))

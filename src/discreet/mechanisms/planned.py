@@ -1,4 +1,4 @@
-"""The planned release: tables that hold every family, and some of the budget for pairs that none of them holds.
+"""Planned release: tables that hold every family, and a share of the budget for pairs that none of them holds.
 
 What a network says of variables that no table holds together is believed, not measured; on real tables it is often
 wrong. So the plan gets most of the budget, and a second stage measures such pairs: all of them where that can be
@@ -21,7 +21,7 @@ from discreet.errors import InputError, shown
 from discreet.inference.exact_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
-from discreet.mechanisms.table_plans import in_digits, table_plan
+from discreet.mechanisms.table_plans import round_to_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -35,8 +35,8 @@ from discreet.planning.audit_size import (
     all_pairs,
     audit_of,
     chosen_pairs,
-    pairs_asked,
     prefers_gaussian,
+    queried_pairs,
 )
 from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
 from discreet.records.count_sensitivity import cells_moved
@@ -49,17 +49,17 @@ PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
 """Shares of epsilon for pairs, of networks with and without arcs. Without arcs, on one real table, shares of 0.5 to 0.9
 differed by a tenth in error, and 0.2 had nearly twice their error."""
 PILOT_SHARE = Fraction(1, 100)
-"""Share of epsilon for the number of records, where it is private: a hundredth of a pair more or less for each."""
+"""Share of epsilon for the number of records, if it is private: a hundredth of a pair more or less for each."""
 LEAST_CELL_RECORDS = 0.5
-"""Records that every cell of the first stage has at least, while pairs are chosen."""
+"""Lower bound of the first stage's cells, in records, while pairs are selected."""
 SCALE_ENLARGEMENT = 1e-12
-"""Relative enlargement of a scale of choices: scores are whole numbers, and only the scale is a float."""
+"""Relative enlargement of a scale of choices: scores are integers, only the scale is a float."""
 
 
 def planned(
     *, workload: Sequence[str | Query] | None = None, records: int | None = None, audit: Number | None = None
 ) -> Mechanism:
-    """The default: noisy counts of few tables, chosen from public sizes alone for the least error of all families.
+    """Release noisy counts of few tables, selected from public sizes for the least error of all families: the default.
 
     Families that share variables are measured by one table over all of them, or by several whose noise agrees where
     they meet; a part of epsilon goes to pairs of variables that lie in no table together, so that a wrong network
@@ -112,16 +112,16 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    given = None if audit is None else _read_share(audit)
+    stated = None if audit is None else _read_share(audit)
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
-        return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if given is None else given
+        return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if stated is None else stated
 
     def beyond(network: Network) -> tuple[Scope, ...]:
         if not share(network):
             return ()
-        return all_pairs(network) if workload is None else pairs_asked(network, workload)
+        return all_pairs(network) if workload is None else queried_pairs(network, workload)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
         return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)
@@ -136,13 +136,13 @@ def planned(
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
         number, law = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
-        taken = calibration.plan if number else calibration.alone
-        first = _require_tables(plan.draw(statistic, prior, taken, noise))
+        first_plan = calibration.plan if number else calibration.alone
+        first = _require_tables(plan.draw(statistic, prior, first_plan, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _pick_pairs(statistic, first, candidates, number, calibration, noise)
-        each = calibration.for_pairs(len(chosen), law) / number
-        scale = _find_pair_scale((*chosen, *others), each, calibration, law)
+        budget = calibration.for_pairs(len(chosen), law) / number
+        scale = _find_pair_scale((*chosen, *others), budget, calibration, law)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
         pairs = noisy_tables(counted, dict.fromkeys(counted, scale), law, noise)
         special = DiscreteGaussian.tag if law is DiscreteGaussian else None
@@ -155,7 +155,7 @@ def planned(
 
 
 def _read_share(audit: Number) -> Fraction:
-    """Read the share of epsilon that pairs get."""
+    """Read the share of epsilon for pairs."""
     share = as_rational(audit, "audit")
     if not 0 <= share < 1:
         raise InputError(f"audit is the share of epsilon for pairs in no table, from 0 to below 1; got {shown(audit)}")
@@ -170,18 +170,18 @@ def _calibrate_stages(
     share: Fraction,
     records: int | None,
 ) -> AuditNoise | PlannedNoise:
-    """Calibrate both stages, or the plan alone where there is nothing to audit or too little to do it by."""
+    """Calibrate both stages, or the plan alone if there is no pair to measure or too little budget."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
     largest = pairs_beyond(wanted, map(network.family, network.nodes))
 
     def planned_for(epsilon: Fraction, delta: Fraction) -> PlannedNoise:
-        found: PlannedNoise = plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon, delta=delta))
-        return found
+        noise: PlannedNoise = plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon, delta=delta))
+        return noise
 
     if not largest:
         return planned_for(guarantee.epsilon, guarantee.delta)
     delta, rho, rho_chosen = _try_gaussian(guarantee, second, moved, len(largest))
-    left = guarantee.delta - (delta or 0)
+    delta_of_plan = guarantee.delta - (delta or 0)
 
     def audited(
         first: PlannedNoise, alone: PlannedNoise, total_scale: float | None, pilot: Fraction | None
@@ -190,18 +190,18 @@ def _calibrate_stages(
             first, alone, records, total_scale, pilot, second, SELECTION_SHARE, moved, delta, rho, rho_chosen
         )
 
-    first = planned_for(guarantee.epsilon - second, left)
-    found = audited(first, first, None, None)
+    first = planned_for(guarantee.epsilon - second, delta_of_plan)
+    stages = audited(first, first, None, None)
     number = len(pairs_beyond(wanted, first.scales))
-    if not number or (records is not None and not _size_audit(found, records, number).pairs):
+    if not number or (records is not None and not _size_audit(stages, records, number).pairs):
         return planned_for(guarantee.epsilon, guarantee.delta)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
     scale_for(moved, second * SELECTION_SHARE / number)
     laws = [law for law in CELL_LAWS.values() if rho is not None or not law.concentrated]
     for law, chosen in product(laws, (0, 1)):
-        _find_pair_scale(wanted[:1], found.for_pairs(chosen, law) / number, found, law)
+        _find_pair_scale(wanted[:1], stages.for_pairs(chosen, law) / number, stages, law)
     if records is not None:
-        return found
+        return stages
     if guarantee.relation.public_number:
         return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
     scale, pilot = scale_for(1, PILOT_SHARE * guarantee.epsilon)
@@ -211,19 +211,19 @@ def _calibrate_stages(
             f"audit={as_text(share)} leaves nothing for the tables of the network: the number of records takes "
             f"{as_text(PILOT_SHARE)} of epsilon; ask for a smaller share"
         )
-    return audited(planned_for(rest - second, left), planned_for(rest, guarantee.delta), scale, pilot)
+    return audited(planned_for(rest - second, delta_of_plan), planned_for(rest, guarantee.delta), scale, pilot)
 
 
 def _try_gaussian(
     guarantee: Guarantee, second: Fraction, moved: int, candidates: int
 ) -> tuple[Fraction, Fraction, Fraction] | tuple[None, None, None]:
-    """Find delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
+    """Find delta and the losses of Gaussian noise on pairs, without and with a selection, if it is smaller."""
     if guarantee.delta:
         half = replace(guarantee, delta=guarantee.delta / 2)
         with suppress(InputError):  # Gaussian noise cannot keep this guarantee; Laplace noise can
             rho, chosen = (
-                in_digits(deviation_for(1, replace(half, epsilon=part))[1])
-                for part in (second, second * (1 - SELECTION_SHARE))
+                round_to_digits(deviation_for(1, replace(half, epsilon=epsilon))[1])
+                for epsilon in (second, second * (1 - SELECTION_SHARE))
             )
             if prefers_gaussian(second, rho, moved, candidates):
                 return half.delta, rho, chosen
@@ -231,30 +231,30 @@ def _try_gaussian(
 
 
 def _size_audit(calibration: AuditNoise, records: float, candidates: int) -> Audit:
-    """Decide how many of the candidates are measured, and by which law of noise."""
+    """Decide the number of measured candidates, and the law of their noise."""
     return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
 def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, law: type[CellLaw]) -> float:
-    """Find the scale of the noise on some pairs, each of which has such a budget."""
+    """Find the scale of the noise on pairs with the same budget each."""
     if law.concentrated:
         return deviation_within(calibration.sensitivity, budget)[0]
     scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
     return next(iter(scales.values()))
 
 
-def choice_scale(calibration: AuditNoise, rounds: int) -> float:
-    """Find the scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
+def find_choice_scale(calibration: AuditNoise, rounds: int) -> float:
+    """Find the scale of the selection of pairs: all rounds together cost at most their share of the second stage.
 
     Args:
         calibration: of the release.
         rounds: choices.
     """
-    return math.nextafter(float(calibration.choice_scale(rounds)) * (1 + SCALE_ENLARGEMENT), math.inf)
+    return math.nextafter(float(calibration.find_choice_scale(rounds)) * (1 + SCALE_ENLARGEMENT), math.inf)
 
 
 def _require_tables(payload: object) -> NoisyTables:
-    """Take a plan's payload for what it is, noisy tables."""
+    """Narrow the type of a plan's payload to noisy tables."""
     assert isinstance(payload, NoisyTables)
     return payload
 
@@ -267,34 +267,36 @@ def _pick_pairs(
     calibration: AuditNoise,
     noise: Noise,
 ) -> tuple[list[Scope], list[Scope]]:
-    """Pick the pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
-    rounds, left = chosen_pairs(number, len(candidates)), list(candidates)
-    if number == len(left):
-        return [], left
+    """Pick the pairs to measure: some by misfit and some at random, or all."""
+    rounds, remaining = chosen_pairs(number, len(candidates)), list(candidates)
+    if number == len(remaining):
+        return [], remaining
     expected = _expect_counts(first, candidates)
     misfit = {pair: float(np.abs(statistic.joint(pair) - expected[pair]).sum()) for pair in candidates}
     chosen, others = list[Scope](), list[Scope]()
     for _ in range(rounds):
-        at = noise.noisy_max(np.array([misfit[pair] for pair in left]), choice_scale(calibration, rounds))
-        chosen.append(left.pop(at))
+        at = noise.noisy_max(np.array([misfit[pair] for pair in remaining]), find_choice_scale(calibration, rounds))
+        chosen.append(remaining.pop(at))
     for _ in range(number - rounds):
-        others.append(left.pop(int(noise.pick(np.ones(len(left)), 1)[0])))
+        others.append(remaining.pop(int(noise.pick(np.ones(len(remaining)), 1)[0])))
     return chosen, others
 
 
 def _expect_counts(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
-    """Predict counts of some pairs, in whole numbers, from the first stage's tables; nothing of them is private."""
+    """Predict counts of pairs, in whole numbers, from the first stage's released tables."""
     total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
     theta = Tables(first.network, {node: _estimate_rows(first, node) for node in first.network.nodes})
     return {pair: np.rint(total * law).astype(np.int64) for pair, law in pair_laws(theta, pairs).items()}
 
 
 def _estimate_rows(first: NoisyTables, node: str) -> Array:
-    """Estimate probabilities of a family from the first stage; parents not measured with it change nothing."""
-    network, part = first.network, measured_part(first.network, first.tables, node)
-    held = min((scope for scope in first.tables if set(part) <= set(scope)), key=lambda scope: first.tables[scope].size)
-    counts = np.maximum(margin(first.tables[held], held, part), LEAST_CELL_RECORDS)
+    """Estimate a conditional probability table from the first stage; unmeasured parents have no effect."""
+    network, names = first.network, measured_part(first.network, first.tables, node)
+    table = min(
+        (scope for scope in first.tables if set(names) <= set(scope)), key=lambda scope: first.tables[scope].size
+    )
+    counts = np.maximum(margin(first.tables[table], table, names), LEAST_CELL_RECORDS)
     rows = counts / counts.sum(axis=-1, keepdims=True)
     family = network.family(node)
-    whole = rows.reshape([network.schema[name].size if name in part else 1 for name in family])
+    whole = rows.reshape([network.schema[name].size if name in names else 1 for name in family])
     return np.array(np.broadcast_to(whole, network.shape(node)))

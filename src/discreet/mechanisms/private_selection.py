@@ -1,4 +1,4 @@
-r"""Private selection: the best of many tries at the price of three, however many there were.
+r"""Private selection: the best of many tries at the price of three, whatever their number.
 
 `search` charges for all of it, and only then tries candidates: public settings of something that fits a release to
 records. Each try is judged by its gain on other records, one is chosen, and the rest is forgotten.
@@ -53,22 +53,22 @@ from discreet.privacy.ledger import Account, Ledger
 T = TypeVar("T")
 
 LEDGER_NAME = "private_selection"
-"""What the ledger calls it."""
+"""Name of the charge in the ledger."""
 FULL_GAIN = 2**16
-"""The gain that one record can give to a try, in the whole parts that gains are summed in."""
+"""Largest gain of a try from one record, in the integer steps of gains."""
 MOST_TRIES = 10_000
 """Most tries of a search, and most candidates: each try may be a fit."""
 TRIES_PER_CANDIDATE = 8
-"""Most tries for each: a candidate is left out of `1 - (1 - 1 / m) ^ K` with probability 1 / 8, from the law of K."""
+"""Most tries for each candidate: one is left out of `1 - (1 - 1 / m) ^ K` with probability 1 / 8, from the law of K."""
 SEARCH_PRICE = 3
-"""Fits that all tries together cost, in the proof above. K with P(k) in proportion to 1 / k has price 2 and leaves more
-out: on skew 38.3, 33.2 and 31.4 % of errors of a logistic regression with six settings, at epsilon .3, 1 and 3, where
-this has 36.1, 30.6 and 27.4; on pima 30.9, 25.0, 21.6 and 28.9, 24.8, 20.7; on outlier the same."""
+"""Price of all tries together, in fits, by the proof above. K with P(k) in proportion to 1 / k has price 2 and leaves
+more out: on skew 38.3, 33.2 and 31.4 % of errors of a logistic regression with six settings, at epsilon .3, 1 and 3,
+where this has 36.1, 30.6 and 27.4; on pima 30.9, 25.0, 21.6 and 28.9, 24.8, 20.7; on outlier the same."""
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How a search spends what it promises; public.
+    """Public plan by which a search spends its guarantee.
 
     Args:
         guarantee: of the whole search; pure, for records.
@@ -90,7 +90,7 @@ class SearchPlan:
     most: int | None
 
     def __post_init__(self) -> None:
-        """Refuse what the proof does not cover."""
+        """Refuse settings that the proof does not cover."""
         if self.guarantee.delta or self.guarantee.relation is Relation.METRIC:
             raise InputError("a search needs a pure guarantee for records: a delta would count for every try")
         if not 1 <= self.candidates <= MOST_TRIES:
@@ -100,7 +100,7 @@ class SearchPlan:
 
     @staticmethod
     def of(guarantee: Guarantee, candidates: int, tries: int | None = None) -> SearchPlan:
-        """The plan by public cost alone: each candidate once where that costs no more than a random number of tries.
+        """Plan by public cost: each candidate once if that costs no more than a random number of tries.
 
         Args:
             guarantee: of the whole search.
@@ -119,28 +119,28 @@ class SearchPlan:
 
     @property
     def fit(self) -> Guarantee:
-        """What each fit may promise: all that can be made compose, or the price of a random number of them."""
+        """Guarantee of each fit: all fits compose, or cost the price of a random number of tries."""
         return for_each(self.guarantee, self.candidates if self.most is None else min(SEARCH_PRICE, self.most))
 
     @property
     def choice(self) -> Fraction:
-        """Epsilon of the choice: half, as a noisy count of good records is as easily read as a best one is found."""
+        """Epsilon of the choice of the best try: half of the budget."""
         return self.guarantee.epsilon - self.score.epsilon
 
     @property
     def score(self) -> Guarantee:
-        """What the release that tells how good the chosen one is may promise."""
+        """Guarantee of the release of the chosen try's score."""
         return for_each(self.guarantee, 2)
 
     def order(self, entropy: Entropy) -> list[int]:
-        """Candidates to try, in order; their number must not become known."""
+        """Draw the candidates to try, in order; their number is private."""
         if self.most is None:
             return list(range(self.candidates))
         return [below(entropy, self.candidates) for _ in range(1 + below(entropy, self.most))]
 
 
 def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
-    """Choose one of the tries, by the exponential mechanism in integer arithmetic.
+    """Choose a try by the exponential mechanism in integer arithmetic.
 
     Args:
         entropy: independent bytes.
@@ -159,19 +159,19 @@ def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
 
 
 def prepaid(guarantee: Guarantee) -> Account:
-    """Make an account in memory for one release of what was paid for already; gone with what refers to it."""
+    """Make an account in memory for one release that was already paid for."""
     return Ledger("sqlite://").open("prepaid", guarantee)
 
 
 class _Rehearsal(Account):
-    """A handle by which nothing is refused before it is charged, and then all is."""
+    """Ledger handle whose check refuses nothing and whose charge refuses everything."""
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse nothing."""
 
 
 def unpaid(guarantee: Guarantee) -> Account:
-    """Make an account that refuses a guarantee when it is charged, so that a release stops where nothing is drawn."""
+    """Make an account that refuses every charge, so that a release stops before its draw."""
     spent = prepaid(guarantee)
     spent.charge("rehearsal", LEDGER_NAME, guarantee)
     return _Rehearsal(spent.ledger, spent.name)
@@ -200,8 +200,8 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
         The module has the proof, after Liu and Talwar (STOC 2019), whose geometric number has the same price, and
         Papernot and Steinke (ICLR 2022), of whose laws that is one (eta = 1).
     """
-    number = secrets.token_hex(16)
-    account.charge(number, LEDGER_NAME, plan.guarantee, anew=True)
+    charge_id = secrets.token_hex(16)
+    account.charge(charge_id, LEDGER_NAME, plan.guarantee, anew=True)
     gains: list[int] = []
     for candidate in plan.order(os.urandom):
         gain, fitted = attempt(candidate, prepaid(plan.fit))
@@ -211,4 +211,4 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
         if choose_try(os.urandom, gains, plan) == len(gains) - 1:
             chosen = candidate, fitted
         del fitted  # before the next one is made: of all tries two are there at most
-    return number, *chosen
+    return charge_id, *chosen

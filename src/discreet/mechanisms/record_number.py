@@ -1,4 +1,4 @@
-"""The number of records beside what is released: public, or measured with a share of the budget."""
+"""Number of records of a release: public, or measured with a share of the budget."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.noisy_sums import NoisyTotal
 
 TOTAL_SHARE = Fraction(1, 20)
-"""Part of epsilon for the number of records, where that is private and has to be known for the posterior."""
+"""Share of epsilon for the number of records, if it is private and the posterior needs it."""
 
 
 def require_records(records: int) -> None:
-    """Refuse what is no public number of records, a whole number from 1 to 1,000,000,000."""
+    """Refuse an invalid public number of records; it is an integer from 1 to 1,000,000,000."""
     if isinstance(records, bool) or not isinstance(records, int) or not 1 <= records <= 10**9:
         raise InputError(
             f"a public number of records, for scale, is a whole number from 1 to 1,000,000,000, not {records}"
@@ -24,7 +24,7 @@ def require_records(records: int) -> None:
 
 
 def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]:
-    """Divide a budget between the number of records, where that is private, and the rest.
+    """Divide a budget between the number of records, if private, and the rest.
 
     Args:
         guarantee: its delta, if any, stays with what is left.
@@ -46,7 +46,7 @@ def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]
 
 
 def noisy_total(records: int, scale: float | None, noise: Noise) -> NoisyTotal | None:
-    """Add noise to the number of records, where it is measured; None where it is public."""
+    """Add noise to the number of records if it is measured; None if it is public."""
     if scale is None:
         return None
     return NoisyTotal(int(noise.discrete_laplace(np.array([records]), scale)[0]), scale)

@@ -1,4 +1,4 @@
-"""A network chosen by the records: node by node, each with the parents on which it depends most, with noise.
+"""Private structure learning: node by node, each with the parents of highest score, with noise.
 
 Nodes are placed one after the other. The first ones are public: a fixed order, or else one node that a rule names
 which sees no record. Every further round chooses one of finitely many public candidates, a node that is not placed yet
@@ -30,7 +30,7 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork, StructureNoise
 from discreet.util.arrays import Ints
 
 SETS_LIMIT = 10_000
-"""Most sets of variables that are counted: all triples of 40 variables, or all pairs of 140."""
+"""Most sets of variables counted: all triples of 40 variables, or all pairs of 140."""
 CELLS_IN_ALL = 2**24
 """Most cells of all their tables together."""
 SCALE_ENLARGEMENT = 1e-12
@@ -49,7 +49,7 @@ def structure(
     forbidden: Arcs = (),
     first: Sequence[str] = (),
 ) -> Mechanism:
-    """A network's arcs, chosen by the records: a tree, or up to a number of parents for each node.
+    """Learn a network's arcs from the records: a tree, or up to a number of parents for each node.
 
     It is over a network without arcs, `Network.empty(schema)`. What it releases is a network, not counts: release with
     `Release.learned_network` next.
@@ -94,22 +94,22 @@ def structure(
     """
     if not (max_parents >= 1 and max_cells >= 1):
         raise InputError("a family needs room: max_parents and max_cells are at least 1")
-    places = tuple(first)
+    first_nodes = tuple(first)
 
     def rules(network: Network) -> _Rules:
-        return _make_rules(network, max_parents, max_cells, required, forbidden, places)
+        return _make_rules(network, max_parents, max_cells, required, forbidden, first_nodes)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> StructureNoise:
         if guarantee.delta:
             raise InputError("structure keeps a pure guarantee; ask for delta 0")
-        given = rules(network)
-        rounds, sensitivity = given.rounds, dependence_sensitivity(guarantee.relation)
+        space = rules(network)
+        rounds, sensitivity = space.rounds, dependence_sensitivity(guarantee.relation)
         if not rounds:
             raise InputError("these rules leave one network alone: there is nothing to choose, and nothing to spend")
         scale = _find_scale(2 * sensitivity * rounds / guarantee.epsilon)
         spent = 2 * sensitivity * rounds / Fraction(scale)
         return StructureNoise(
-            max_parents, max_cells, given.first, given.required, given.forbidden, rounds, sensitivity, scale, spent
+            max_parents, max_cells, space.first, space.required, space.forbidden, rounds, sensitivity, scale, spent
         )
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
@@ -124,7 +124,7 @@ def structure(
 
 
 def _find_scale(exact: Fraction) -> float:
-    """Find the scale at which parents are chosen: what the budget asks for, rounded up."""
+    """Find the scale of the choice of parents for the budget, rounded up."""
     if exact > SCALE_LIMIT:
         raise InputError("epsilon is too small: the choices would be those of chance; ask for more")
     scale = math.nextafter(float(exact) * (1 + SCALE_ENLARGEMENT), math.inf)
@@ -133,18 +133,18 @@ def _find_scale(exact: Fraction) -> float:
     return scale
 
 
-def _draw_network(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
-    """Choose the nodes one after the other, each with its parents."""
+def _draw_network(space: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
+    """Choose the nodes in turn, each with its parents."""
     placed: dict[str, Scope] = {}
     scores: dict[Candidate, float] = {}
-    while len(placed) < len(given.network.nodes):
-        found, at = list(given.candidates(tuple(placed))), 0
-        if len(found) > 1:
-            scores |= {one: dependence(_count_family(statistic, one)) for one in found if one not in scores}
-            at = noise.noisy_max(np.array([scores[one] for one in found]), calibration.scale)
-        node, parents = found[at]
+    while len(placed) < len(space.network.nodes):
+        candidates, at = list(space.candidates(tuple(placed))), 0
+        if len(candidates) > 1:
+            scores |= {pair: dependence(_count_family(statistic, pair)) for pair in candidates if pair not in scores}
+            at = noise.noisy_max(np.array([scores[pair] for pair in candidates]), calibration.scale)
+        node, parents = candidates[at]
         placed[node] = parents
-    return ChosenNetwork(given.network, placed)
+    return ChosenNetwork(space.network, placed)
 
 
 def _count_family(statistic: Counts, candidate: Candidate) -> Ints:
@@ -159,7 +159,7 @@ def _count_family(statistic: Counts, candidate: Candidate) -> Ints:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What the chosen network may be: public rules, for which no record is seen.
+    """Search space of networks: public rules, made without a record.
 
     Args:
         network: the variables, without arcs.
@@ -185,7 +185,7 @@ class _Rules:
         return tuple(scope for scope in every if self._fits(scope))
 
     def candidates(self, placed: Scope) -> Iterator[Candidate]:
-        """Nodes that may come next, each with its sets of parents that no further parent fits into.
+        """Yield nodes that may come next, each with its maximal sets of parents.
 
         Args:
             placed: nodes that are there, in their order.
@@ -199,15 +199,15 @@ class _Rules:
                 yield from ((node, self.network.ordered(parents)) for parents in self._list_largest(node, fixed, free))
 
     def _list_largest(self, node: str, fixed: set[str], free: Sequence[str]) -> list[set[str]]:
-        """List the sets of parents of a node that have some, fit the limits and lie in no other such set."""
-        found: list[set[str]] = []
+        """List the maximal sets of parents of a node that include the fixed ones and keep the limits."""
+        largest: list[set[str]] = []
         for size in range(min(self.max_parents - len(fixed), len(free)), -1, -1):
-            larger = [parents for parents in found if len(parents) > len(fixed) + size]
+            larger = [parents for parents in largest if len(parents) > len(fixed) + size]
             for more in combinations(free, size):
                 parents = fixed.union(more)
-                if self._fits((*parents, node)) and not any(parents < other for other in larger):
-                    found.append(parents)
-        return found
+                if self._fits((*parents, node)) and not any(parents < superset for superset in larger):
+                    largest.append(parents)
+        return largest
 
     def _fits(self, scope: Iterable[str]) -> bool:
         """Whether a family's table is small enough."""
@@ -215,15 +215,15 @@ class _Rules:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds that may have an alternative: those known to; all, once one of several nodes may follow."""
+        """Number of rounds with more than one candidate; all rounds, once several nodes may come next."""
         placed: Scope = ()
         choices = 0
         while len(placed) < len(self.network.nodes):
-            found = list(self.candidates(placed))
-            next_nodes = {node for node, _ in found}
+            candidates = list(self.candidates(placed))
+            next_nodes = {node for node, _ in candidates}
             if len(next_nodes) > 1:
                 return choices + len(self.network.nodes) - len(placed)
-            choices += len(found) > 1
+            choices += len(candidates) > 1
             placed = (*placed, *next_nodes)
         return choices
 
@@ -231,7 +231,7 @@ class _Rules:
 def _make_rules(
     network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope
 ) -> _Rules:
-    """Make the rules, refused where no network keeps them or where there are too many candidates."""
+    """Make the search space; refuse rules that no network keeps or with too many candidates."""
     if network.arcs:
         raise InputError("structure chooses all arcs: give it the network without any, Network.empty(schema)")
     fixed = _read_parents(required, network.schema, "required")
@@ -251,7 +251,7 @@ def _make_rules(
             with_ = f" with its required parents {listed(fixed[node])}" if fixed[node] else ""
             raise InputError(f"the table of {shown(node)}{with_} has {cells:,} cells, more than {max_cells:,}")
     _refuse_order(first, network.schema, fixed)
-    found = _Rules(
+    rules = _Rules(
         network,
         max_parents,
         max_cells,
@@ -259,15 +259,15 @@ def _make_rules(
         forbidden=_list_arcs(barred),
         first=first or _choose_first(network.nodes, fixed, barred),
     )
-    _refuse_many(found)
-    return found
+    _refuse_many(rules)
+    return rules
 
 
-def _read_parents(arcs: Arcs, schema: Schema, what: str) -> Mapping[str, Scope]:
-    """Read the parents that some arcs give."""
+def _read_parents(arcs: Arcs, schema: Schema, label: str) -> Mapping[str, Scope]:
+    """Read the parents of each node from arcs."""
     if isinstance(arcs, str):
-        return parents_in(arcs, schema, where=f"{what} arcs")
-    return parents_of(arcs, schema, lambda index: f"{what} arc {index + 1}")
+        return parents_in(arcs, schema, where=f"{label} arcs")
+    return parents_of(arcs, schema, lambda index: f"{label} arc {index + 1}")
 
 
 def _list_arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
@@ -276,24 +276,24 @@ def _list_arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
 
 
 def _choose_first(nodes: Scope, fixed: Mapping[str, Scope], barred: Mapping[str, Scope]) -> Scope:
-    """Choose the nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
-    found = tuple(node for node in nodes if len(barred[node]) == len(nodes) - 1)
-    return found or next((node,) for node in nodes if not fixed[node])
+    """Choose the nodes that may have no parent, in the schema's order; else the first without a required parent."""
+    roots = tuple(node for node in nodes if len(barred[node]) == len(nodes) - 1)
+    return roots or next((node,) for node in nodes if not fixed[node])
 
 
 def _refuse_order(first: Scope, schema: Schema, fixed: Mapping[str, Scope]) -> None:
-    """Refuse names that are none, are there twice, or come before a required parent."""
-    for place, node in enumerate(first):
+    """Refuse names that are unknown, repeated, or before a required parent."""
+    for position, node in enumerate(first):
         known = schema[node].name
-        if known in first[:place]:
+        if known in first[:position]:
             raise InputError(f"{shown(node)} is placed twice; name it once")
-        late = [parent for parent in fixed[known] if parent not in first[:place]]
+        late = [parent for parent in fixed[known] if parent not in first[:position]]
         if late:
             raise InputError(f"{shown(node)} is placed before {shown(late[0])}, its required parent")
 
 
 def _refuse_many(rules: _Rules) -> None:
-    """Refuse what would be counted for hours: by numbers of variables and states alone."""
+    """Refuse rules whose counts would take hours, by numbers of variables and states alone."""
     nodes = len(rules.network.nodes)
     many = sum(math.comb(nodes, size) for size in range(2, min(rules.max_parents + 1, nodes) + 1))
     if many > SETS_LIMIT:

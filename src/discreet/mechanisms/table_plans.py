@@ -1,4 +1,4 @@
-"""Plans of tables: few that hold every family, with budgets that follow from public sizes alone.
+"""Plans of tables: few tables that hold every family, with budgets from public sizes alone.
 
 The families are merged where one larger table costs less error than several, and tables that share variables are put
 into stars, whose noise agrees on what they share at the cost of one table (`planning/star_cover.py`). Each star, and
@@ -44,17 +44,17 @@ from discreet.util.arrays import Array, by_rows, of_rows
 # each on its own, is then left to the prior, and intervals say so.
 
 NOISY_ROW_ERROR = 0.5
-"""Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families lose
-parents. Below lie child and alarm at epsilon .1, above barley up to 3."""
+"""Expected error of a row of probabilities, averaged over nodes before saturation, above which families lose parents.
+Below lie child and alarm at epsilon .1, above barley up to 3."""
 FILLED_CELLS = 0.4
 """Cells of the largest table, times the scale of the noise that an even share of the budget buys, for each record: with
 10,000 records and scale 40, a hundred cells. Larger tables cost barley's marginals half of their gain."""
 SPARED_FACTOR = 3.0
-"""Times so many cells a family may have and stay whole: barley's tables of twice as many cells are read well."""
+"""Ratio to the largest table's cells up to which a family stays whole: barley's, of twice as many, are read well."""
 
 
 def largest_table(records: int, scale: float) -> float:
-    """Cells of the largest table that is worth measuring, for some records and noise.
+    """Cells of the largest table worth measuring, for some records and noise.
 
     Args:
         records: how many there are, or a public guess.
@@ -71,7 +71,7 @@ def largest_table(records: int, scale: float) -> float:
 
 
 def without_large(network: Network, cells: float) -> Network:
-    """Drop parents that families above a size cannot be measured with.
+    """Drop parents of families that are too large to measure.
 
     Args:
         network: public.
@@ -90,29 +90,29 @@ def without_large(network: Network, cells: float) -> Network:
     """
     parents = {}
     for node in network.nodes:
-        kept = list(network.parents[node])
+        remaining = list(network.parents[node])
         if network.cells(network.family(node)) > SPARED_FACTOR * cells:
-            while kept and network.cells((*kept, node)) > cells:
-                kept.remove(max(reversed(kept), key=lambda name: network.schema[name].size))
-        parents[node] = tuple(kept)
+            while remaining and network.cells((*remaining, node)) > cells:
+                remaining.remove(max(reversed(remaining), key=lambda name: network.schema[name].size))
+        parents[node] = tuple(remaining)
     return Network(network.variables, parents)
 
 
 BUDGET_STEPS = 10**12
-"""Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
+"""Steps of the budget: shares are whole multiples, so that they print as decimals with next to no loss."""
 PLAN_ROUNDS = 6
-"""Most rounds of sizes and plans that follow from each other: two are enough on the networks at hand."""
+"""Most rounds of the fixed-point search for table sizes and plans: two are enough on the networks at hand."""
 DENOMINATOR_LIMIT = 10**30
-"""Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
+"""Largest denominator of a budget: others are rounded down, so that their shares can be written into a release."""
 LONGEST_REPORT_BITS = 1000
-"""Of the fraction that a plan reports, above which it is rounded up: scales are binary floats, so that sums over a
+"""Bits of a plan's reported fraction above which it is rounded up: scales are binary floats, so that sums over a
 hundred of them have thousands of digits, which no reader takes."""
 LEAST_ERROR = 1e-200
-"""Stands for errors too small for floating point."""
+"""Error that stands for ones too small for floating point."""
 
 
 def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -> Mechanism:
-    """Noise on merged tables and stars: `planned` without pairs beside them.
+    """Release merged tables and stars with noise: `planned` without pairs beside them.
 
     Args:
         workload: as of `planned`.
@@ -174,7 +174,7 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
 def _list_plans(
     network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
 ) -> Iterator[PlannedNoise]:
-    """List the forms that a release may take."""
+    """List the candidate plans of a release."""
 
     def shares(groups: Sequence[Group], law: type[CellLaw]) -> dict[Group, float]:
         if queries is None:
@@ -194,17 +194,19 @@ def _list_plans(
         except InputError:
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _plan_gaussian(network, shares(families, DiscreteGaussian), in_digits(rho), reported, moved)
+        yield _plan_gaussian(network, shares(families, DiscreteGaussian), round_to_digits(rho), reported, moved)
 
 
 def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
-    """Keep the plan, or measure its large families without some of their parents."""
+    """Keep the plan, or measure its large families without some parents."""
     if _sum_errors(network, plan) <= NOISY_ROW_ERROR * records * len(network.nodes):
         return plan
     moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
     rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
     groups = _count_groups(plan)
     for _ in range(PLAN_ROUNDS):
+        # At an even split: scale = moved groups / epsilon; Gaussian noise of sd^2 = moved groups / (2 rho) has the
+        # variance of scale sd / sqrt(2).
         scale = math.sqrt(moved * groups / rho) / 2 if plan.law.concentrated else float(moved * groups / whole)
         smaller = without_large(network, largest_table(records, scale))
         if plan.law.concentrated:
@@ -220,7 +222,7 @@ def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee,
 
 
 def _count_groups(plan: PlannedNoise) -> int:
-    """Count the parts that the budget goes to."""
+    """Count the groups that share the budget."""
     return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
 
 
@@ -247,17 +249,17 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
     Raises:
         InputError: an epsilon that no noise can keep.
     """
-    parts = _split_budget(shares, epsilon)
-    alone: dict[Group, Fraction] = {group: part for group, part in parts.items() if len(group) == 1}
+    budget_of = _split_budget(shares, epsilon)
+    alone: dict[Group, Fraction] = {group: budget for group, budget in budget_of.items() if len(group) == 1}
     scales, reported = laplace_scales(alone, moved)
     stars = dict[Scope, int]()
-    for number, group in enumerate((group for group in parts if len(group) > 1), 1):
-        scales[group], cost = star_scale(moved, parts[group], star_lengths(network, group))
+    for number, group in enumerate((group for group in budget_of if len(group) > 1), 1):
+        scales[group], cost = star_scale(moved, budget_of[group], star_lengths(network, group))
         reported += cost
         stars |= dict.fromkeys(group, number)
     reported = _round_report(reported, epsilon)
-    budgets = {scope: part for group, part in parts.items() for scope in group}
-    of_tables = {scope: scales[group] for group in parts for scope in group}
+    budgets = {scope: budget for group, budget in budget_of.items() for scope in group}
+    of_tables = {scope: scales[group] for group in budget_of for scope in group}
     expected = _expect_errors(network, _find_group_blurs(network, scales))
     if len(budgets) == 1:
         ((scope, scale),) = of_tables.items()
@@ -270,7 +272,7 @@ def _plan_gaussian(
     network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
 ) -> PlannedNoise:
     """Plan discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
-    budgets = {scope: part for (scope,), part in _split_budget(shares, rho).items()}
+    budgets = {scope: budget for (scope,), budget in _split_budget(shares, rho).items()}
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
     expected = _expect_errors(network, _find_table_blurs(DiscreteGaussian, scales))
     return PlannedNoise(DiscreteGaussian.tag, moved, budgets, scales, reported, expected)
@@ -288,7 +290,7 @@ def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group,
 
 
 def _round_report(reported: Fraction, whole: Fraction) -> Fraction:
-    """Round what a plan costs up to a multiple of a part of its budget, if it is long; no more than that if it was."""
+    """Round a plan's cost up to a multiple of a step of its budget if it is long, not beyond the budget."""
     if reported.denominator.bit_length() <= LONGEST_REPORT_BITS:
         return reported
     whole = _limit_denominator(whole)
@@ -296,11 +298,11 @@ def _round_report(reported: Fraction, whole: Fraction) -> Fraction:
 
 
 def _limit_denominator(whole: Fraction) -> Fraction:
-    """Round a budget down, if its parts could not be written into a release."""
-    return in_digits(whole) if whole.denominator > DENOMINATOR_LIMIT else whole
+    """Round a budget down if its shares could not be written into a release."""
+    return round_to_digits(whole) if whole.denominator > DENOMINATOR_LIMIT else whole
 
 
-def in_digits(rho: Fraction) -> Fraction:
+def round_to_digits(rho: Fraction) -> Fraction:
     """Round a loss down to 13 or 14 digits, so that its parts print as decimals.
 
     Args:
@@ -310,7 +312,7 @@ def in_digits(rho: Fraction) -> Fraction:
         At most rho.
 
     Example:
-        >>> in_digits(Fraction(1, 3))
+        >>> round_to_digits(Fraction(1, 3))
         Fraction(3333333333333, 10000000000000)
     """
     # Numbers of digits: a float would underflow.
@@ -319,29 +321,29 @@ def in_digits(rho: Fraction) -> Fraction:
 
 
 def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
-    """Find what the noise of a plan does to each table; records squared."""
+    """Find the noise variances of each table of a plan, in records squared."""
     alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
     stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
     return _find_table_blurs(plan.law, alone) | _find_group_blurs(network, stars)
 
 
 def _find_table_blurs(law: type[CellLaw], scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
-    """Find what independent noise in every cell does to each table; records squared."""
+    """Find the noise variances of tables with independent noise, in records squared."""
     return {scope: Blur(max(law(scale).raw_variance, LEAST_ERROR)) for scope, scale in scales.items()}
 
 
 def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
-    """Find what Laplace noise does to tables alone, and to those of stars; records squared."""
+    """Find the Laplace noise variances of single tables and of stars, in records squared."""
     blurs = _find_table_blurs(DiscreteLaplace, {group[0]: scale for group, scale in scales.items() if len(group) == 1})
     for star, scale in scales.items():
         if len(star) > 1:
-            found = star_blurs(shared_by(star), star_lengths(network, star), scale)
-            blurs |= dict(zip(star, found, strict=True))
+            star_noise = star_blurs(shared_by(star), star_lengths(network, star), scale)
+            blurs |= dict(zip(star, star_noise, strict=True))
     return blurs
 
 
 def _expect_errors(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
-    """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
+    """Expect the mean absolute error of a cell of each family after least squares, taken as normal; records."""
     pooled = pooled_variances(network, blurs)
     expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
     return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}

@@ -1,4 +1,4 @@
-"""What the mechanisms that publish noisy tables share: which tables, their budgets and scales, and the vector calls."""
+"""Common parts of mechanisms with noisy tables: the tables, their budgets and scales, and the vector calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Value = TypeVar("Value", Fraction, float)
 
 
 def even_budgets(network: Network, epsilon: Fraction) -> Mapping[str, Fraction]:
-    """Give the same share to every family that lies in no other: the tables of the others are sums of theirs.
+    """Split the budget evenly among families that lie in no other; tables of the others are sums of theirs.
 
     Args:
         network: public.
@@ -46,7 +46,7 @@ def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
 
 
 def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
-    """Find the discrete Laplace scales that keep the tables' budgets.
+    """Find the discrete Laplace scales for the tables' budgets.
 
     Args:
         epsilons: exact budget of each measured table.
@@ -97,21 +97,21 @@ def noisy_tables(
     for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
-        for key, part in zip(keys, np.split(law(scale).add(flat, noise), ends), strict=True):
-            noisy[key] = part.reshape(counts[key].shape)
+        for key, values in zip(keys, np.split(law(scale).add(flat, noise), ends), strict=True):
+            noisy[key] = values.reshape(counts[key].shape)
     return noisy
 
 
-def checked_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
-    """Check the budgets that a user gave for each table, and put them into the network's order.
+def check_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
+    """Check a user's budgets of tables, and put them into the network's order.
 
     Raises:
         InputError: a family that lies in no other has none, an unknown node has one, or they are not positive or sum
             to more than the limit.
     """
-    wanted, given = set(network.maximal_families), set(shares)
-    if not wanted <= given <= set(network.nodes):
-        odd = sorted((wanted - given) | (given - set(network.nodes)))
+    wanted, named = set(network.maximal_families), set(shares)
+    if not wanted <= named <= set(network.nodes):
+        odd = sorted((wanted - named) | (named - set(network.nodes)))
         raise InputError(
             "epsilons must name every node whose family lies in no other, and may name other nodes; "
             f"missing or unknown: {odd[:5]}"
@@ -127,7 +127,7 @@ def checked_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fra
 
 
 def pure_only(name: str, guarantee: Guarantee) -> None:
-    """Refuse a delta that would be charged and not used."""
+    """Refuse a delta that would be charged but not used."""
     if guarantee.delta:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 

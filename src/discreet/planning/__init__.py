@@ -1,1 +1,1 @@
-"""What plans compute from public sizes: tables, stars, pairs, budgets of a workload. It sees no record."""
+"""Planning from public sizes alone: tables, stars, pairs, budgets of a workload. No record is read here."""

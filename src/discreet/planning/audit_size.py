@@ -1,4 +1,4 @@
-"""Which pairs of variables a release may measure beside the tables of its network, and how many it can afford.
+"""Pairs of variables to measure beside a network's tables: the candidates, and how many a budget affords.
 
 Equal shares of epsilon give a cell of K tables noise of standard deviation `sqrt(2) K / epsilon` records; Gaussian
 noise of a zero-concentrated loss rho has `sqrt(K / (2 rho))`. So many pairs are told well enough that this is no more
@@ -22,18 +22,18 @@ from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 
 SHARE_DEVIATION = 0.005
-"""Standard deviation that the noise may give a share of a measured pair, of however many records."""
+"""Largest standard deviation of noise in a share of a measured pair, however many the records."""
 LEAST_PAIRS = 3
-"""Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
+"""Pairs below which none is measured: too few to judge the network's misfit in the others."""
 SELECTION_SHARE = Fraction(1, 4)
-"""Share of what the pairs get, for choosing them where not all are measured."""
+"""Share of the pairs' budget for selecting them if not all are measured."""
 RANDOM_ONE_IN = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
 MOST_PAIRS = 1000
 """Most candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and
 judged in seconds; of a larger network some stand for the others."""
 MOST_PAIR_CELLS = 2**14
-"""Most cells of a pair's table. One that is larger is told too little by any share of a budget."""
+"""Most cells of a pair's table. In a larger one the noise of any share of a budget dominates."""
 
 
 @lru_cache(maxsize=64)
@@ -58,12 +58,12 @@ def all_pairs(network: Network) -> tuple[Scope, ...]:
     sizes = {variable.name: variable.size for variable in network.variables if variable.size > 1}
     pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS]
     if len(pairs) > MOST_PAIRS:
-        taken = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
-        pairs = [pair for pair in pairs if pair in taken]
+        sample = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
+        pairs = [pair for pair in pairs if pair in sample]
     return tuple(pairs)
 
 
-def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
+def queried_pairs(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
     """Every pair of variables that one query names together, evidence included, in the schema's order.
 
     Args:
@@ -74,21 +74,21 @@ def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope
         InputError: a query that does not fit the network, or a text that is none.
     """
     wanted = set[frozenset[str]]()
-    for query in (parse_query(part, network.schema) if isinstance(part, str) else part for part in queries):
+    for query in (parse_query(text, network.schema) if isinstance(text, str) else text for text in queries):
         check_names(query, network.schema)
         targets = [target if isinstance(target, str) else target[0] for target in query.targets] or network.nodes
         wanted |= {frozenset(pair) for pair in combinations({*targets, *dict(query.evidence)}, 2)}
-    found = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)
-    return tuple(pair for pair in found if _is_measurable(network, pair))
+    pairs = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)
+    return tuple(pair for pair in pairs if _is_measurable(network, pair))
 
 
 def _is_measurable(network: Network, pair: Scope) -> bool:
-    """Tell whether each of two variables has several states, and their table not too many cells."""
+    """Whether each of two variables has several states, and their table not too many cells."""
     return network.cells(pair) <= MOST_PAIR_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
 def affordable_pairs(records: float, budget: Fraction, moved: int, law: type[CellLaw] = DiscreteLaplace) -> int:
-    """How many pairs can be measured, each to within a sampling error, or within SHARE_DEVIATION.
+    """Number of pairs that a budget can measure, each to within a sampling error or SHARE_DEVIATION.
 
     Args:
         records: a public number, or one that was released.
@@ -106,7 +106,7 @@ def affordable_pairs(records: float, budget: Fraction, moved: int, law: type[Cel
 
 
 def audited_pairs(affordable: int, candidates: int) -> int:
-    """How many pairs to measure.
+    """Number of pairs to measure.
 
     Args:
         affordable: as many as can be measured well.
@@ -126,7 +126,7 @@ def audited_pairs(affordable: int, candidates: int) -> int:
 
 
 def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: int) -> bool:
-    """Tell whether Gaussian noise on all candidates together deviates less than Laplace noise.
+    """Whether Gaussian noise on all candidates together has a smaller deviation than Laplace noise.
 
     Args:
         epsilon: of all of them, for Laplace noise.
@@ -146,14 +146,14 @@ def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: i
 
 
 class Audit(NamedTuple):
-    """How many pairs are measured, and with which noise."""
+    """Number of measured pairs, and the law of their noise."""
 
     pairs: int
     law: type[CellLaw]
 
 
 def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction | None, moved: int) -> Audit:
-    """What a second stage measures: as many pairs as the better of two laws of noise lets be measured well.
+    """Plan the second stage: the noise law that affords more pairs, and their number.
 
     Args:
         records: a public number, or one that was released.
@@ -171,13 +171,13 @@ def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction |
     laplace = audited_pairs(affordable_pairs(records, epsilon, moved), candidates)
     if rho is None:
         return Audit(laplace, DiscreteLaplace)
-    found = audited_pairs(affordable_pairs(records, rho, moved, DiscreteGaussian), candidates)
-    equal = found == laplace and prefers_gaussian(epsilon, rho, moved, max(found, 1))
-    return Audit(found, DiscreteGaussian) if found > laplace or equal else Audit(laplace, DiscreteLaplace)
+    gaussian = audited_pairs(affordable_pairs(records, rho, moved, DiscreteGaussian), candidates)
+    equal = gaussian == laplace and prefers_gaussian(epsilon, rho, moved, max(gaussian, 1))
+    return Audit(gaussian, DiscreteGaussian) if gaussian > laplace or equal else Audit(laplace, DiscreteLaplace)
 
 
 def chosen_pairs(number: int, candidates: int) -> int:
-    """Count the measured pairs that are chosen by what the first stage misjudged; the rest are taken at random.
+    """Count the measured pairs that are selected by misfit of the first stage; the rest are random.
 
     Args:
         number: of measured pairs.

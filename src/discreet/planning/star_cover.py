@@ -30,17 +30,17 @@ from discreet.noise.star import star_variances
 from discreet.util.limits import STAR_DIMENSIONS
 
 Group = tuple[Scope, ...]
-"""Tables that are released with noise that agrees on what all of them share; or one table."""
+"""Star: tables whose noise agrees on the variables that all of them share; or a single table."""
 Names = frozenset[str]
 
 GAIN_DECIMALS = 10
-"""Decimals to which gains are compared: what is equal but for rounding is a tie, and the first pair wins it."""
+"""Decimals to which gains are compared: the first pair wins a tie."""
 FEW_TABLES = 128
-"""Tables among which pairs are looked at that share nothing: small ones may be better as one."""
+"""Most tables among which disjoint pairs are tried, too: small ones may be better as one."""
 MANY_TABLES = 32
-"""Tables around one variable beyond which not every pair of them is looked at."""
+"""Most tables around one variable among which every pair is tried."""
 SMALL_STAR = 6
-"""Tables of a star among which all pairs may become one."""
+"""Most tables of a star in which any pair may be joined."""
 
 
 def shared_by(group: Group) -> Scope:
@@ -83,7 +83,7 @@ def star_lengths(network: Network, group: Group) -> tuple[int, ...]:
 
 
 def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
-    """Find what the noise of a star does to each of its tables.
+    """Find the noise variances of each table of a star.
 
     All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
     add up to what they say together.
@@ -96,15 +96,15 @@ def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> t
     Returns:
         For each table; records squared.
     """
-    found = star_variances(lengths, scale)
+    noise = star_variances(lengths, scale)
     return tuple(
-        Blur(max(rows, KNOWN_VARIANCE), frozenset(shared), max(len(lengths) * found.shared / length, KNOWN_VARIANCE))
-        for rows, length in zip(found.rows, lengths, strict=True)
+        Blur(max(rows, KNOWN_VARIANCE), frozenset(shared), max(len(lengths) * noise.shared / length, KNOWN_VARIANCE))
+        for rows, length in zip(noise.rows, lengths, strict=True)
     )
 
 
 def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]:
-    """Compute the c of each group, by the families that are read from it: each from the smallest table that holds it.
+    """Compute the cost c of each group, by the families that are read from it, each from its smallest table.
 
     Args:
         network: public.
@@ -143,19 +143,19 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
         >>> readers(network, [("a", "b", "c"), ("a",)])
         {('a', 'b', 'c'): [('a', 'b'), ('a', 'b', 'c')], ('a',): [('a',)]}
     """
-    found: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
+    families: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
     holders: dict[str, list[tuple[Scope, Names]]] = {name: [] for name in network.nodes}
-    for scope in sorted(found, key=network.cells):
+    for scope in sorted(families, key=network.cells):
         for name in scope:
             holders[name].append((scope, frozenset(scope)))
     for node in network.nodes:
         family = network.family(node)
         rarest = min((holders[name] for name in family), key=len)
-        held = next((scope for scope, names in rarest if names.issuperset(family)), None)
-        if held is None:
+        holder = next((scope for scope, names in rarest if names.issuperset(family)), None)
+        if holder is None:
             raise InputError(f"no measured table holds the family of {node!r}; add one over {', '.join(family)}")
-        found[held].append(family)
-    return found
+        families[holder].append(family)
+    return families
 
 
 @lru_cache(maxsize=64)
@@ -181,23 +181,23 @@ def star_cover(
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merge_greedily(_GroupCosts(network, inside), families, dimensions)
-    ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
+    merged = _merge_greedily(_GroupCosts(network, inside), families, dimensions)
+    ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in merged]
     # A table of two merged ones may hold what a third was made for, in another group as well.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
     seen = set[Scope]()
-    kept = []
+    groups = []
     for group in ordered:
-        own = [scope for scope in group if read[scope] and scope not in seen]
-        seen.update(own)
-        if own:
-            kept.append(tuple(sorted(own, key=lambda scope: [position[name] for name in scope])))
-    return tuple(sorted(kept, key=lambda group: [position[name] for name in group[0]]))
+        unseen = [scope for scope in group if read[scope] and scope not in seen]
+        seen.update(unseen)
+        if unseen:
+            groups.append(tuple(sorted(unseen, key=lambda scope: [position[name] for name in scope])))
+    return tuple(sorted(groups, key=lambda group: [position[name] for name in group[0]]))
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Tables, the families that are read from them, and the root of what that costs."""
+    """A group of tables, the families that are read from them, and the square root of its cost."""
 
     tables: tuple[Names, ...]
     families: tuple[Names, ...]
@@ -205,7 +205,7 @@ class _Group:
 
 
 class _GroupCosts:
-    """Costs of groups over a network; cells are remembered."""
+    """Costs of groups over a network, with cached numbers of cells."""
 
     def __init__(self, network: Network, inside: Iterable[Scope] | None = None) -> None:
         self._inside = None if inside is None else [frozenset(scope) for scope in inside]
@@ -214,14 +214,15 @@ class _GroupCosts:
 
     def cells(self, names: Names) -> int:
         """Number of cells of a table over some variables."""
-        found = self._cells.get(names)
-        if found is None:
-            found = self._cells[names] = math.prod(self._sizes[name] for name in names)
-        return found
+        number = self._cells.get(names)
+        if number is None:
+            number = self._cells[names] = math.prod(self._sizes[name] for name in names)
+        return number
 
     def cost(self, tables: Sequence[Names], families: Iterable[Names], dimensions: float = math.inf) -> float:
-        """The c of a group; infinite for tables that share nothing, or have more dimensions."""
+        """Cost c of a group; infinite for tables that share nothing or have too many dimensions."""
         if len(tables) == 1:
+            # One table t: sums of |t| / |f| cells of variance 2 disturb the |f| cells of f by sqrt(2 |t| |f|) in all.
             cells = 2 * self.cells(tables[0])
             return sum(math.sqrt(cells * self.cells(family)) for family in families)
         shared = frozenset.intersection(*tables)
@@ -229,27 +230,27 @@ class _GroupCosts:
         lengths = [self.cells(table) // blocks for table in tables]
         if not shared or 1 + sum(lengths) - len(lengths) > dimensions:
             return math.inf
-        found = star_variances(lengths, 1.0)
+        variances = star_variances(lengths, 1.0)
         smallest = sorted(range(len(tables)), key=lengths.__getitem__)
-        places = {table: index for index, table in enumerate(tables)}
+        index_of = {table: index for index, table in enumerate(tables)}
         total = 0.0
         for family in families:
-            table = places.get(family, -1)
+            table = index_of.get(family, -1)
             if table < 0:
                 table = next(index for index in smallest if family <= tables[index])
             inside, whole = self.cells(family & shared), self.cells(family)
-            outside = lengths[table] * blocks * (whole - inside) * found.rows[table]
-            total += math.sqrt(blocks * inside * found.shared + outside)
+            outside = lengths[table] * blocks * (whole - inside) * variances.rows[table]
+            total += math.sqrt(blocks * inside * variances.shared + outside)
         return total
 
-    def may_merge(self, one: Names, other: Names) -> bool:
-        """Whether two tables may be made one."""
-        union = one | other
+    def may_merge(self, first: Names, second: Names) -> bool:
+        """Whether two tables may be joined."""
+        union = first | second
         fits = len(union) <= AXES and self.cells(union) <= COVER_CELLS
         return fits and (self._inside is None or any(union <= scope for scope in self._inside))
 
     def group(self, tables: tuple[Names, ...], families: tuple[Names, ...], dimensions: int) -> _Group:
-        """Make a group with the root of what it costs."""
+        """Make a group with the square root of its cost."""
         return _Group(tables, families, math.sqrt(self.cost(tables, families, dimensions)))
 
 
@@ -259,45 +260,45 @@ def _merge_greedily(tables: _GroupCosts, families: Sequence[Names], dimensions: 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
     gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
     """
-    alive = dict(enumerate(_start_alone(tables, families, dimensions)))
+    alive = dict(enumerate(_make_single_groups(tables, families, dimensions)))
     partners: dict[int, dict[int, float]] = {index: {} for index in alive}
     queue: list[tuple[float, int, int, _Group | None]] = []
 
-    def offer(one: int, other: int, gain: float, group: _Group | None) -> None:
+    def offer(first: int, second: int, gain: float, group: _Group | None) -> None:
         if gain > 0:
-            partners[one][other] = partners[other][one] = gain
-            heapq.heappush(queue, (-gain, one, other, group))
+            partners[first][second] = partners[second][first] = gain
+            heapq.heappush(queue, (-gain, first, second, group))
         else:
-            partners[one].pop(other, None)
-            partners[other].pop(one, None)
+            partners[first].pop(second, None)
+            partners[second].pop(first, None)
 
-    def evaluate(one: int, other: int) -> None:
-        best = _merge_two(tables, alive[one], alive[other], dimensions)
-        offer(one, other, round(alive[one].root + alive[other].root - best.root, GAIN_DECIMALS), best)
+    def evaluate(first: int, second: int) -> None:
+        best = _merge_two(tables, alive[first], alive[second], dimensions)
+        offer(first, second, round(alive[first].root + alive[second].root - best.root, GAIN_DECIMALS), best)
 
-    for one, other in _list_pairs(tables, alive):
-        evaluate(one, other)
+    for first, second in _list_pairs(tables, alive):
+        evaluate(first, second)
     while queue:
-        _, one, other, group = heapq.heappop(queue)
-        if one not in alive or other not in alive:
+        _, first, second, group = heapq.heappop(queue)
+        if first not in alive or second not in alive:
             continue
         if group is None:
-            evaluate(one, other)
+            evaluate(first, second)
             continue
-        del alive[one], alive[other]
+        del alive[first], alive[second]
         fresh = len(partners)
         alive[fresh], partners[fresh] = group, {}
-        bounds = partners[one] | {
-            index: max(gain, partners[one].get(index, 0.0)) for index, gain in partners[other].items()
+        bounds = partners[first] | {
+            index: max(gain, partners[first].get(index, 0.0)) for index, gain in partners[second].items()
         }
         for index in sorted(bounds.keys() & alive.keys()):
             offer(index, fresh, bounds[index], None)
     return list(alive.values())
 
 
-def _start_alone(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _make_single_groups(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """Make a group for every family that lies in no other."""
-    whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
+    whole = [family for family in dict.fromkeys(families) if not any(family < larger for larger in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
     for family in dict.fromkeys(families):
         served[min((table for table in whole if family <= table), key=tables.cells)].append(family)
@@ -305,7 +306,7 @@ def _start_alone(tables: _GroupCosts, families: Sequence[Names], dimensions: int
 
 
 def _list_pairs(tables: _GroupCosts, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
-    """List the pairs to look at: all of few tables; of many those that share a variable.
+    """List the pairs to try: all of few tables; of many those that share a variable.
 
     Where very many share one, each stands beside the next of its size: stars grow from there.
     """
@@ -315,22 +316,22 @@ def _list_pairs(tables: _GroupCosts, groups: Mapping[int, _Group]) -> list[tuple
     for index, group in sorted(groups.items(), key=lambda pair: tables.cells(pair[1].tables[0])):
         for name in group.tables[0]:
             holders.setdefault(name, []).append(index)
-    found: set[tuple[int, int]] = set()
-    for held in holders.values():
-        found.update(combinations(sorted(held), 2) if len(held) <= MANY_TABLES else pairwise(held))
-    return sorted((min(pair), max(pair)) for pair in found)
+    pairs: set[tuple[int, int]] = set()
+    for indices in holders.values():
+        pairs.update(combinations(sorted(indices), 2) if len(indices) <= MANY_TABLES else pairwise(indices))
+    return sorted((min(pair), max(pair)) for pair in pairs)
 
 
-def _merge_two(tables: _GroupCosts, one: _Group, other: _Group, dimensions: int) -> _Group:
+def _merge_two(tables: _GroupCosts, first: _Group, second: _Group, dimensions: int) -> _Group:
     """Find the cheapest group of two."""
-    families = one.families + other.families
+    families = first.families + second.families
     best = min(
-        (tables.group(each, families, dimensions) for each in _list_ways(tables, one.tables, other.tables)),
+        (tables.group(star, families, dimensions) for star in _list_ways(tables, first.tables, second.tables)),
         key=lambda group: round(group.root, GAIN_DECIMALS),
     )
     while len(best.tables) > 2:
         closer = min(
-            (tables.group(each, families, dimensions) for each in _list_closer(tables, best.tables)),
+            (tables.group(star, families, dimensions) for star in _list_closer(tables, best.tables)),
             key=lambda group: round(group.root, GAIN_DECIMALS),
             default=best,
         )
@@ -340,32 +341,32 @@ def _merge_two(tables: _GroupCosts, one: _Group, other: _Group, dimensions: int)
     return best
 
 
-def _list_ways(tables: _GroupCosts, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """List the ways to merge: side by side, and with a table of one and a table of the other made one."""
-    yield _put_beside(one, other)
-    shared = frozenset.intersection(*one, *other)
-    few = len(one) + len(other) <= SMALL_STAR
-    for a, first in enumerate(one):
-        for b, second in enumerate(other):
+def _list_ways(tables: _GroupCosts, first: tuple[Names, ...], second: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+    """List the ways to merge: side by side, and with one table of each joined."""
+    yield _join_groups(first, second)
+    shared = frozenset.intersection(*first, *second)
+    few = len(first) + len(second) <= SMALL_STAR
+    for a, table_a in enumerate(first):
+        for b, table_b in enumerate(second):
             # In a large star tables with nothing in common but what all share are hardly ever better as one.
-            if (few or first & second > shared) and tables.may_merge(first, second):
-                rest = _put_beside(one[:a] + one[a + 1 :], other[:b] + other[b + 1 :])
-                yield _put_beside(rest, (first | second,))
+            if (few or table_a & table_b > shared) and tables.may_merge(table_a, table_b):
+                rest = _join_groups(first[:a] + first[a + 1 :], second[:b] + second[b + 1 :])
+                yield _join_groups(rest, (table_a | table_b,))
 
 
 def _list_closer(tables: _GroupCosts, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """List groups with two tables made one that share more than all do."""
+    """List groups with two tables joined that share more than all do."""
     shared = frozenset.intersection(*group)
     holders: dict[str, list[int]] = {}
     for index, table in enumerate(group):
         for name in table - shared:
             holders.setdefault(name, []).append(index)
-    for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
+    for a, b in sorted({pair for indices in holders.values() for pair in combinations(indices, 2)}):
         if tables.may_merge(group[a], group[b]):
-            yield _put_beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
+            yield _join_groups([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 
-def _put_beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
+def _join_groups(first: Sequence[Names], second: Sequence[Names]) -> tuple[Names, ...]:
     """Put the tables of two groups side by side, without those that lie in one of the other."""
-    held = [table for table in one if not any(table <= each for each in other)]
-    return (*held, *(table for table in other if not any(table < each for each in held)))
+    maximal = [table for table in first if not any(table <= larger for larger in second)]
+    return (*maximal, *(table for table in second if not any(table < larger for larger in maximal)))

@@ -1,4 +1,4 @@
-"""Budgets for the queries that matter: how the noise of each table reaches an answer, and shares that make that least.
+"""Workload budgets: the variance that each table's noise adds to the answers, and shares that minimise it.
 
 For small noise an answer moves by the inner product of the noise and its gradient by the cells of the families' tables.
 Taken apart into interactions (`interactions.py`) the noise is independent between them, so that
@@ -46,7 +46,7 @@ from discreet.util.arrays import Floats, Ints, margin
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
 
 FLOOR_SHARE = 0.2
-"""Share of the budget that is given out as without a workload: a table that no query needs keeps Laplace noise of at
+"""Share of the budget that is split as without a workload: a table that no query needs keeps Laplace noise of at
 most 5 times its usual standard deviation (Gaussian: 2.2), and the workload pays at most a quarter more error for it."""
 PRIOR_DRAWS = 32
 """Draws from the prior; on asia, child and alarm another seed changed the error of a workload by less than 5%."""
@@ -58,10 +58,10 @@ less than 8."""
 LEAST_CONCENTRATION = 0.5
 """Concentration that draws from the prior have at least: draws nearer to 0 and 1 say little about other networks."""
 SMALL_MARGIN = 2
-"""Variables of margins that may have a table of their own; larger ones would gain 4 % at most with Laplace noise, 2 %
+"""Most variables of a margin that may have a separate table; larger ones would gain 4 % at most with Laplace noise, 2 %
 with Gaussian (asia, child, ALARM)."""
 LEAST_SHARE = 1e-3
-"""A margin whose own table would get less of the workload's part is not measured on its own."""
+"""Share of the workload's budget below which a margin is not measured."""
 CHUNK_CELLS = 10_000_000
 """Entries of the gradients that are held at once: 80 MB."""
 
@@ -93,7 +93,7 @@ def default_shares(network: Network, groups: Sequence[Group], law: type[CellLaw]
 
 
 def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Scope, Floats], ...]:
-    """How much each interaction's noise adds to the variance of each query's answers, to first order.
+    """First-order variance that each interaction's noise adds to each query's answers.
 
     Probabilities count with the squared errors of all their rows. `MAP(A, B | C=c)` and `MPE(| C=c)` count as
     `P(A | C=c)` and `P(B | C=c)` do together: these are what the most probable states are read from.
@@ -113,16 +113,16 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
     Source:
         Delta method; `query_error.row_effects` has the same by rows, at one table of probabilities, zeros among them.
     """
-    found = []
+    variances = []
     for query in queries:
         check_names(query, theta.network.schema)
-        parts = _list_parts(theta.network, query)
+        gradients = _list_parts(theta.network, query)
         total: dict[Scope, Floats] = {}
-        for part in parts:
-            for subset, squares in _sum_squares(theta, part).items():
+        for gradient in gradients:
+            for subset, squares in _sum_squares(theta, gradient).items():
                 total[subset] = total.get(subset, 0.0) + squares
-        found.append(total)
-    return tuple(found)
+        variances.append(total)
+    return tuple(variances)
 
 
 def workload_shares(
@@ -159,33 +159,32 @@ def workload_shares(
         of a share, not: the best of a few fixed starts is taken. (The optimum over all Gaussian noise that is linear in
         the records measures interactions instead of tables: Xiao et al., 2023, ResidualPlanner.)
     """
-    listed, weights, squares = _differentiate_workload(network, prior, queries)
+    scopes, weights, squares = _differentiate_workload(network, prior, queries)
     floor = default_shares(network, groups, law)
     measured = {scope for group in groups for scope in group}
     families = dict.fromkeys(network.ordered(network.family(node)) for node in network.nodes)
     known = (*groups, *((family,) for family in families if family not in measured))
-    small = tuple(
-        (one,) for one in listed if 0 < len(one) <= SMALL_MARGIN and one not in measured and one not in families
-    )
+    margins = (scope for scope in scopes if scope not in measured and scope not in families)
+    small = tuple((scope,) for scope in margins if 0 < len(scope) <= SMALL_MARGIN)
     every = (*known, *small)
-    held = _tabulate_precisions(network, listed, every, law)
+    precisions = _tabulate_precisions(network, scopes, every, law)
     base = np.array([floor.get(group, 0.0) for group in every])
     # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
     starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS * law.order - 1, len(every)))]
     starts[1::2] = [start * (np.arange(len(every)) < len(known)) for start in starts[1::2]]
     shares = min(
-        (_minimise_shares(start, base, held, weights, squares, law) for start in starts), key=lambda pair: pair[0]
+        (_minimise_shares(start, base, precisions, weights, squares, law) for start in starts), key=lambda pair: pair[0]
     )[1]
-    kept = (base > 0) | (shares > LEAST_SHARE)
-    shares = np.where(kept, shares, 0) / shares[kept].sum()
+    funded = (base > 0) | (shares > LEAST_SHARE)
+    shares = np.where(funded, shares, 0) / shares[funded].sum()
     mixed = FLOOR_SHARE * base + (1 - FLOOR_SHARE) * shares
-    return {group: float(share) for group, share, keep in zip(every, mixed, kept, strict=True) if keep}
+    return {group: float(share) for group, share, keep in zip(every, mixed, funded, strict=True) if keep}
 
 
 def workload_error(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query], blurs: Mapping[Scope, Blur]
 ) -> float:
-    """What `workload_shares` makes least, for given noise: the mean logarithm of the answers' standard deviations.
+    """Objective of `workload_shares` for given noise: mean log standard deviation of the answers.
 
     Args:
         network: public.
@@ -202,31 +201,31 @@ def workload_error(
     Guarantee:
         None spent: a function of public arguments.
     """
-    listed, weights, squares = _differentiate_workload(network, prior, queries)
+    scopes, weights, squares = _differentiate_workload(network, prior, queries)
     pooled = pooled_variances(network, blurs)
-    return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in listed])) / (2 * weights.sum()))
+    return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in scopes])) / (2 * weights.sum()))
 
 
 def _differentiate_workload(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query]
 ) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """List the interactions, and one row for each query and draw from the prior: its weight, and h."""
-    asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
-    if not asked:
+    parsed = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
+    if not parsed:
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
     alpha = prior.alpha.map(lambda table: np.maximum(table, LEAST_CONCENTRATION))
     theta = Dirichlet(alpha).draw(PRIOR_DRAWS, rng=np.random.default_rng(0))
-    listed, weights, squares = _stack_rows(workload_variances(theta, asked))
+    scopes, weights, squares = _stack_rows(workload_variances(theta, parsed))
     if not len(squares):
         raise InputError("no answer of this workload depends on the records; plan without it, or ask something else")
-    return listed, weights, squares
+    return scopes, weights, squares
 
 
 # ------------------------------------------------------------------------------------------------------ gradients
 
 
 def _list_parts(network: Network, query: Query) -> list[Part]:
-    """List what is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
+    """List the probabilities to differentiate for a query: targets, evidence codes, and cells of the targets."""
     schema = network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     if isinstance(query, NumberQuery):
@@ -239,14 +238,14 @@ def _list_parts(network: Network, query: Query) -> list[Part]:
     assert_never(query)
 
 
-def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
+def _sum_squares(theta: Tables, gradient_of: Part) -> dict[Scope, Floats]:
     """Sum the squared norms of the gradient's interactions over the cells that count; draws in chunks."""
     network, draws = theta.network, theta.draws or 1
-    targets, evidence, kept = part
+    targets, evidence, counted = gradient_of
     bearing = requisite(network, targets, evidence)
     largest = max((network.cells(network.family(node)) for node in bearing), default=1)
     size = max(1, CHUNK_CELLS // (largest * network.cells(targets)))
-    found: dict[Scope, list[Floats]] = {}
+    squares_of: dict[Scope, list[Floats]] = {}
     for start in range(0, draws, size):
         chosen = slice(start, min(start + size, draws))
         chunk = Tables(
@@ -256,7 +255,7 @@ def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
         for node in bearing:
             family = network.family(node)
             scope = network.ordered(family)
-            table = _differentiate_counts(chunk, node, targets, evidence)[..., kept, :]
+            table = _differentiate_counts(chunk, node, targets, evidence)[..., counted, :]
             table = table.transpose(*(family.index(name) for name in scope), table.ndim - 2, table.ndim - 1)
             for subset in subsets([scope]):
                 spread_by = network.cells(subset) / network.cells(scope)
@@ -264,8 +263,8 @@ def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
                 # One interaction may lie in several families: their gradients add before they are squared.
                 gradient[subset] = gradient[subset] + change if subset in gradient else change
         for subset, change in gradient.items():
-            found.setdefault(subset, []).append((change**2).reshape(-1, change.shape[-1]).sum(axis=0))
-    return {subset: np.concatenate(squares) for subset, squares in found.items()}
+            squares_of.setdefault(subset, []).append((change**2).reshape(-1, change.shape[-1]).sum(axis=0))
+    return {subset: np.concatenate(squares) for subset, squares in squares_of.items()}
 
 
 def _differentiate_counts(theta: Tables, node: str, targets: tuple[str, ...], evidence: Mapping[str, int]) -> Floats:
@@ -312,27 +311,27 @@ def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[
 
 def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """Stack one row for each query and draw whose answer can move, over all interactions: its weight, and h."""
-    listed = tuple(dict.fromkeys(subset for found in variances for subset in found))
+    scopes = tuple(dict.fromkeys(subset for by_subset in variances for subset in by_subset))
     rows, weights = [], []
-    for found in variances:
-        if not found:
+    for by_subset in variances:
+        if not by_subset:
             continue
-        absent = np.zeros(len(next(iter(found.values()))))
-        table = np.stack([found.get(subset, absent) for subset in listed], axis=-1)
+        absent = np.zeros(len(next(iter(by_subset.values()))))
+        table = np.stack([by_subset.get(subset, absent) for subset in scopes], axis=-1)
         # Where rounding or underflow left nothing of a draw, the others speak for the query.
         table = table[np.isfinite(table).all(axis=-1) & (table.sum(axis=-1) > 0)]
         rows.append(table)
         weights.append(np.full(len(table), 1 / max(len(table), 1)))
     if not rows:
-        return listed, np.zeros(0), np.zeros((0, len(listed)))
-    return listed, np.concatenate(weights), np.concatenate(rows)
+        return scopes, np.zeros(0), np.zeros((0, len(scopes)))
+    return scopes, np.concatenate(weights), np.concatenate(rows)
 
 
 def _tabulate_precisions(
     network: Network, listed: Sequence[Scope], groups: Sequence[Group], law: type[CellLaw]
 ) -> csr_array:
-    """Tabulate what groups say about interactions at budget 1, by group and interaction."""
-    places = {subset: place for place, subset in enumerate(listed)}
+    """Tabulate the precision of interactions at budget 1, by group and interaction."""
+    columns_of = {subset: column for column, subset in enumerate(listed)}
     rows, columns, values = list[int](), list[int](), list[float]()
     for row, group in enumerate(groups):
         blurs: tuple[Blur, ...] = (Blur(float(law.variance_at(Fraction(1), 1))),)
@@ -340,9 +339,9 @@ def _tabulate_precisions(
             blurs = star_blurs(shared_by(group), star_lengths(network, group), 1.0)
         for scope, blur in zip(group, blurs, strict=True):
             for subset in subsets([scope]):
-                if subset in places:
+                if subset in columns_of:
                     rows.append(row)
-                    columns.append(places[subset])
+                    columns.append(columns_of[subset])
                     values.append(network.cells(subset) / network.cells(scope) / blur.variance(subset))
     return csr_array((values, (rows, columns)), shape=(len(groups), len(listed)))  # sums what two tables say
 
@@ -371,18 +370,20 @@ def _minimise_shares(
         precision, slope = mixed**law.order, law.order * mixed ** (law.order - 1)
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
+        # Gradient of sum_r w_r log v_r by the precision of group g, with v_r = sum_S h_rS / (precision held)_S:
+        # -sum_S held_gS pooled_S^2 sum_r (w_r / v_r) h_rS; then the chain rule of the mixture and the softmax.
         by_precision = -held @ (pooled**2 * ((weights / variances) @ squares))
         gradient = by_precision * slope * (1 - FLOOR_SHARE)
         return float(weights @ np.log(variances)), shares * (gradient - shares @ gradient)
 
     first = np.log(np.maximum(start / start.sum(), 1e-4))
     # By its full name scipy.optimize is loaded here, and not with every release.
-    found = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 300})
-    return float(found.fun), _softmax(found.x)
+    solution = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 300})
+    return float(solution.fun), _softmax(solution.x)
 
 
 def _softmax(logits: Floats) -> Floats:
-    """Positive numbers of sum 1."""
+    """Map logits to positive shares of sum 1."""
     powers = np.exp(logits - logits.max())
     shares: Floats = powers / powers.sum()
     return shares

@@ -1,1 +1,1 @@
-"""The public wing, second half: from a posterior to answers. Nothing here can read a record."""
+"""Queries: from a posterior to answers with intervals. Nothing in this room can read a record."""

@@ -1,4 +1,4 @@
-"""What measured margins allow: bounds of an answer that assume nothing of variables which no table holds together.
+"""Partial identification: bounds of an answer from measured margins alone, without independence assumptions.
 
 Under each draw the margins of all parts that tables hold are known, and the joint law of the question's variables may
 be any with these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and
@@ -26,11 +26,11 @@ from discreet.model.schema import Scope
 from discreet.util.arrays import Floats
 
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
-"""Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""
+"""Most joint states of a query and most rows of its answer: each row and draw takes some milliseconds."""
 BOUNDED_DRAWS = 40
-"""Of the margins: their own uncertainty is small beside what is not known at all."""
+"""Draws of the margins: their uncertainty is small beside the width of the identified interval."""
 LEAST_EVIDENCE = 1e-12
-"""Probability of evidence from which a draw is left out."""
+"""Probability of the evidence at or below which a draw is left out."""
 
 
 class Allowed(NamedTuple):
@@ -71,42 +71,42 @@ def allowed_bounds(
             f"{MOST_BOUNDED_ROWS} rows; ask for fewer variables, or name their states"
         )
     states = list(product(*map(range, sizes)))
-    sums = vstack([_make_sums(names, part, states) for part in parts]).tocsr()
-    given = _mark_states(names, evidence, states)
-    found: list[Floats] = []
+    sums = vstack([_make_sums(names, scope, states) for scope in parts]).tocsr()
+    observed = _mark_states(names, evidence, states)
+    ends_by_draw: list[Floats] = []
     for draw in np.unique(np.linspace(0, law.shape[-1] - 1, BOUNDED_DRAWS).astype(int)):
         q = law[..., draw].ravel()
-        if q @ given > LEAST_EVIDENCE:
-            found.append(
+        if q @ observed > LEAST_EVIDENCE:
+            ends_by_draw.append(
                 np.array(
-                    [_solve_ends(_mark_states(names, {**row, **evidence}, states), given, sums, q) for row in rows]
+                    [_solve_ends(_mark_states(names, {**row, **evidence}, states), observed, sums, q) for row in rows]
                 )
             )
-    if not found:
+    if not ends_by_draw:
         raise InputError("the evidence is impossible under every draw")
     tail = (1 - level) / 2
-    ends = np.stack(found, axis=-1)
+    ends = np.stack(ends_by_draw, axis=-1)
     return Allowed(np.quantile(ends[:, 0], tail, axis=-1), np.quantile(ends[:, 1], 1 - tail, axis=-1))
 
 
-def _make_sums(names: Sequence[str], part: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
-    """The matrix that sums cells of a joint law to those of a margin."""
-    places = [names.index(name) for name in part]
-    keys = [tuple(state[place] for place in places) for state in states]
+def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
+    """Make the 0-1 matrix that sums the cells of a joint distribution to those of a margin."""
+    axes = [names.index(name) for name in scope]
+    keys = [tuple(state[axis] for axis in axes) for state in states]
     index = {key: row for row, key in enumerate(dict.fromkeys(keys))}
     return csr_array((np.ones(len(keys)), ([index[key] for key in keys], range(len(keys)))), (len(index), len(keys)))
 
 
 def _mark_states(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
-    """1 for the joint states with these codes, else 0."""
-    places = {names.index(name): code for name, code in codes.items()}
-    return np.array([all(state[place] == code for place, code in places.items()) for state in states], np.float64)
+    """Mark the joint states with these codes: 1 for them, else 0."""
+    wanted = {names.index(name): code for name, code in codes.items()}
+    return np.array([all(state[axis] == code for axis, code in wanted.items()) for state in states], np.float64)
 
 
-def _solve_ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
-    """The least and the largest `wanted q / given q` of all laws with the margins of q."""
+def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
+    """Find the least and the largest `wanted q / observed q` over all joint distributions with the margins of q."""
     margins = csr_array(-(sums @ q)[:, None])
-    equal = vstack([hstack([sums, margins]), hstack([csr_array(given[None]), csr_array((1, 1))])])
+    equal = vstack([hstack([sums, margins]), hstack([csr_array(observed[None]), csr_array((1, 1))])])
     right = np.append(np.zeros(sums.shape[0]), 1.0)
     ends = []
     for sign in (1, -1):
@@ -115,5 +115,5 @@ def _solve_ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tu
             sign * np.append(wanted, 0.0), A_eq=equal, b_eq=right, bounds=(0, None), method="highs"
         )
         # Rounding may leave no law with these margins: then it is q itself that is known to have them.
-        ends.append(sign * solved.fun if solved.success else float(q @ wanted) / float(q @ given))
+        ends.append(sign * solved.fun if solved.success else float(q @ wanted) / float(q @ observed))
     return max(ends[0], 0.0), min(ends[1], 1.0)

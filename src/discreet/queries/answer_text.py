@@ -19,7 +19,7 @@ MOST_VARIABLES_A_LINE = 3
 
 
 def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
-    """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
+    """Write answers as one table; of a joint state of many variables later rows list only the differences.
 
     Some columns are there where something is known for them: how often an explanation is the most probable one, the
     part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
@@ -29,8 +29,8 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
     rows = [row for answer in answers for row in _list_rows(answer)]
     level = answers[-1].level if answers else 0.0
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
-    kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
-    table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows], width)
+    shown = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
+    table = columns([header[column] for column in shown], [[row[column] for column in shown] for row in rows], width)
     partial = [
         f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
         for answer in answers
@@ -42,7 +42,7 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
 
 
 def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:
-    """List an answer's rows as cells of the table; its query and what it rests on stand in the first alone."""
+    """List an answer's rows as cells of the table; only the first row shows the query and its basis."""
     form = ".4f" if answer.unit == "probability" else ".6g"
     query, basis = answer.query, answer.basis or ""
     for index, row in enumerate(answer.rows):
@@ -56,25 +56,25 @@ def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:
 
 
 def _list_sampling(answers: Sequence[Answer]) -> list[str]:
-    """List, of answers past exact inference, how well they are known."""
+    """List the sampling error of answers that exact inference could not compute."""
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
         f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
-        f"{answer.sampling.error:.2g}, {_say_widening(answer.sampling.widening)}"
+        f"{answer.sampling.error:.2g}, {_write_widening(answer.sampling.widening)}"
         for answer in answers
         if answer.sampling is not None
     ]
 
 
-def _say_widening(widening: float) -> str:
-    """Say by how much intervals are wider for the sampling."""
+def _write_widening(widening: float) -> str:
+    """Write by how much sampling widens the intervals."""
     if math.isinf(widening):
         return "and some intervals are of the sampling alone"
     return f"intervals at most {100 * widening:.2g} % wider"
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List, of numbers, how much narrower intervals are under the law inside bins, and where they need none."""
+    """List how much the law inside bins narrows the intervals of numbers, and which intervals do not need it."""
     return [
         f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
         f"{answer.rows[0]['law_upper']:.6g}"
@@ -85,11 +85,11 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """List, each once, answers that rest on their prior alone and assumptions of the others."""
+    """List, each once, answers that rest on the prior alone and the assumptions of the others."""
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
     lines += [
-        "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
+        "assumed: no table has " + listed([f"{first} with {second}" for first, second in answer.unmeasured])
         for answer in answers
         if answer.unmeasured
     ]
@@ -97,40 +97,40 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 
 
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
-    """How probable what is observed is, each once, and the answers for which it is too rare."""
-    known = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
+    """List the probability of each evidence, each once, and the answers whose evidence is too rare."""
+    text_of = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
     rare = [answer.query for answer in answers if answer.too_rare]
-    return [*known.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
+    return [*text_of.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
 
 
 def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
     """List a joint state; one of many variables by its differences from the first."""
     states = row["state"]
-    known = {} if first is None else first["state"]
+    first_state = {} if first is None else first["state"]
     if len(states) <= MOST_VARIABLES_A_LINE:
         return [state_text(states)]
-    lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
+    lines = [f"{name}={value}" for name, value in states.items() if first_state.get(name) != value]
     if first is None:
         return lines
     return [f"but {', '.join(lines)}"] if len(lines) <= MOST_VARIABLES_A_LINE else [f"but {lines[0]}", *lines[1:]]
 
 
 def _format_percent(share: object) -> str:
-    """Format a share as percent; nothing where it is not known."""
+    """Format a share as percent; "" if unknown."""
     return f"{100 * share:.0f} %" if isinstance(share, float) else ""
 
 
 def _format_noise_share(row: AnswerRow) -> str:
-    """Format the noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if unknown."""
+    """Format the noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; "" if unknown."""
     share, error = row.get("noise"), row.get("noise_error")
     if not isinstance(share, float) or not isinstance(error, float):
         return ""
-    percent, off = 100 * share, 100 * error
-    unit = 10.0 ** max(math.floor(math.log10(max(off, 1.0))), 0)
-    shown, off = (unit * round(number / unit) for number in (percent, off))
-    return f"{shown:.0f} ± {off:.0f} %" if off else f"{shown:.0f} %"
+    percent, error_percent = 100 * share, 100 * error
+    unit = 10.0 ** max(math.floor(math.log10(max(error_percent, 1.0))), 0)
+    rounded, error_percent = (unit * round(number / unit) for number in (percent, error_percent))
+    return f"{rounded:.0f} ± {error_percent:.0f} %" if error_percent else f"{rounded:.0f} %"
 
 
 def state_text(states: Mapping[str, str]) -> str:
-    """A joint state in one line: `lung=yes, smoke=no`."""
+    """Write a joint state in one line: `lung=yes, smoke=no`."""
     return ", ".join(f"{name}={value}" for name, value in states.items())

@@ -1,4 +1,4 @@
-"""Answers: what a posterior says to queries, as rows, as text, as a frame and as a picture."""
+"""Answers of a posterior to queries, as rows, as text, as a data frame and as a picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AnswerRow(TypedDict):
 
 @dataclass(frozen=True)
 class EvidenceProbability:
-    """How probable it is that what a question takes as observed is seen.
+    """Posterior probability of the evidence of a query, with its interval.
 
     Args:
         query: `P(...)` of all that is observed, by the names of the variables in their order.
@@ -72,7 +72,7 @@ class EvidenceProbability:
 
 @dataclass(frozen=True)
 class Answer(Intervals):
-    """What a posterior says to a query.
+    """Posterior means and credible intervals of the quantities that a query names.
 
     Args:
         query: as text.
@@ -135,7 +135,7 @@ class Answer(Intervals):
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each joint state asked for, with a column for each variable.
+        """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
             Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "sampling"
@@ -145,7 +145,7 @@ class Answer(Intervals):
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The answer as aligned text, with what it rests on and assumes.
+        """Write the answer as aligned text, with its basis and assumptions.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -174,7 +174,7 @@ class Answers(tuple[Answer, ...], Intervals):
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each joint state of each query.
+        """List a row for each joint state of each query.
 
         Returns:
             Rows of "query", "variable" and "state", of several variables in one text ("smoke, lung" and "yes, no"),
@@ -182,17 +182,17 @@ class Answers(tuple[Answer, ...], Intervals):
         """
         return [
             {
-                "query": one.query,
+                "query": answer.query,
                 "variable": ", ".join(row["state"]),
                 "state": ", ".join(row["state"].values()),
-                **_number_row(one, row),
+                **_number_row(answer, row),
             }
-            for one in self
-            for row in one.rows
+            for answer in self
+            for row in answer.rows
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The answers as aligned text, with what they rest on and assume.
+        """Write the answers as aligned text, with their bases and assumptions.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -201,14 +201,14 @@ class Answers(tuple[Answer, ...], Intervals):
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
-    """The states of a row's variables; one that is called as a number of the row is told from it."""
+    """The states of a row's variables; a variable named like a number of the row gets a distinct key."""
     states = row["state"].items()
     return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
-    """The numbers of a row, and what the answer rests on."""
+    """The numbers of a row and the answer's basis."""
     noise = row.get("noise")
-    told: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
-    beside = {} if answer.basis is None else {"basis": answer.basis}
-    return {**{name: told[name] for name in NUMBERS if told.get(name) is not None}, **beside}
+    numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
+    basis = {} if answer.basis is None else {"basis": answer.basis}
+    return {**{name: numbers[name] for name in NUMBERS if numbers.get(name) is not None}, **basis}

@@ -1,4 +1,4 @@
-"""Laws of numbers inside their bins: what a release leaves open of a numeric column, and what is taken for it.
+"""Distributions of numbers inside their bins: what a release leaves open of a numeric column, and the model for it.
 
 A release knows how many records are in each bin and nothing of where in it they are. Two laws fill it:
 
@@ -29,7 +29,7 @@ from discreet.model.schema import Variable
 from discreet.util.arrays import Floats
 
 Inside = Literal["log-linear", "uniform"]
-"""Law inside bins."""
+"""Distribution inside bins: log-linear density or uniform."""
 STEEPEST_RISE = 30.0
 """Largest change of the logarithm of a density over one bin, either way: beside a bin that is all but empty."""
 FLATTEST_RISE = 1e-9
@@ -41,7 +41,7 @@ SERIES_RISE = 1e-3
 
 
 def check_inside(inside: str) -> None:
-    """Refuse what is no law.
+    """Refuse a name that is no distribution inside bins.
 
     Raises:
         InputError: as it says.
@@ -71,7 +71,7 @@ class BinLaw:
 
     @property
     def whole(self) -> bool:
-        """Whether the numbers are."""
+        """Whether the numbers are whole."""
         return self.variable.type == "integer"
 
     @cached_property
@@ -100,23 +100,25 @@ class BinLaw:
         slopes = np.diff(logs, axis=0) / ((width[1:] + width[:-1]) / 2)
         before, after = np.concatenate([slopes[:1], slopes]), np.concatenate([slopes, slopes[-1:]])
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
-        return np.where(np.abs(found) < FLATTEST_RISE, FLATTEST_RISE, np.clip(found, -STEEPEST_RISE, STEEPEST_RISE))
+            # Harmonic mean of the neighbours' slopes, 0 at a change of sign (Fritsch and Butland, 1984).
+            rises = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
+        return np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, np.clip(rises, -STEEPEST_RISE, STEEPEST_RISE))
 
     def up_to(self, number: float) -> Floats:
-        """Share of numbers below one, shape `(draws,)`."""
+        """Share of the numbers below `number`, shape `(draws,)`."""
         at = min(max(number, self.edges[0]), self.edges[-1])
         bin = min(int(np.searchsorted(self.edges, at, side="right")), len(self.edges) - 1) - 1
-        place = (at - self.edges[bin]) / (self.edges[bin + 1] - self.edges[bin])
-        part = np.expm1(self.rises[bin] * place) / np.expm1(self.rises[bin])
-        return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * part)
+        position = (at - self.edges[bin]) / (self.edges[bin + 1] - self.edges[bin])
+        # A density ~ exp(rise t) on [0, 1] has the share (e^(rise t) - 1) / (e^rise - 1) below t.
+        share = np.expm1(self.rises[bin] * position) / np.expm1(self.rises[bin])
+        return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * share)
 
     def means(self) -> Floats:
         """Mean of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
-        means = self.edges[:-1, None] + width * (0.5 + _find_lean(self.rises))
+        means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
-            means -= 0.5 + _find_lean(self.rises / width)
+            means -= 0.5 + _find_mean_offset(self.rises / width)
         return np.asarray(means)
 
     def mean(self) -> Floats:
@@ -124,14 +126,14 @@ class BinLaw:
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
-        """The number below which such a share is, shape `(draws,)`: of whole numbers the first with it at or below."""
+        """Quantile of the numbers, shape `(draws,)`; of whole numbers the smallest with the share at or below it."""
         bins = self._find_bins(share)
         columns = np.arange(len(bins))
         below, beyond = self.below[bins, columns], self.below[bins + 1, columns]
-        part = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
-        found = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(part, self.rises[bins, columns])
+        within = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
+        numbers = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(within, self.rises[bins, columns])
         # What a whole number ends with is the next one, but for rounding.
-        return np.clip(np.ceil(found - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else found
+        return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:
         """Smallest and largest mean that any law inside the bins allows, shape `(draws,)` each."""
@@ -144,7 +146,7 @@ class BinLaw:
         return self.lowest[bins], self.highest[bins]
 
     def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
-        """Share of numbers above one, with that one or without, shape `(draws,)`.
+        """Share of the numbers above `number`, with or without the number itself, shape `(draws,)`.
 
         Returns:
             By the law, and the smallest and largest that any law inside the bins allows.
@@ -161,7 +163,7 @@ class BinLaw:
         return 1 - self.up_to(first), surely @ shares, maybe @ shares
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
-        """Numbers in given bins, by the law of the first draw.
+        """Draw numbers in given bins, from the distribution of the first draw.
 
         Args:
             codes: bins, shape `(records,)`.
@@ -171,22 +173,22 @@ class BinLaw:
             int64 where they are whole, else float64.
         """
         low, width = self.edges[codes], np.diff(self.edges)[codes]
-        place = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
-        found = np.minimum(low + place, np.nextafter(low + width, low))  # the upper end belongs to the next bin
-        return np.asarray(np.floor(found).astype(np.int64) if self.whole else found)
+        offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
+        numbers = np.minimum(low + offsets, np.nextafter(low + width, low))  # the upper end belongs to the next bin
+        return np.asarray(np.floor(numbers).astype(np.int64) if self.whole else numbers)
 
     def _find_bins(self, share: float) -> npt.NDArray[np.intp]:
-        """The bin in which the shares from below reach one, shape `(draws,)`."""
+        """Find the bin in which the cumulative shares reach `share`, shape `(draws,)`."""
         reached = self.below[1:] >= share - 1e-12
         return np.asarray(np.argmax(reached, axis=0))
 
 
-def _invert_share(part: Floats, rise: Floats) -> Floats:
-    """Find the place in a bin, from 0 to 1, below which a part of its numbers lies."""
-    return np.asarray(np.log1p(part * np.expm1(rise)) / rise)
+def _invert_share(share: Floats, rise: Floats) -> Floats:
+    """Quantile function inside a bin, from 0 to 1: `ln(1 + share (e^rise - 1)) / rise`."""
+    return np.asarray(np.log1p(share * np.expm1(rise)) / rise)
 
 
-def _find_lean(rise: Floats) -> Floats:
-    """How far the mean of a bin is beyond its middle, in widths."""
+def _find_mean_offset(rise: Floats) -> Floats:
+    """Distance of the mean of a bin from its middle, in widths of the bin."""
     large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
     return np.where(np.abs(rise) < SERIES_RISE, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)

@@ -1,4 +1,4 @@
-"""Bounds that answers are shown with: of noise whose law is known in part, and of answers from finitely many draws.
+"""Bounds for answers: on noise whose distribution is known in part, and on the error of finitely many draws.
 
 Each function states which claim of the papers it is, and what was corrected; `experiments/paper_bounds.py` has more.
 """
@@ -45,7 +45,7 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
 
 
 def response_error(draws: float, responses: int, queries: int, failure: float) -> float:
-    """Expected utility that is lost by answering from posterior draws: `2 sqrt(ln(2 |Q| |R| / delta) / (2 N))`.
+    """Expected utility lost by answering from posterior draws: `2 sqrt(ln(2 |Q| |R| / delta) / (2 N))`.
 
     Args:
         draws: N, independent; or what others are worth.
@@ -132,7 +132,7 @@ def plan_draws(
 
 
 def log_union(responses: int, queries: int, failure: float) -> float:
-    """`ln(2 |Q| |R| / delta)`: means of |Q| |R| utilities miss on either side, none of them but with probability delta.
+    """`ln(2 |Q| |R| / delta)`: union bound over the two sides of |Q| |R| means, which all hold but for delta.
 
     Args:
         responses: |R|.

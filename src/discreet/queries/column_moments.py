@@ -1,4 +1,4 @@
-"""Columns of a regression, the law of their variables under every draw, and their covariances.
+"""Columns of a regression, the joint distribution of their variables under every draw, and their covariances.
 
 Numbers are known by their bins. A column b stands at the mean m of its bin by the law of `bin_laws.py`, and its
 covariance with another is that with what `answer` has for `E(other | b)`: with the number x itself, not with its bin.
@@ -18,20 +18,20 @@ from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.bin_laws import BinLaw, Inside
-from discreet.queries.given import PosteriorGiven
+from discreet.queries.given import ConditionedPosterior
 from discreet.util.arrays import Floats
 
 MOST_JOINT_STATES = 4096
-"""Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""
+"""Joint states of target and covariates up to which their joint distribution is computed, as `answer` does."""
 MOST_LAW_VALUES = 2**23
 """Numbers of that law under all draws: 64 MiB."""
 SINGULAR_RATIO = 1e-9
 """Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
 nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
 LEAST_LOADING = 0.25
-"""Of the largest part in a combination that does not vary, above which a column is said to belong to it."""
+"""Smallest loading, relative to the largest, with which a column belongs to a linear combination that does not vary."""
 NEVER_SHARE = 1e-300
-"""A law of numbers in bins for states that never are: it counts nothing."""
+"""Share of states that cannot occur, so that the distribution inside their bins is defined; it does not count."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class RegressionColumn:
         """Its expected columns in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
         others, size, draws = law.shape
         total = law.sum(axis=1)
-        known = np.where(total[:, None] > 0, law, NEVER_SHARE)
+        weights = np.where(total[:, None] > 0, law, NEVER_SHARE)
         if self.variable.numeric:
-            flat = known.transpose(1, 0, 2).reshape(size, others * draws)
+            flat = weights.transpose(1, 0, 2).reshape(size, others * draws)
             return BinLaw(self.variable, flat, inside).mean().reshape(others, 1, draws)
-        return np.asarray(known[:, 1:] / known.sum(axis=1, keepdims=True))
+        return np.asarray(weights[:, 1:] / weights.sum(axis=1, keepdims=True))
 
 
 def _average_given(law: Floats, values: Floats) -> Floats:
@@ -77,7 +77,7 @@ def _average_given(law: Floats, values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ColumnLaw:
-    """What draws say of the variables of a regression.
+    """Distributions of the variables of a regression under every draw.
 
     Args:
         both: the draws.
@@ -85,7 +85,7 @@ class ColumnLaw:
         inside: law of numbers inside bins.
     """
 
-    both: PosteriorGiven
+    both: ConditionedPosterior
     names: Scope
     inside: Inside
 
@@ -95,22 +95,22 @@ class ColumnLaw:
         return self.both.given.cells.draws or 1
 
     @property
-    def _told(self) -> MeasuredSets | None:
-        """What tables tell of pairs; None where they are not read, or tell of other records."""
+    def _measured_pairs(self) -> MeasuredSets | None:
+        """Draws that hold the measured tables of pairs; None if those are not read, or are of other records."""
         return None if self.both.parts is None else self.both.parts.told
 
     @cached_property
     def whole(self) -> Floats | None:
-        """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
-        given, told = self.both.given, self._told
-        states = given.network.cells(self.names)
+        """`P(names)`, shape `(*sizes, draws)`; None if the states are too many."""
+        laws, pairs = self.both.given, self._measured_pairs
+        states = laws.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
-        law = given.whole(self.names)
-        return law if told is None else move_without_bias(told, law, self.names)
+        law = laws.whole(self.names)
+        return law if pairs is None else move_without_bias(pairs, law, self.names)
 
     def of(self, *names: str) -> Floats:
-        """The joint law of one or two of them, shape `(*sizes, draws)`."""
+        """Joint distribution of one or two of the variables, shape `(*sizes, draws)`."""
         if self.whole is None:
             return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]
@@ -127,15 +127,15 @@ class ColumnLaw:
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
-        """The joint law of every pair of the variables."""
-        given, told = self.both.given, self._told
-        if told is not None:
-            return find_pairs_without_bias(told, given.cells, self.names)
-        return {pair: given.whole(pair) for pair in combinations(self.names, 2)}
+        """Joint distribution of every pair of the variables."""
+        laws, pairs = self.both.given, self._measured_pairs
+        if pairs is not None:
+            return find_pairs_without_bias(pairs, laws.cells, self.names)
+        return {pair: laws.whole(pair) for pair in combinations(self.names, 2)}
 
     @cached_property
     def singles(self) -> Mapping[str, Floats]:
-        """The law of each, shape `(size, draws)`."""
+        """Distribution of each variable, shape `(size, draws)`."""
         return {name: self.of(name) for name in self.names}
 
     def values(self, column: RegressionColumn) -> Floats:
@@ -148,43 +148,44 @@ class ColumnMoments:
     """Covariances under every draw of the columns m, at the means of their bins, with the columns x themselves.
 
     Args:
-        own: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
+        at_means: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
         with_numbers: `Cov(m, x)`.
         means: shape `(draws, columns)`.
     """
 
-    own: Floats
+    at_means: Floats
     with_numbers: Floats
     means: Floats
 
     @cached_property
     def _deviation(self) -> Floats:
         """Standard deviation of each column, shape `(draws, columns)`."""
-        return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
+        return np.sqrt(np.maximum(np.diagonal(self.at_means, axis1=1, axis2=2), 0.0))
 
     @cached_property
-    def open(self) -> npt.NDArray[np.bool_]:
-        """Which coefficients nothing tells, `(draws, columns)`: of columns that do not vary, or follow from others.
+    def unidentified(self) -> npt.NDArray[np.bool_]:
+        """Unidentified coefficients, `(draws, columns)`: their columns do not vary or are collinear with others.
 
         So are those of covariances that no law has, which errors of the noise may make of columns that nearly do.
         """
-        still = np.asarray(~(self._deviation > 0))
-        out = np.asarray(still.any(axis=-1))
-        spread, loads = np.linalg.eigh(self._scale_moments(self.own, out))
-        singular = np.linalg.svd(self._scale_moments(self.with_numbers, out), compute_uv=False)
+        fixed = np.asarray(~(self._deviation > 0))
+        degenerate = np.asarray(fixed.any(axis=-1))
+        spread, loads = np.linalg.eigh(self._scale_moments(self.at_means, degenerate))
+        singular = np.linalg.svd(self._scale_moments(self.with_numbers, degenerate), compute_uv=False)
         flat = (spread[:, 0] < SINGULAR_RATIO * spread[:, -1]) | (singular[:, -1] < SINGULAR_RATIO * singular[:, 0])
-        part = np.abs(loads[:, :, 0])
-        return np.asarray(still | (flat[:, None] & (part > LEAST_LOADING * part.max(axis=-1, keepdims=True))))
+        loadings = np.abs(loads[:, :, 0])
+        return np.asarray(fixed | (flat[:, None] & (loadings > LEAST_LOADING * loadings.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
-        out = np.asarray(self.open.any(axis=-1))
-        units = np.where(out[:, None], 1.0, self._deviation)
-        found = (
-            np.linalg.solve(self._scale_moments(self.with_numbers, out), (products / units)[..., None])[..., 0] / units
+        degenerate = np.asarray(self.unidentified.any(axis=-1))
+        units = np.where(degenerate[:, None], 1.0, self._deviation)
+        slopes = (
+            np.linalg.solve(self._scale_moments(self.with_numbers, degenerate), (products / units)[..., None])[..., 0]
+            / units
         )
-        found[out] = np.nan
-        return found
+        slopes[degenerate] = np.nan
+        return slopes
 
     def _scale_moments(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
         """Covariances in units of the deviations; the identity for draws that are out."""
@@ -195,28 +196,28 @@ class ColumnMoments:
 def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
     """Covariances of the covariates of a regression under every draw."""
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
-    own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
-    with_numbers, means = own.copy(), np.zeros(own.shape[:2])
-    for i, one in enumerate(covariates):
-        rows, shares, values = slice(ends[i], ends[i + 1]), law.singles[one.variable.name], law.values(one)
+    at_means = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
+    with_numbers, means = at_means.copy(), np.zeros(at_means.shape[:2])
+    for i, column_a in enumerate(covariates):
+        rows, shares, values = slice(ends[i], ends[i + 1]), law.singles[column_a.variable.name], law.values(column_a)
         means[:, rows] = np.einsum("sd,scd->dc", shares, values)
-        own[:, rows, rows] = with_numbers[:, rows, rows] = covariance(shares, values, values)
-        for j, other in enumerate(covariates[:i]):
-            columns, pair = slice(ends[j], ends[j + 1]), law.of(one.variable.name, other.variable.name)
-            turned, others = pair.swapaxes(0, 1), law.values(other)
-            own[:, rows, columns] = covariance(pair.sum(axis=1), values, _average_given(pair, others))
-            own[:, columns, rows] = own[:, rows, columns].swapaxes(1, 2)
-            with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, other.given(pair, law.inside))
-            with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, one.given(turned, law.inside))
-    return ColumnMoments(own, with_numbers, means)
+        at_means[:, rows, rows] = with_numbers[:, rows, rows] = covariance(shares, values, values)
+        for j, column_b in enumerate(covariates[:i]):
+            columns, pair = slice(ends[j], ends[j + 1]), law.of(column_a.variable.name, column_b.variable.name)
+            turned, others = pair.swapaxes(0, 1), law.values(column_b)
+            at_means[:, rows, columns] = covariance(pair.sum(axis=1), values, _average_given(pair, others))
+            at_means[:, columns, rows] = at_means[:, rows, columns].swapaxes(1, 2)
+            with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, column_b.given(pair, law.inside))
+            with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, column_a.given(turned, law.inside))
+    return ColumnMoments(at_means, with_numbers, means)
 
 
-def covariance(shares: Floats, one: Floats, other: Floats) -> Floats:
+def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> Floats:
     """Covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
 
     Args:
         shares: of the states, shape `(states, draws)`.
-        one, other: their values in each state, shape `(states, columns, draws)`.
+        first_values, second_values: their values in each state, shape `(states, columns, draws)`.
     """
-    first, second = (part - np.einsum("sd,scd->cd", shares, part) for part in (one, other))
+    first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

@@ -8,7 +8,7 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats
 
 TWO_PIECES_SHARE = 0.95
-"""Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
+"""Share of the shortest interval's length below which two pieces are taken: chance makes them a little shorter."""
 
 
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
@@ -44,30 +44,30 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     ordered = np.sort(draws, axis=-1)
     size = ordered.shape[-1]
     lower, upper = _read_quantile(ordered, (1 - level) / 2), _read_quantile(ordered, (1 + level) / 2)
-    held = min(size, int(np.ceil(level * size)))
-    widths = ordered[..., held - 1 :] - ordered[..., : size - held + 1]
+    covered = min(size, int(np.ceil(level * size)))
+    widths = ordered[..., covered - 1 :] - ordered[..., : size - covered + 1]
     shortest = widths.min(axis=-1)
     first, last = ordered[..., 0], ordered[..., -1]
     # "At 0" means within a few typical gaps between draws: nothing in the draws tells that end from 0.
-    gap = 4 * shortest / held
+    gap = 4 * shortest / covered
     at_zero = (widths[..., 0] == shortest) & (first <= gap)
     at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
-    both = last - first - _find_gap(ordered, held) < TWO_PIECES_SHARE * shortest
+    both = last - first - _find_gap(ordered, covered) < TWO_PIECES_SHARE * shortest
     near_zero, near_one = np.where(first <= gap, 0.0, lower), np.where(1 - last <= gap, 1.0, upper)
-    lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
-    upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
+    lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - covered], lower))
+    upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., covered - 1], upper))
     return np.where(both, near_zero, lower), np.where(both, near_one, upper)
 
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:
     """Read a quantile off sorted draws, linear between them as numpy has it, without sorting again."""
-    whole, part = divmod(level * (ordered.shape[-1] - 1), 1)
+    whole, fraction = divmod(level * (ordered.shape[-1] - 1), 1)
     below, above = ordered[..., int(whole)], ordered[..., min(int(whole) + 1, ordered.shape[-1] - 1)]
-    return np.asarray(below + (above - below) * part)
+    return np.asarray(below + (above - below) * fraction)
 
 
 def _find_gap(ordered: Floats, held: int) -> Floats:
-    """The longest stretch that parts all draws but the held ones from two pieces, each worth more than a tail.
+    """Find the longest gap between draws that leaves two pieces, each with more mass than a tail.
 
     Args:
         ordered: draws, shape `(..., draws)`.
@@ -86,7 +86,7 @@ def _find_gap(ordered: Floats, held: int) -> Floats:
 
 
 def check_level(level: float) -> None:
-    """Refuse what is no level.
+    """Refuse a level that is not strictly between 0 and 1.
 
     Args:
         level: posterior probability of an interval.

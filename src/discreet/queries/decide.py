@@ -24,8 +24,8 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.bounds import response_error
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
-from discreet.queries.given import both_given
+from discreet.queries.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
+from discreet.queries.given import condition_on
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
@@ -38,7 +38,7 @@ LARGEST_UTILITY = 1e100
 
 @dataclass(frozen=True)
 class Decision(Intervals, Generic[R]):
-    """The response of the largest expected utility, and what is known of all of them.
+    """The response of largest expected utility, with the bound on its loss and the utilities of all responses.
 
     Args:
         response: the best one; the first of several that are equal.
@@ -71,12 +71,12 @@ class Decision(Intervals, Generic[R]):
     effective: float
 
     def __str__(self) -> str:
-        """The response, what it can lose, and when that holds."""
+        """Write the response, the bound on its loss, and the condition of the bound."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each response: its expected utility with its interval, and how often it is the best.
+        """List a row for each response: its expected utility with its interval, and its share of draws as the best.
 
         Returns:
             Rows of "response", "mean", "lower", "upper", "best" and "level".
@@ -84,7 +84,7 @@ class Decision(Intervals, Generic[R]):
         return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The response, what it can lose, and all responses as aligned text.
+        """Write the response, the bound on its loss, and all responses as aligned text.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -162,9 +162,9 @@ def decide(
         raise InputError(f"utilities and payoffs lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
-    asked = asked_draws(posterior, fresh, rng)
+    drawn = fresh_draws(posterior, fresh, rng)
     values = _find_utilities(
-        asked.cells, utility.under(asked) if isinstance(utility, Payoff) else utility, responses, low, high
+        drawn.cells, utility.under(drawn) if isinstance(utility, Payoff) else utility, responses, low, high
     )
     draws = values.shape[1]
     means = values.mean(axis=1)
@@ -176,21 +176,21 @@ def decide(
         {"response": response, "mean": float(mean), "lower": float(a), "upper": float(b), "best": float(share)}
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
-    worth = effective_draws(asked, values)
+    worth = effective_draws(drawn, values)
     regret = (high - low) * response_error(worth, len(responses), queries, failure)
     best = responses[int(best_response(means))]
-    return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
+    return Decision(best, rows, level, min(regret, high - low), failure, drawn is not posterior, worth)
 
 
 def _find_utilities(
     cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
 ) -> Floats:
-    """Utilities of all responses under all draws, shape (responses, draws); refuse what is no utility."""
+    """Find the utilities of all responses under all draws, shape (responses, draws); refuse invalid ones."""
     draws = cells.draws or 1
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
     if values.shape != (len(responses), draws):
         raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
-    refuse_outside(values, low, high, "a utility")
+    check_bounds(values, low, high, "a utility")
     return values
 
 
@@ -213,14 +213,14 @@ class Payoff:
         return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
-        """The payoff with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
+        """Bind the payoff to a posterior: it reads the query as `answer` does, whatever the cells."""
         target = (self.asked.targets[0][0],)
-        law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
+        law = condition_on(posterior, self.asked.evidence, predictive=False).for_targets(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
         return lambda _cells, response: self._average_payoff(chances, response)
 
     def _average_payoff(self, chances: Floats, response: str) -> Floats:
-        """Over the states, shape (states, draws)."""
+        """Average the payoff over the states, shape (states, draws)."""
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")
         return np.asarray(self.payoffs[response] @ chances)
@@ -251,13 +251,13 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
         >>> utility(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2), "none").tolist()
         [0.7, 0.9]
     """
-    asked = parse_query(query, network.schema)
-    if not isinstance(asked, Probability) or len(asked.targets) != 1 or asked.targets[0][1] is not None:
+    parsed = parse_query(query, network.schema)
+    if not isinstance(parsed, Probability) or len(parsed.targets) != 1 or parsed.targets[0][1] is not None:
         raise InputError(f"a payoff needs a query for all states of one variable, such as P(A | B=b), not {query!r}")
-    target = network.schema[asked.targets[0][0]]
+    target = network.schema[parsed.targets[0][0]]
     for response, payoffs in table.items():
         if set(payoffs) != set(target.states):
             states = listed(map(shown, target.states))
             raise InputError(f"the payoffs of {response!r} must name every state of {target.name!r} once: {states}")
-    rows = {response: np.array([own[state] for state in target.states]) for response, own in table.items()}
-    return Payoff(asked, rows)
+    rows = {response: np.array([payoffs[state] for state in target.states]) for response, payoffs in table.items()}
+    return Payoff(parsed, rows)

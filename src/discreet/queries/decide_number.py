@@ -1,4 +1,4 @@
-"""Decisions that name a number: the best one under posterior draws, in closed form, and what their number can cost.
+"""Point estimates as decisions: the best number under posterior draws, and the loss due to finitely many draws.
 
 The response to a quantity is its mean, its median, a quantile, or an interval, as the loss says; there is no grid of
 responses to choose from, and no union over them: see `queries/number_losses.py`.
@@ -21,8 +21,8 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
-from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
-from discreet.queries.given import both_given
+from discreet.queries.decision_draws import check_bounds, condition, effective_draws, fresh_draws
+from discreet.queries.given import condition_on
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
@@ -75,24 +75,24 @@ class NumberDecision(Tabular):
     effective: float
 
     def __str__(self) -> str:
-        """The response, what it can lose, and when that holds."""
+        """Write the response, the bound on its loss, and the condition of the bound."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
 
     def tidy(self) -> list[dict[str, Any]]:
-        """One row: the number, and what is known of it.
+        """List one row: the number, its expected loss and interval.
 
         Returns:
             "response", the number or the lower end, "response_upper", of interval loss the other, then "loss",
             "expected", "lower", "upper", "level" and "regret".
         """
         ends = self.response if isinstance(self.response, tuple) else (self.response, None)
-        known = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
-        return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **known}]
+        numbers = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
+        return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **numbers}]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The number, what it can lose, and the interval of the quantity.
+        """Write the number, the bound on its loss, and the interval of the quantity.
 
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.
@@ -162,9 +162,9 @@ def decide_number(
     positive(queries=queries)
     probability(failure=failure)
     check_level(level)
-    asked = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
-    drawn = asked_draws(posterior, fresh, rng)
-    values = _find_quantity(drawn, asked, low, high)
+    query = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
+    drawn = fresh_draws(posterior, fresh, rng)
+    values = _find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
     worth = effective_draws(drawn, np.vstack([values, above]))
@@ -178,7 +178,7 @@ def decide_number(
 
 
 def one_probability(network: Network, query: str) -> Probability:
-    """A query for one probability, read.
+    """Read a query for one probability.
 
     Args:
         network: that it is asked of.
@@ -190,28 +190,28 @@ def one_probability(network: Network, query: str) -> Probability:
     Raises:
         InputError: another kind of query, or a target without a state.
     """
-    asked = parse_query(query, network.schema)
-    if not isinstance(asked, Probability) or any(state is None for _, state in asked.targets):
+    parsed = parse_query(query, network.schema)
+    if not isinstance(parsed, Probability) or any(state is None for _, state in parsed.targets):
         raise InputError(
             f"a number needs a query for one probability, with a state of every target, such as P(A=a | B=b), "
             f"not {shown(query)}"
         )
-    return asked
+    return parsed
 
 
 def _find_quantity(
-    posterior: NetworkPosterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float
+    posterior: NetworkPosterior, query: Probability | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
-    """The quantity under every draw, shape (draws,), with all that a posterior knows of a query, as `answer` has it."""
-    if isinstance(asked, Probability):
+    """Compute the quantity under every draw, shape (draws,); queries are read as `answer` does."""
+    if isinstance(query, Probability):
         schema = posterior.network.schema
-        states = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
-        values = both_given(posterior, asked.evidence, predictive=False).about(states, most=ROW_LIMIT)
-        found = values.given.probability(states)
+        states = {name: schema[name].code(state) for name, state in query.targets if state is not None}
+        values = condition_on(posterior, query.evidence, predictive=False).for_targets(states, most=ROW_LIMIT)
+        quantity = values.given.probability(states)
     else:
-        found = np.asarray(asked(posterior.cells), np.float64)
+        quantity = np.asarray(query(posterior.cells), np.float64)
         draws = posterior.cells.draws or 1
-        if found.shape != (draws,):
+        if quantity.shape != (draws,):
             raise InputError(f"a quantity must have one number for each of the {draws} draws")
-    refuse_outside(found, low, high, "the quantity")
-    return np.clip(found, low, high)
+    check_bounds(quantity, low, high, "the quantity")
+    return np.clip(quantity, low, high)

@@ -1,4 +1,4 @@
-"""The draws that a decision is taken by, and how many independent ones they are worth."""
+"""The draws of a decision, and their effective number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discreet.util.randomness import Seed
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8
-"""Below it nothing can be told from a chain's utilities (`effective_size`)."""
+"""Draws of a chain below which its effective sample size cannot be estimated (`effective_size`)."""
 
 
 def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
@@ -26,14 +26,14 @@ def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
-def asked_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
-    """New draws where they are wanted and can be made, else the posterior's own."""
+def fresh_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
+    """Draws for a decision: new ones if wanted and possible, else the posterior's."""
     with under_way("drawing the posterior"):
         return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
 
 
 def best_response(means: Floats) -> Integers:
-    """Places of the responses that are chosen: the first of those with the largest mean utility.
+    """Positions of the chosen responses: the first of those with the largest mean utility.
 
     Args:
         means: mean utilities over draws, shape (..., responses).
@@ -52,20 +52,20 @@ def best_response(means: Floats) -> Integers:
 
 
 def condition(fresh: bool) -> str:
-    """When the bound of a decision holds."""
+    """Condition under which the bound of a decision holds, in words."""
     return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
 
 
-def refuse_outside(values: Floats, low: float, high: float, what: str) -> None:
-    """Refuse what is no number, or outside its bounds."""
+def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:
+    """Refuse values that are NaN or outside their bounds."""
     if np.any(np.isnan(values)):
-        raise InputError(f"{what} is not a number; under some draw the evidence may be impossible")
+        raise InputError(f"{subject} is not a number; under some draw the evidence may be impossible")
     if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
-        raise InputError(f"{what} is outside its bounds {low:g} to {high:g}")
+        raise InputError(f"{subject} is outside its bounds {low:g} to {high:g}")
 
 
 def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
-    """Number of independent draws that tell some means as well, shape (means, draws); at most all."""
+    """Effective sample size of the draws for some means, shape (means, draws); at most the number of draws."""
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):
         return float(draws)

@@ -1,4 +1,4 @@
-"""What was found, as JSON: the one form in which the command line, the server and its client have it."""
+"""Results as JSON documents: one form for the command line, the server and its client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer_document(answer: Answer) -> Document:
     """An answer as JSON; `read_answer` reads it back."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
     basis: Document = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
-    basis |= {"prior_only": [list(part) for part in answer.prior_only], "assumes": list(answer.assumes)}
+    basis |= {"prior_only": [list(scope) for scope in answer.prior_only], "assumes": list(answer.assumes)}
     observed = {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
     sampled = {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
@@ -55,7 +55,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         unit=document.get("unit", "probability"),
         left_out=document["left_out"],
         basis=document["basis"],
-        unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
+        unmeasured=tuple((first, second) for first, second in document["unmeasured"]),
         prior_only=tuple(map(tuple, document["prior_only"])),
         inside=document.get("inside"),
         sampling=None if sampling is None else _read_sampling(sampling),
@@ -66,36 +66,36 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
 
 
 def _write_sampling(sampling: Sampling) -> Document:
-    """How an answer was sampled; JSON has no infinity, so None stands for intervals that are of sampling alone."""
+    """Sampling error of an answer as JSON; infinity (an interval of sampling alone) becomes None."""
     return {**asdict(sampling), "widening": sampling.widening if math.isfinite(sampling.widening) else None}
 
 
 def _read_sampling(document: Mapping[str, Any]) -> Sampling:
-    """The same, read back."""
+    """Read what `_write_sampling` wrote."""
     widening = document["widening"]
     return Sampling(**{**document, "widening": math.inf if widening is None else widening})
 
 
-def regression_document(found: Regression, level: float, *, draws: bool = False) -> Document:
+def regression_document(regression: Regression, level: float, *, draws: bool = False) -> Document:
     """A regression as JSON.
 
     Args:
-        found: the regression.
+        regression: the regression.
         level: posterior probability of each interval.
         draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
     """
     return {
-        "target": found.target,
-        "on": list(found.on),
-        "kind": found.kind,
+        "target": regression.target,
+        "on": list(regression.on),
+        "kind": regression.kind,
         "level": level,
-        "coefficients": found.rows(level=level),
-        "left_out": found.left_out,
-        "basis": found.basis,
-        "unmeasured": [list(pair) for pair in found.unmeasured],
-        "prior_only": [list(part) for part in found.prior_only],
-        "assumes": list(found.assumes),
-        **({"draws": found.coefficients.tolist()} if draws else {}),
+        "coefficients": regression.rows(level=level),
+        "left_out": regression.left_out,
+        "basis": regression.basis,
+        "unmeasured": [list(pair) for pair in regression.unmeasured],
+        "prior_only": [list(scope) for scope in regression.prior_only],
+        "assumes": list(regression.assumes),
+        **({"draws": regression.coefficients.tolist()} if draws else {}),
     }
 
 
@@ -116,29 +116,29 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
         np.array(document["draws"], np.float64).reshape(-1, len(names)),
         left_out=document["left_out"],
         basis=document["basis"],
-        unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
+        unmeasured=tuple((first, second) for first, second in document["unmeasured"]),
         prior_only=tuple(map(tuple, document["prior_only"])),
         assumes=tuple(document["assumes"]),
     )
 
 
 def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
-    """Means and ends of intervals by the names of what they are of."""
+    """Means and interval ends by name."""
     ends = {"mean": mean, "lower": lower, "upper": upper}
     return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
 
 
-def prediction_document(found: Prediction) -> Document:
+def prediction_document(prediction: Prediction) -> Document:
     """A prediction as JSON; `read_prediction` reads it back."""
     rows = [
         {
-            **named_ends(found.states, found.mean[at], found.lower[at], found.upper[at]),
-            "left_out": float(found.left_out[at]),
-            "basis": found.basis[at] if found.basis else None,
+            **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
+            "left_out": float(prediction.left_out[at]),
+            "basis": prediction.basis[at] if prediction.basis else None,
         }
-        for at in range(len(found.mean))
+        for at in range(len(prediction.mean))
     ]
-    return {"target": found.target, "level": found.level, "records": rows}
+    return {"target": prediction.target, "level": prediction.level, "records": rows}
 
 
 def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
@@ -166,20 +166,20 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
     return Prediction(first["target"], tuple(states), first["level"], mean, lower, upper, left_out, basis)
 
 
-def decision_document(query: str, made: Decision[Any] | NumberDecision) -> Document:
+def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> Document:
     """A decision as JSON.
 
     Args:
         query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
-        made: the decision.
+        decision: the decision.
     """
-    same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
-    if isinstance(made, Decision):
-        rows = [dict(row) for row in made.rows]
-        return {"kind": "response", "query": query, "response": made.response, "values": rows, **same}
-    ends = list(made.response) if isinstance(made.response, tuple) else made.response
-    known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
-    return {"kind": "number", "quantity": query, "loss": str(made.loss), "response": ends, **known, **same}
+    same = {name: getattr(decision, name) for name in ("level", "regret", "failure", "fresh", "effective")}
+    if isinstance(decision, Decision):
+        rows = [dict(row) for row in decision.rows]
+        return {"kind": "response", "query": query, "response": decision.response, "values": rows, **same}
+    ends = list(decision.response) if isinstance(decision.response, tuple) else decision.response
+    numbers = {name: value for name, value in asdict(decision).items() if name in ("expected", "lower", "upper")}
+    return {"kind": "number", "quantity": query, "loss": str(decision.loss), "response": ends, **numbers, **same}
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
@@ -212,10 +212,10 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:
-    """What a release says of its network, as JSON."""
-    found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
+    """The goodness of fit of a network as JSON."""
+    contradicted = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {
-        "contradicted": found,
+        "contradicted": contradicted,
         "tested": len(checked.tests),
         "pairs_in_tables": checked.pairs_in_tables,
         "pairs": checked.pairs,
@@ -223,28 +223,28 @@ def fit_document(checked: GoodnessOfFit) -> Document:
 
 
 def origin_document(networks: Sequence[Network]) -> Document:
-    """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
-    found = dict.fromkeys(network.learned for network in networks if network.learned)
-    return {"learned": [asdict(origin) for origin in found]} if found else {}
+    """Origin of learned networks and their separate privacy cost; empty if all networks are public."""
+    origins = dict.fromkeys(network.learned for network in networks if network.learned)
+    return {"learned": [asdict(origin) for origin in origins]} if origins else {}
 
 
-def external_document(part: External) -> Document:
-    """Figures by others, and who guarantees what."""
-    promise = part.guarantee
+def external_document(figures: External) -> Document:
+    """External figures: their source, guarantee and noise."""
+    promise = figures.guarantee
     tables = [
-        {"variables": list(each.scope), "noise": each.tag, "scale": each.scale, "sums": each.weights is not None}
-        for each in part.measurements
+        {"variables": list(table.scope), "noise": table.tag, "scale": table.scale, "sums": table.weights is not None}
+        for table in figures.measurements
     ]
     return {
-        "id": part.id,
-        "source": part.source,
+        "id": figures.id,
+        "source": figures.source,
         "guarantee_by_source": None if promise is None else str(promise),
         "measurements": tables,
     }
 
 
 def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: GoodnessOfFit | None = None) -> Document:
-    """How a posterior was drawn, and what it was read from.
+    """Provenance of a posterior: method, goodness of fit, learned networks, external figures.
 
     Args:
         evidence: a release, figures by others, or several of them.
@@ -252,13 +252,13 @@ def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: Good
         checked: what `check_fit` says of the evidence; None finds it.
     """
     combined = evidence_of(evidence)
-    told = {
+    document = {
         "method": posterior.method,
         "fit": fit_document(check_fit(evidence) if checked is None else checked),
-        **origin_document([part.network for part in combined.parts]),
+        **origin_document([release.network for release in combined.parts]),
     }
     if combined.external:
-        told["by_others"] = [external_document(part) for part in combined.external]
-    if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
-        told["missing"] = "state" if posterior.network.may_be_missing else "at-random"
-    return told
+        document["by_others"] = [external_document(figures) for figures in combined.external]
+    if combined.network.may_be_missing and any(release.policy.missing == "keep" for release in combined.releases):
+        document["missing"] = "state" if posterior.network.may_be_missing else "at-random"
+    return document

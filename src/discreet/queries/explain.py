@@ -1,4 +1,4 @@
-"""Explain a release: what one record, or a change under a metric, can change in it, and what its answers depend on."""
+"""Explain a release: what one record, or a change under a metric, can change, and what its answers depend on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from discreet.util.randomness import Seed, as_generator
 # those of a release.
 
 VERTEX_STATES = 12
-"""Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by
+"""Most states of a row whose box is searched corner by corner: rows of more states have too many corners; a bound by
 tangents takes their place."""
 TANGENTS = 129
 """Number of tangent points tried; each gives a valid bound."""
@@ -99,7 +99,7 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
     slope = digamma(a) - digamma(total)[:, None]
-    own = gammaln(total) + (a * slope - gammaln(a)).sum(axis=-1)
+    constant = gammaln(total) + (a * slope - gammaln(a)).sum(axis=-1)
     at_low, at_high = gammaln(low) - low * slope, gammaln(high) - high * slope
     if a.shape[-1] <= VERTEX_STATES:
         sums, masses = np.zeros((len(a), 1)), np.zeros((len(a), 1))
@@ -114,7 +114,7 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
             tilt = digamma(point)
             states = np.maximum(at_low - low * tilt[:, None], at_high - high * tilt[:, None]).sum(axis=-1)
             best = np.minimum(best, states + point * tilt - gammaln(point))
-    limits: Floats = np.maximum(own + best, 0)
+    limits: Floats = np.maximum(constant + best, 0)
     return limits
 
 
@@ -311,12 +311,12 @@ def least_misses(false_alarms: float, epsilon: float, delta: float) -> float:
     _require_promise(epsilon, delta)
     if not 0 <= false_alarms <= 1:
         raise InputError(f"a rate of false alarms is at least 0 and at most 1, got {false_alarms}")
-    left = 1 - delta
-    return max(0.0, left - math.exp(min(epsilon, 700.0)) * false_alarms, math.exp(-epsilon) * (left - false_alarms))
+    mass = 1 - delta
+    return max(0.0, mass - math.exp(min(epsilon, 700.0)) * false_alarms, math.exp(-epsilon) * (mass - false_alarms))
 
 
 def records_to_tell(error: float, epsilon: float, delta: float) -> int:
-    """Records in which data sets must differ at least so that some test could err on neither more often than `error`.
+    """Fewest records in which data sets must differ for a test with both error rates at most `error`.
 
     For k records the guarantee is `(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1))`.
 
@@ -378,23 +378,24 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    """Refuse what no guarantee has."""
+    """Refuse an epsilon or delta that no guarantee has."""
     not_negative(epsilon=epsilon)
     if not 0 <= delta < 1:
         raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
 
 
-TOLD_UNITS = (1, 2, 5, 10)
-"""Of changes that are told, as far as a reading can change by them."""
-TOLD_BELIEFS = (0.01, 0.5)
-"""Of a sensitive fact before the release: rare, and even."""
+LISTED_UNITS = (1, 2, 5, 10)
+"""Units of the changes that an explanation lists, up to the widest range of a reading."""
+PRIOR_BELIEFS = (0.01, 0.5)
+"""Probabilities of a sensitive fact before the release: a rare fact and an even one."""
 TOLD_FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
 TEST_ERROR = 0.05
 """Rate of errors of a test that tells data sets apart, and probability with which a bound may fail."""
 CLEAR_DEVIATIONS = 3.0
-"""Deviations of the noise that all cells of a row are above, for its second-order mean: the next term is a third."""
+"""Standard deviations of the noise that every cell of a row must exceed for the second-order mean: the next term is a
+third."""
 OTHER_CONCENTRATIONS = (DEFAULT_CONCENTRATION, 1.0)
-"""Of the other priors: that of a curator who names none, and the uniform one."""
+"""Concentrations of the alternative priors: the curator's default and the uniform prior."""
 
 
 def explain(
@@ -406,7 +407,7 @@ def explain(
     draws: int = 1000,
     rows: int = 5,
 ) -> Explanation:
-    """What one record can change in a release, and what answers depend on.
+    """Explain what one record can change in a release, and what answers depend on.
 
     Under a metric it is what a change of one unit, and of a few, can change; nothing is said of a record.
 
@@ -448,14 +449,14 @@ def explain(
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
     promise = describe_promise(release)
-    telling = None if isinstance(promise, MetricLimits) else _describe_telling(release)
-    if note := _find_why_nothing_answers(release):
+    telling = None if isinstance(promise, MetricLimits) else _describe_distinguishability(release)
+    if note := _find_obstacle(release):
         return Explanation(promise, telling, None, (), (), (note,))
-    asked = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
+    parsed = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
     with under_way("explaining"):
         divergence = _describe_divergence(release)
-    probabilities = [query for query in asked if isinstance(query, Probability)]
-    others = [query for query in asked if not isinstance(query, Probability)]
+    probabilities = [query for query in parsed if isinstance(query, Probability)]
+    others = [query for query in parsed if not isinstance(query, Probability)]
     notes = [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
     if not probabilities:
         return Explanation(promise, telling, divergence, (), (), tuple(notes))
@@ -464,13 +465,13 @@ def explain(
     except InputError as error:
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
     with under_way("explaining"):
-        found, more = _take_apart(posterior, probabilities, level, rows)
-        priors = _ask_other_priors(release, posterior, probabilities, level, rng)
-    return Explanation(promise, telling, divergence, tuple(found), priors, (*notes, *more))
+        dependences, more_notes = _decompose_variances(posterior, probabilities, level, rows)
+        priors = _answer_under_priors(release, posterior, probabilities, level, rng)
+    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more_notes))
 
 
-def _find_why_nothing_answers(release: Release) -> str:
-    """Find why there is no posterior to take apart; empty where there may be one."""
+def _find_obstacle(release: Release) -> str:
+    """Find why no posterior can be taken apart; "" if one can."""
     if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
     if what_it_gives(release) == "structure":
@@ -482,30 +483,30 @@ def _find_why_nothing_answers(release: Release) -> str:
 
 
 def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
-    """Read queries of known names; those of numbers as the probabilities of bins that they are answered from."""
+    """Parse queries; queries of numbers become the probabilities of bins that answer them."""
     parsed = [parse_query(text, schema) for text in texts]
     for query in parsed:
         check_names(query, schema)
     return [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
 
 
-def _take_apart(
+def _decompose_variances(
     posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rows: int
 ) -> tuple[list[Dependence], list[str]]:
-    """Take the variances of probabilities apart, as far as they have answers; and what is to be noted of these."""
-    found, notes = list[Dependence](), list[str]()
+    """Decompose the variances of those probabilities that have answers, and list notes on the others."""
+    dependences, notes = list[Dependence](), list[str]()
     for query in queries:
         try:
-            found.append(dependence(posterior, query, level=level, rows=rows))
+            dependences.append(dependence(posterior, query, level=level, rows=rows))
             unknown = answer(posterior, query, level=level).prior_only
             notes += [f"{query}: {prior_only_words(unknown)}"] if unknown else []
         except InputError as error:
             notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
-    return found, notes
+    return dependences, notes
 
 
 def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
-    """What can be learned of a record, or under a metric by changes of some units.
+    """Limits of inference about a record or, under a metric, about changes of some units.
 
     Args:
         release: of any kind.
@@ -514,24 +515,24 @@ def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
 
 
 def _describe_promise(release: Release) -> InferenceLimits:
-    """What can be learned of a record."""
+    """Limits of inference about a record."""
     guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
     nats = None if value is None else float(value.epsilon)
-    beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in TOLD_BELIEFS}
+    beliefs = {prior: (_bound_belief(prior, presence), _bound_belief(prior, nats)) for prior in PRIOR_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     return InferenceLimits(*named, presence, nats, delta, value_delta, beliefs)
 
 
-def _move_belief(prior: float, nats: float | None) -> float | None:
-    """The largest that a belief can become, where something is promised."""
+def _bound_belief(prior: float, nats: float | None) -> float | None:
+    """Largest posterior belief from a prior one; None if nothing is promised."""
     return None if nats is None else moved_belief(prior, nats)
 
 
 def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
-    """The promise for two values of one record: removing the one, adding the other."""
+    """The guarantee for two values of one record: remove one, add the other."""
     if guarantee.relation is not Relation.ADD_REMOVE:
         return guarantee
     with suppress(InputError):
@@ -540,29 +541,29 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 
 
 def _describe_changes(release: Release) -> MetricLimits:
-    """What a change of some units can change: `k epsilon` for k of them."""
+    """Limits of inference about a change of k units, `k epsilon` each."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
-    ranges = [each.bounds for network in release.networks for each in network.variables if each.bounds]
+    ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
     widest = max(
         (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
     )
-    told = TOLD_UNITS if widest is None else sorted({min(units, widest) for units in (*TOLD_UNITS, widest)})
+    changed = LISTED_UNITS if widest is None else sorted({min(units, widest) for units in (*LISTED_UNITS, widest)})
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
-    changes = tuple(_describe_change(units, units * epsilon) for units in told)
+    changes = tuple(_describe_change(units, units * epsilon) for units in changed)
     necessary = least_distinguishable(epsilon / 2, 1, TEST_ERROR)
     needed, meant = records_to_tell(TEST_ERROR, epsilon, 0.0), tuple(release.unit_lines)
     return MetricLimits(*named, changes, widest, TEST_ERROR, needed, necessary, meant)
 
 
 def _describe_change(units: int, nats: float) -> Change:
-    """What so many nats can change."""
-    beliefs = {prior: moved_belief(prior, nats) for prior in TOLD_BELIEFS}
+    """Effect on beliefs and tests of a change of so many nats."""
+    beliefs = {prior: moved_belief(prior, nats) for prior in PRIOR_BELIEFS}
     misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
 
 
-def _describe_telling(release: Release) -> Distinguishability:
-    """How well data sets can be told apart that differ in one unit."""
+def _describe_distinguishability(release: Release) -> Distinguishability:
+    """Distinguishability of data sets that differ in one unit."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
     units = records_to_tell(TEST_ERROR, epsilon, delta)
@@ -576,13 +577,13 @@ def _describe_telling(release: Release) -> Distinguishability:
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
-    """Largest total variation of draws, and of a number of records beside them: sums of errors multiply at least."""
-    told = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
-    return 1 - (1 - range_distance(epsilon - told)) * (1 - best_distance(told, 0.0))
+    """Largest total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`."""
+    total_epsilon = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
+    return 1 - (1 - range_distance(epsilon - total_epsilon)) * (1 - best_distance(total_epsilon, 0.0))
 
 
 def _describe_divergence(release: Release) -> Divergence:
-    """How far posteriors are apart."""
+    """Divergence of the release's posterior from that of the records, in nats."""
     relation = release.guarantee.relation
     reach = release.payload.log_range(release.calibration, relation)
     if reach is not None:
@@ -590,14 +591,14 @@ def _describe_divergence(release: Release) -> Divergence:
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
         return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ())
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
-    parts = release.measurements
-    if not parts or not is_poolable(parts):
+    measurements = release.measurements
+    if not measurements or not is_poolable(measurements):
         return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ())
-    return _describe_noise_of_counts(release, record)
+    return _describe_count_divergence(release, record)
 
 
-def _describe_noise_of_counts(release: Release, record: float | None) -> Divergence:
-    """How far the posterior that takes noisy counts for counts is from that of the exact ones."""
+def _describe_count_divergence(release: Release, record: float | None) -> Divergence:
+    """Divergence of the posterior that takes noisy counts for exact from that of the exact counts, in nats."""
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
     most = np.inf if release.records is None else float(release.records)
@@ -620,33 +621,33 @@ def _describe_noise_of_counts(release: Release, record: float | None) -> Diverge
     return Divergence(record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing)
 
 
-def _ask_other_priors(
+def _answer_under_priors(
     release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
 ) -> tuple[OtherPrior, ...]:
-    """Answers under the prior that a reader has without asking, and under others."""
-    found = []
+    """Answer queries under the default prior and under alternative ones."""
+    answers = []
     readings = list(_read_under_priors(release, posterior, rng))
     for query in queries:
         for label, believed in readings:
             with suppress(InputError):  # impossible evidence, which is noted already
                 rows = answer(believed, query, level=level).rows
-                kept = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
-                found.append(OtherPrior(str(query), label, kept))
-    return tuple(found)
+                shown = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
+                answers.append(OtherPrior(str(query), label, shown))
+    return tuple(answers)
 
 
 def _read_under_priors(
     release: Release, posterior: PosteriorDraws, rng: np.random.Generator
 ) -> Iterator[tuple[str, PosteriorDraws]]:
-    """The posterior, and those under other priors that were drawn likewise; a prior that is the curator's but once."""
+    """Yield the posterior and redraws of it under other priors, without repeating the curator's."""
     if posterior.method == "family":
         yield "the family's own", posterior
         return
-    learned, own = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
+    learned, curator_prior = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
     yield "learned from the release" if learned else "the curator's", posterior
     for concentration in OTHER_CONCENTRATIONS:
         prior = Dirichlet.uniform(release.network, concentration)
-        if learned or any(not np.array_equal(own[node], table) for node, table in prior.alpha.items()):
+        if learned or any(not np.array_equal(curator_prior[node], table) for node, table in prior.alpha.items()):
             draws, method = posterior.cells.draws or 1, cast(Method, posterior.method)
-            other = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
-            yield f"Dirichlet({concentration:g})", other
+            redrawn = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
+            yield f"Dirichlet({concentration:g})", redrawn

@@ -1,4 +1,4 @@
-"""The parts of an explanation of a release, and how they read in words.
+"""The parts of an explanation of a release, and their text.
 
 Everything here follows from the release alone: no word and no number comes from a record but through it.
 """
@@ -16,7 +16,7 @@ from discreet.queries.row_shares import Dependence
 from discreet.util.framed import Tabular
 
 SHOWN_TABLES = 4
-"""Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
+"""Tables and families that an explanation names, by decreasing effect."""
 
 ROUGH_CORRELATION = 0.8
 """Squared correlation of the first order with an answer, below which its shares are called rough."""
@@ -24,7 +24,7 @@ ROUGH_CORRELATION = 0.8
 
 @dataclass(frozen=True)
 class InferenceLimits:
-    """What somebody can learn of one record who knows all others.
+    """Limits of what somebody who knows all other records can learn of one record.
 
     Args:
         guarantee: in one line.
@@ -59,16 +59,16 @@ class InferenceLimits:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """Say in words what can be learned of one record."""
+        """Write what can be learned of one record."""
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
         named = ((self.presence, 0, self.delta, "whether it is there"), (self.value, 1, self.value_delta, "its values"))
-        for nats, place, delta, what in named:
+        for nats, column, delta, fact in named:
             if nats is not None:
-                beliefs = _write_beliefs({prior: ends[place] for prior, ends in self.beliefs.items()})
+                beliefs = _write_beliefs({prior: ends[column] for prior, ends in self.beliefs.items()})
                 tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
-                yield f"  {what}: odds move by a factor of at most {_write_factor(nats)}. A belief of {beliefs}{tail}"
+                yield f"  {fact}: odds move by a factor of at most {_write_factor(nats)}. A belief of {beliefs}{tail}"
         if self.value is None:
             yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
         yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"
@@ -76,7 +76,7 @@ class InferenceLimits:
 
 @dataclass(frozen=True)
 class Distinguishability:
-    """How well anybody can tell two data sets apart by the release.
+    """Limits of any test that tells two data sets apart by the release.
 
     Args:
         unit: what a record stands for.
@@ -100,7 +100,7 @@ class Distinguishability:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """Say in words how well data sets can be told apart."""
+        """Write how well a test can tell data sets apart."""
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         yield f"  least misses by false alarms: {_write_misses(self.misses)}"
@@ -117,7 +117,7 @@ class Distinguishability:
 
 @dataclass(frozen=True)
 class Change:
-    """What a change of so many units can change, under a metric, for somebody who knows all else.
+    """Limits under a metric of what a change of some units reveals to somebody who knows all else.
 
     Args:
         units: by which readings change, each rounded up, all together.
@@ -136,7 +136,7 @@ class Change:
 
 @dataclass(frozen=True)
 class MetricLimits:
-    """What can be learned and told apart under a metric: changes of readings, and never a record.
+    """Limits of inference under a metric: about changes of readings, never about the presence of a record.
 
     Args:
         guarantee: in one line.
@@ -163,7 +163,7 @@ class MetricLimits:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Say in words what a change of readings can change."""
+        """Write what a change of readings can reveal."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
@@ -190,7 +190,7 @@ class MetricLimits:
 
 @dataclass(frozen=True)
 class Divergence:
-    """How far the posterior of what was released is from that of the records, in nats.
+    """Kullback-Leibler divergence of the posterior of the release from that of the records, in nats.
 
     Args:
         record: what one record can move the posterior that sees the records by, at most; None under a metric.
@@ -217,16 +217,16 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Say in words how far posteriors are apart."""
+        """Write how far posteriors are apart."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
-        what = "law of a draw" if self.trimmed else "posterior that sees the records"
+        law = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
             if moved is not None:
-                yield f"  {by} moves the {what} by {moved:.3g} at most, whatever all else is"
+                yield f"  {by} moves the {law} by {moved:.3g} at most, whatever all else is"
         if self.limit is None:
             yield "  no counts were released that could be taken for those of the records"
             return
-        most = listed([f"{node} {part:.3g}" for node, part in list(self.families.items())[:SHOWN_TABLES]])
+        most = listed([f"{node} {nats:.3g}" for node, nats in list(self.families.items())[:SHOWN_TABLES]])
         yield (
             f"  noisy counts taken for counts: at most {self.limit:.4g} from the posterior of the exact ones, with "
             f"probability {1 - self.failure:.0%}; most by {most}"
@@ -239,7 +239,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class OtherPrior:
-    """An answer under some prior of the rows.
+    """An answer under an alternative prior of the rows.
 
     Args:
         query: as it was asked.
@@ -283,16 +283,16 @@ class Explanation(Tabular):
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The whole explanation in words."""
-        parts = [self.promise.lines()]
-        parts += [] if self.telling is None else [self.telling.lines()]
-        parts += [] if self.divergence is None else [self.divergence.lines()]
-        parts += [self._describe_answer(found) for found in self.dependences]
-        parts += [iter(self.notes)] if self.notes else []
-        return "\n\n".join("\n".join(map(printable, part)) for part in parts)
+        """Write the whole explanation."""
+        sections = [self.promise.lines()]
+        sections += [] if self.telling is None else [self.telling.lines()]
+        sections += [] if self.divergence is None else [self.divergence.lines()]
+        sections += [self._describe_answer(dependence) for dependence in self.dependences]
+        sections += [iter(self.notes)] if self.notes else []
+        return "\n\n".join("\n".join(map(printable, lines)) for lines in sections)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each entry of a table that an answer depends on most.
+        """List a row for each table entry that an answer depends on most.
 
         Returns:
             Rows of "query", "entry", "mean", "lower", "upper", "variance" and "noise", the parts of the answer's
@@ -301,13 +301,13 @@ class Explanation(Tabular):
         """
         names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
         return [
-            {"query": found.query, **{name: getattr(row, name) for name in names}}
-            for found in self.dependences
-            for row in found.rows
+            {"query": dependence.query, **{name: getattr(row, name) for name in names}}
+            for dependence in self.dependences
+            for row in dependence.rows
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The whole explanation in words.
+        """Write the whole explanation.
 
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.
@@ -322,68 +322,69 @@ class Explanation(Tabular):
         """
         return asdict(self)
 
-    def _describe_answer(self, found: Dependence) -> Iterator[str]:
-        """What an answer depends on, and what other priors would say."""
-        yield f"What {found.query} depends on (the network taken as it is)"
-        tables = [f"{node} {_write_percent(part)}" for node, part in list(found.tables.items())[:SHOWN_TABLES]]
-        noise = "" if found.noise is None else f"; {_write_percent(found.noise)} is privacy noise, the rest sampling"
+    def _describe_answer(self, dependence: Dependence) -> Iterator[str]:
+        """Write what an answer depends on, and the answers under other priors."""
+        yield f"What {dependence.query} depends on (the network taken as it is)"
+        tables = [f"{node} {_write_percent(share)}" for node, share in list(dependence.tables.items())[:SHOWN_TABLES]]
+        noisy = dependence.noise
+        noise = "" if noisy is None else f"; {_write_percent(noisy)} is privacy noise, the rest sampling"
         yield f"  its variance by tables: {listed(tables)}{noise}"
-        if found.explained < ROUGH_CORRELATION:
-            explained = _write_percent(found.explained)
+        if dependence.explained < ROUGH_CORRELATION:
+            explained = _write_percent(dependence.explained)
             yield f"  shares are rough: the first order, of which they are, explains {explained} of it"
-        for row in found.rows:
+        for row in dependence.rows:
             blame = "" if row.noise is None else f", {_write_percent(row.noise)} as noise"
             yield f"  {row.entry} = {row.mean:.4g}: its row has {_write_percent(row.variance)} of the variance{blame};"
             ends = f"{_write_target(row.target)} goes from {row.low:.4g} to {row.high:.4g}"
             yield f"    from {row.lower:.4g} to {row.upper:.4g}, its interval, {ends} (slope {row.slope:.3g})"
-        for other in self.priors:
-            if other.query == found.query:
-                rows = listed([_write_interval(row) for row in other.rows[:SHOWN_TABLES]])
-                yield f"  prior of rows {other.prior}: {rows}"
-        if found.record is not None:
-            made = found.record
-            moved = f"{_write_target(made.target)} from {made.before:.4g} to {made.after:.4g}"
-            yield f"  the prior's record that would move it most, one more in {made.entry}: {moved}"
+        for answer in self.priors:
+            if answer.query == dependence.query:
+                rows = listed([_write_interval(row) for row in answer.rows[:SHOWN_TABLES]])
+                yield f"  prior of rows {answer.prior}: {rows}"
+        if dependence.record is not None:
+            pseudo = dependence.record
+            moved = f"{_write_target(pseudo.target)} from {pseudo.before:.4g} to {pseudo.after:.4g}"
+            yield f"  the prior's record that would move it most, one more in {pseudo.entry}: {moved}"
 
 
 def _write_factor(nats: float) -> str:
-    """exp(nats) in words."""
+    """Write exp(nats) as a factor."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
 
 
 def _write_units(number: int) -> str:
-    """So many units."""
+    """Write a number of units."""
     return f"{number:,} unit{'' if number == 1 else 's'}"
 
 
 def _write_beliefs(beliefs: Mapping[float, float | None]) -> str:
-    """What each belief before the release can become, in words."""
+    """Write what each belief before the release can become."""
     return listed([f"1 in {1 / prior:.4g} becomes {_write_most(most)}" for prior, most in beliefs.items()])
 
 
 def _write_misses(misses: Mapping[float, float]) -> str:
-    """The least rates of misses by rates of false alarms, in words."""
+    """Write the least miss rates by rates of false alarms."""
     return listed([f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in misses.items()])
 
 
 def _write_most(belief: float | None) -> str:
-    """The largest that a belief can become."""
+    """Write the largest that a belief can become."""
     if belief is None:
         return "anything"
     return "almost sure" if belief > 0.9995 else f"at most {_write_percent(belief)}"
 
 
 def _write_percent(share: float) -> str:
-    """A share as percent."""
+    """Write a share as percent."""
     return f"{100 * share:.0f} %" if abs(share) >= 0.0995 else f"{100 * share:.2g} %"
 
 
 def _write_interval(row: Mapping[str, object]) -> str:
-    """A state of an answer with its mean and interval."""
+    """Write a state of an answer with its mean and interval."""
     return f"{_write_target(row['state'])} {row['mean']:.4g} ({row['lower']:.4g} to {row['upper']:.4g})"
 
 
 def _write_target(state: object) -> str:
-    """A joint state of the answer."""
+    """Write a joint state of the answer."""
     assert isinstance(state, Mapping)
     return ", ".join(f"{name}={value}" for name, value in state.items())

@@ -1,4 +1,4 @@
-"""A posterior's draws given evidence: what every kind of question reads."""
+"""Draws of a posterior conditioned on evidence, which every kind of query reads."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampled(ConditionalLaws):
-    """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
+class _SampledLaws(ConditionalLaws):
+    """Conditional distributions by importance sampling, where exact inference is out of reach.
 
     Args:
         names: of the targets.
@@ -41,11 +41,11 @@ class _Sampled(ConditionalLaws):
 
     def _sum_out(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
         """`P(targets, states | evidence)`, shape `(*sizes, draws)`."""
-        part = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
-        left = [name for name in self.names if name not in states]
-        summed = part.sum(axis=tuple(axis for axis, name in enumerate(left) if name not in targets))
-        kept = [name for name in left if name in targets]
-        return np.asarray(summed.transpose([*(kept.index(name) for name in targets), len(kept)]))
+        law = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
+        unfixed = [name for name in self.names if name not in states]
+        summed = law.sum(axis=tuple(axis for axis, name in enumerate(unfixed) if name not in targets))
+        remaining = [name for name in unfixed if name in targets]
+        return np.asarray(summed.transpose([*(remaining.index(name) for name in targets), len(remaining)]))
 
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
@@ -60,7 +60,7 @@ class _Sampled(ConditionalLaws):
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorGiven:
+class ConditionedPosterior:
     """The draws of a posterior given evidence, and how much each counts.
 
     Args:
@@ -90,7 +90,7 @@ class PosteriorGiven:
     log_evidence: Floats | None = None
 
     def evidence(self, level: float) -> EvidenceProbability | None:
-        """How probable the evidence is, with its interval; None where nothing is observed."""
+        """Probability of the evidence with its interval; None if nothing is observed."""
         if not self.given.evidence:
             return None
         observed = np.exp(self.given.log_evidence if self.log_evidence is None else self.log_evidence)
@@ -100,7 +100,7 @@ class PosteriorGiven:
         return EvidenceProbability(str(Probability(states)), float(observed.mean()), float(lower), float(upper))
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
-        """The answer with what it rests on, and how probable the evidence is.
+        """Add to an answer its basis and the probability of the evidence.
 
         Args:
             answer: to a question about these draws.
@@ -114,13 +114,13 @@ class PosteriorGiven:
             return answer
         observed = set(self.given.evidence)
         names = observed | targets
-        mark, unmeasured = self.basis.of(names, given=observed, read=self.read)
+        support, unmeasured = self.basis.of(names, given=observed, read=self.read)
         prior_only = self.basis.prior_only(names, given=observed)
         answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes(names))
-        return replace(answer, basis="prior" if too_rare else mark)
+        return replace(answer, basis="prior" if too_rare else support)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-        """What belongs to draws with a twin, of what has a last axis of all draws."""
+        """Select the draws that have a twin, on the last axis."""
         return draws[..., :: self.step]
 
     @cached_property
@@ -132,8 +132,8 @@ class PosteriorGiven:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
-        """What answers a question about some targets: itself, or sampled laws where exact inference is out of reach.
+    def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> ConditionedPosterior:
+        """The draws that answer a query about some targets: itself, or sampled if exact inference is out of reach.
 
         Args:
             targets: of the question.
@@ -148,34 +148,36 @@ class PosteriorGiven:
         """
         wanted, network = tuple(targets), self.given.cells.network
         read = self.law.reads((*wanted, *self.given.evidence))
-        asked = [wanted, ()] if ratio else [wanted]
-        reached = all(affordable(network, each, self.given.evidence) for each in asked)
+        scopes = [wanted, ()] if ratio else [wanted]
+        reached = all(affordable(network, scope, self.given.evidence) for scope in scopes)
         exact = reached or network.cells(wanted) > most
         return replace(self if exact else self.sampled([wanted])[0], read=read)
 
-    def sampled(self, scopes: Sequence[Scope]) -> list[PosteriorGiven]:
-        """Find the law of each of some sets of targets by importance sampling; there are no twin draws then.
+    def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
+        """Find the distributions of some sets of targets by importance sampling, without twin draws.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
         """
-        given = self.given
+        laws = self.given
         # Equal for equal questions.
-        found = weighted_laws(given.cells, scopes, given.evidence, np.random.default_rng(0))
+        sampled = weighted_laws(laws.cells, scopes, laws.evidence, np.random.default_rng(0))
         return [
             replace(
                 self,
-                given=_Sampled(given.cells, given.evidence, given.network, given.rows, scope, found.laws[scope]),
+                given=_SampledLaws(laws.cells, laws.evidence, laws.network, laws.rows, scope, sampled.laws[scope]),
                 twin=None,
-                sampling=found.sampling(scope),
-                log_evidence=given.log_evidence,
+                sampling=sampled.sampling(scope),
+                log_evidence=laws.log_evidence,
             )
             for scope in scopes
         ]
 
 
-def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
-    """Draws of a posterior given evidence, with twin draws where the posterior has some.
+def condition_on(
+    posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool
+) -> ConditionedPosterior:
+    """Condition the draws of a posterior on evidence, and their twins if the posterior has some.
 
     Args:
         posterior: to be asked.
@@ -189,12 +191,12 @@ def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]],
     # In one order, so that rounding does not tell in which the evidence was named.
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
-    wide = posterior if drawn is None or drawn.saturated is None else drawn.saturated
-    given = ConditionalLaws(law.cells, codes, law.network, wide.cells)
-    basis, parts = (None, None) if drawn is None else (drawn.basis, getattr(wide, "parts", None))
-    alone = PosteriorGiven(given, None, predictive, basis, parts, law)
+    saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
+    laws = ConditionalLaws(law.cells, codes, law.network, saturated.cells)
+    basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
+    without_twins = ConditionedPosterior(laws, None, predictive, basis, table_draws, law)
     if predictive or law.twins is None:
-        return alone
+        return without_twins
     effective = None if drawn is None else drawn.ess() * (law.twins.draws or 1) / (law.cells.draws or 1)
     twin = ConditionalLaws(law.twins, codes, law.network, law.twins)
-    return replace(alone, twin=twin, effective=effective, step=law.step)
+    return replace(without_twins, twin=twin, effective=effective, step=law.step)

@@ -1,4 +1,4 @@
-"""Losses of a number that is named for an unknown quantity: best responses to draws, and what few draws can cost.
+"""Loss functions of point estimates: best responses to draws, and the loss due to finitely many draws.
 
 X is the quantity under a posterior, between public bounds a and b, F its distribution, F_N that of N draws, and R(r)
 the expected loss of response r. The response is the best under F_N; its *regret* is `R(r) - min R`, under F.
@@ -45,11 +45,11 @@ from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
 
 Named: TypeAlias = float | tuple[float, float]
-"""What is named: a number, or the ends of an interval."""
+"""An estimate: a number, or the ends of an interval."""
 
 
 def band_width(draws: float, failure: float) -> float:
-    """Half of the width of the band that holds the distribution of the draws: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
+    """Half-width of the confidence band of the draws' distribution: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
 
     Args:
         draws: N, independent, or what others are worth.
@@ -72,7 +72,7 @@ def band_width(draws: float, failure: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Draws of a quantity, and what they say of its distribution.
+    """Confidence band of the distribution function of a quantity, from its draws.
 
     Args:
         ordered: the draws, increasing, within the bounds.
@@ -90,12 +90,12 @@ class Band:
 
     @cached_property
     def width(self) -> float:
-        """D."""
+        """Half-width D of the band."""
         return band_width(self.worth, self.failure)
 
     @cached_property
     def _steps(self) -> tuple[Floats, Floats]:
-        """Ends of the pieces on which F_N is constant, and its values there."""
+        """Ends of the pieces on which the empirical distribution F_N is constant, and its values there."""
         ends = np.concatenate([[self.low], self.ordered, [self.high]])
         return ends, np.arange(self.ordered.size + 1) / self.ordered.size
 
@@ -107,14 +107,16 @@ class Band:
         return float(max(above, below))
 
     def mean_error(self) -> float:
-        """Most that the mean of the draws can be off."""
+        """Largest error of the mean of the draws."""
         ends, shares = self._steps
         lengths = np.diff(ends)
-        by_band = max(float(lengths @ np.minimum(part, self.width)) for part in (shares, 1 - shares))
+        # The band: |m_N - m| <= max(integral of min(F_N, D), integral of min(D, 1 - F_N)).
+        by_band = max(float(lengths @ np.minimum(share, self.width)) for share in (shares, 1 - shares))
         if not self.worth > 1:
             return by_band
         log = math.log(8 / self.failure)
         spread = self.ordered.var() * self.ordered.size / max(self.ordered.size - 1, 1)
+        # Empirical Bernstein bound: sqrt(2 V L / N) + 7 (b - a) L / (3 (N - 1)) (Maurer and Pontil, Theorem 4).
         far = math.sqrt(2 * spread * log / self.worth) + 7 * (self.high - self.low) * log / (3 * (self.worth - 1))
         return min(by_band, far)
 
@@ -155,7 +157,7 @@ class Squared:
         return np.asarray((draws - response) ** 2)
 
     def regret(self, band: Band, response: Named) -> float:
-        """Most that the best response to the band's draws loses.
+        """Largest expected loss of the best response to the band's draws beyond the best of all.
 
         Args:
             band: draws, and what they say of the distribution.
@@ -167,7 +169,7 @@ class Squared:
         return band.mean_error() ** 2
 
     def widest(self, width: float) -> float:
-        """Most that `regret` can be where the band is so wide, for quantities in [0, 1].
+        """Largest `regret` of any draws with a band of this width, for quantities in [0, 1].
 
         Args:
             width: D of the band, from 0 to 1.
@@ -194,7 +196,7 @@ class Squared:
         return 2
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Name of the loss on the command line."""
         return "squared"
 
 
@@ -215,9 +217,9 @@ class _Pinballs(ABC):
         Returns:
             A number, in the unit of the quantity; for an interval its two ends.
         """
-        places = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.parts[1]]
-        found = [float(ordered[place]) for place in places]
-        return found[0] if len(found) == 1 else (found[0], found[-1])
+        positions = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.parts[1]]
+        quantiles = [float(ordered[position]) for position in positions]
+        return quantiles[0] if len(quantiles) == 1 else (quantiles[0], quantiles[-1])
 
     def of(self, draws: Floats, response: Named) -> Floats:
         """The loss of a response under each draw.
@@ -234,7 +236,7 @@ class _Pinballs(ABC):
         return np.asarray(weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
 
     def regret(self, band: Band, response: Named) -> float:
-        """Most that the best response to the band's draws loses.
+        """Largest expected loss of the best response to the band's draws beyond the best of all.
 
         Args:
             band: draws, and what they say of the distribution.
@@ -249,7 +251,7 @@ class _Pinballs(ABC):
         )
 
     def widest(self, width: float) -> float:
-        """Most that `regret` can be where the band is so wide, for quantities in [0, 1].
+        """Largest `regret` of any draws with a band of this width, for quantities in [0, 1].
 
         Args:
             width: D of the band, from 0 to 1.
@@ -293,7 +295,7 @@ class Absolute(_Pinballs):
         return 2.0, (0.5,)
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Name of the loss on the command line."""
         return "absolute"
 
 
@@ -318,7 +320,7 @@ class Quantile(_Pinballs):
     q: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no level."""
+        """Refuse a level that is not strictly between 0 and 1."""
         probability(q=self.q)
 
     @property
@@ -327,7 +329,7 @@ class Quantile(_Pinballs):
         return 1.0, (self.q,)
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Name of the loss on the command line."""
         return f"quantile:{np.format_float_positional(self.q)}"
 
 
@@ -351,7 +353,7 @@ class Interval(_Pinballs):
     level: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no level."""
+        """Refuse a level that is not strictly between 0 and 1."""
         probability(level=self.level)
 
     @property
@@ -360,7 +362,7 @@ class Interval(_Pinballs):
         return 2 / (1 - self.level), ((1 - self.level) / 2, (1 + self.level) / 2)
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Name of the loss on the command line."""
         return f"interval:{np.format_float_positional(self.level)}"
 
 
@@ -368,7 +370,7 @@ NumberLoss: TypeAlias = Squared | Absolute | Quantile | Interval
 
 
 def number_loss(loss: NumberLoss | str) -> NumberLoss:
-    """A loss from its text, or itself.
+    """Read a loss from its name; a loss is returned as it is.
 
     Args:
         loss: "squared", "absolute", "quantile:Q", "interval:LEVEL", or a loss.
@@ -385,11 +387,11 @@ def number_loss(loss: NumberLoss | str) -> NumberLoss:
     """
     if isinstance(loss, NumberLoss):
         return loss
-    found = re.fullmatch(r"(squared|absolute)|(quantile|interval):(\d*\.?\d+)", loss) if isinstance(loss, str) else None
-    if found is None:
+    match = re.fullmatch(r"(squared|absolute)|(quantile|interval):(\d*\.?\d+)", loss) if isinstance(loss, str) else None
+    if match is None:
         raise InputError(
             f"a loss is squared, absolute, quantile:Q or interval:LEVEL, such as quantile:0.9, not {shown(str(loss))}"
         )
-    if found[1]:
-        return Squared() if found[1] == "squared" else Absolute()
-    return (Quantile if found[2] == "quantile" else Interval)(float(found[3]))
+    if match[1]:
+        return Squared() if match[1] == "squared" else Absolute()
+    return (Quantile if match[2] == "quantile" else Interval)(float(match[3]))

@@ -37,7 +37,7 @@ from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 
 QUADRATURE_NODES = 200
-"""Of the quadrature over S."""
+"""Nodes of the quadrature over S."""
 CROWDING_POWER = 2
 """The nodes' power: they crowd where S is large, which decides the interval of few sets."""
 BISECTIONS = 60
@@ -47,7 +47,7 @@ LEAST_TAIL = 1e-150
 
 @dataclass(frozen=True, eq=False)
 class PooledEstimate(Intervals):
-    """What several synthetic data sets say together of one or more quantities.
+    """Pooled estimates and intervals of one or more quantities from several synthetic data sets.
 
     Args:
         mean: estimate, the mean over the sets; shape () or (k,), like all that follows.
@@ -85,7 +85,7 @@ class PooledEstimate(Intervals):
         Returns:
             Rows of "quantity", counted from 1, "mean", "lower", "upper" and "level".
         """
-        ends = (np.atleast_1d(part).tolist() for part in (self.mean, self.lower, self.upper))
+        ends = (np.atleast_1d(numbers).tolist() for numbers in (self.mean, self.lower, self.upper))
         return [
             {"quantity": number, "mean": mean, "lower": lower, "upper": upper, "level": self.level}
             for number, (mean, lower, upper) in enumerate(zip(*ends, strict=True), 1)
@@ -150,11 +150,12 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
 
 
 def _find_half_width(sets: int, between: Floats, within: Floats, level: float) -> Floats:
-    """Half the width of each interval; shape (k,)."""
+    """Find half the width of each interval; shape (k,)."""
     deviations, weights = _list_deviations(sets, between, within)
     widest = deviations.max(axis=-1)
     low, high = np.zeros(len(widest)), ndtri((1 + level) / 2) * widest
     safe = np.maximum(deviations, np.finfo(np.float64).tiny)
+    # Q given S is normal: solve E_S[2 Phi(half / deviation(S)) - 1] = level by bisection.
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         covered = (2 * ndtr(middle[:, None] / safe) - 1) @ weights

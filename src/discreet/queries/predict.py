@@ -1,4 +1,4 @@
-"""Predictions: the probabilities of one variable for every record of a table, given what each record shows.
+"""Predictions: the probabilities of one variable for every record of a table, given its other values.
 
 This file owns how a table of evidence is read, grouped and computed in blocks; what a probability is, and which
 interval it gets, is `query.py`'s business. The records are the analyst's own; still no error quotes one of their
@@ -40,7 +40,7 @@ Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 
 MISSING, UNKNOWN, OUTSIDE = -1, -2, -3
-"""Codes of no value, of one that is no state and no number, and of a number outside its bounds."""
+"""Codes of a missing value, of a value that is no state and no number, and of a number outside its bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Prediction:
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
 
     def table(self) -> pa.Table:
-        """The prediction as a table beside the records.
+        """Make a table of the prediction, with a row for each record.
 
         Returns:
             An Arrow table with a row for each record: the most probable state in a column called after the target, then
@@ -112,7 +112,7 @@ class Prediction:
 
 @answered_elsewhere
 def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
-    """Probabilities of one variable for records that show some of the others.
+    """Predict one variable for records that have values of some of the others.
 
     They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the
     population that show this evidence; draws are not weighted by how probable it is under them.
@@ -160,30 +160,30 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
-    marks = np.empty(len(evidence.codes), object)
+    bases = np.empty(len(evidence.codes), object)
     for observed, positions in evidence.patterns():
-        about = (target, *observed)
+        names_read = (target, *observed)
         if basis is not None:
-            marks[positions] = basis.of(about, given=observed, read=law.reads(about))[0]
+            bases[positions] = basis.of(names_read, given=observed, read=law.reads(names_read))[0]
         nodes = frozenset(requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):
             impossible[positions] = _count_impossible(cells, observed, evidence.of(observed, positions))
     with under_way("predicting") as bar:
-        for done, ((names, nodes), parts) in enumerate(questions.items()):
+        for done, ((names, nodes), groups) in enumerate(questions.items()):
             bar(done, len(questions))
-            positions = np.concatenate(parts)
+            positions = np.concatenate(groups)
             rows = evidence.of(names, positions)
             ends[:, positions], counts = _predict_alike(cells, target, nodes, names, rows, level)
             impossible[positions] = np.maximum(impossible[positions], counts)
         for row, positions in evidence.alike(np.flatnonzero(impossible)):
             ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
-    shows = (evidence.codes != MISSING).any(axis=1)
-    marks[shows & (upper - lower >= level).all(axis=1)] = "prior"
-    left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
-    return Prediction(target, states, level, mean, lower, upper, left_out, known)
+    observes = (evidence.codes != MISSING).any(axis=1)
+    bases[observes & (upper - lower >= level).all(axis=1)] = "prior"
+    left_out, basis_of = impossible / (cells.draws or 1), () if basis is None else tuple(bases.tolist())
+    return Prediction(target, states, level, mean, lower, upper, left_out, basis_of)
 
 
 # ---------------------------------------------------------------------------------------------------------- records
@@ -191,7 +191,7 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
 
 @dataclass(frozen=True, eq=False)
 class _RecordEvidence:
-    """What the records show.
+    """Evidence of the records as codes.
 
     Args:
         names: of the columns, in the network's order.
@@ -207,25 +207,25 @@ class _RecordEvidence:
         return self.codes[np.ix_(positions, columns)]
 
     def alike(self, positions: Positions) -> Iterator[tuple[dict[str, int], Positions]]:
-        """Different records among some, as they come: what each shows, and positions of those that show just this."""
+        """Yield the distinct records among some: observed codes, and the positions of the records that have them."""
         alike: dict[tuple[int, ...], list[int]] = {}
         for position in positions.tolist():
             alike.setdefault(tuple(self.codes[position].tolist()), []).append(position)
-        for codes, found in alike.items():
-            shown = {name: code for name, code in zip(self.names, codes, strict=True) if code != MISSING}
-            yield shown, np.array(found)
+        for codes, members in alike.items():
+            observed = {name: code for name, code in zip(self.names, codes, strict=True) if code != MISSING}
+            yield observed, np.array(members)
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
-        """Observed variables, and the positions of the records that show just these."""
-        shown, of_record = _find_distinct(self.codes != MISSING)
-        ends = np.cumsum(np.bincount(of_record, minlength=len(shown)))
+        """Yield each set of observed variables with the positions of the records that have just these."""
+        patterns, of_record = _find_distinct(self.codes != MISSING)
+        ends = np.cumsum(np.bincount(of_record, minlength=len(patterns)))
         positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
-        for shows, positions in zip(shown, positions_of, strict=False):  # the last part is empty
-            yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
+        for pattern, positions in zip(patterns, positions_of, strict=False):  # the last part is empty
+            yield tuple(name for name, present in zip(self.names, pattern, strict=True) if present), positions
 
 
 def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidence:
-    """Any table of evidence; the target's column is left out."""
+    """Read any table of evidence; the target's column is left out."""
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
     unknown = [name for name in names if name not in network.schema]
@@ -237,17 +237,17 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"the records have two columns {twice[0]!r}; leave one out")
-    seen = network.ordered(names)
-    codes = np.empty((table.num_rows, len(seen)), np.int32)
-    for position, name in enumerate(seen):
+    observed = network.ordered(names)
+    codes = np.empty((table.num_rows, len(observed)), np.int32)
+    for position, name in enumerate(observed):
         variable, column = network.schema[name], table.column(name)
         codes[:, position] = read_guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
-    return _RecordEvidence(seen, codes)
+    return _RecordEvidence(observed, codes)
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
-    """Any table as Arrow; the index of a data frame is no column of it."""
+    """Convert any table to Arrow; the index of a data frame is no column of it."""
     if isinstance(records, Mapping):
         columns = {
             str(name): read_guarded(
@@ -273,7 +273,7 @@ def _read_table(records: Any, target: str) -> pa.Table:
 
 
 def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
-    """One column of a mapping; of one that is not read, the length."""
+    """Convert one column of a mapping; for a column that is not read, find its length."""
     if isinstance(values, str | bytes):
         raise TypeError
     if not read:
@@ -284,7 +284,7 @@ def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
 
 
 def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
-    """Positions of states, or one of the codes above, shape (records,)."""
+    """Encode a column as positions of states, or one of the codes above, shape (records,)."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -293,38 +293,38 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
         # Frames give a column without a value any type.
         return np.full(len(column), MISSING, np.int32)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        found = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
+        codes = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
     elif pa.types.is_boolean(kind) and {state.lower() for state in variable.states} <= {"true", "false"}:
-        found = _match_states(column, pa.array([state.lower() == "true" for state in variable.states]))
+        codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.states]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        found = _encode_numbers(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
+        codes = _encode_numbers(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
     else:
         raise InputError(f"column {variable.name!r} must hold the states of its variable, but has type {kind}")
-    return np.where(absent, MISSING, found).astype(np.int32)
+    return np.where(absent, MISSING, codes).astype(np.int32)
 
 
 def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
-    """Position of each value among the states."""
+    """Find the position of each value among the states."""
     return np.asarray(pc.fill_null(pc.index_in(column, value_set=states), UNKNOWN).to_numpy(), np.int64)
 
 
 def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
-    """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
+    """Encode numbers: bins are closed below, the last on both sides; numeric states compare as numbers."""
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
-        found = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
-        odd = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
-        return np.where(odd, UNKNOWN, found)
+        codes = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
+        fractional = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
+        return np.where(fractional, UNKNOWN, codes)
     try:
         values = np.array([float(state) for state in variable.states])
     except ValueError:
         values = np.array([])
     if not np.isfinite(values).all() or len(set(values)) < variable.size:
         raise InputError(f"column {variable.name!r} holds numbers, but its states are names; give their names")
-    found = np.full(len(numbers), UNKNOWN, np.int64)
+    codes = np.full(len(numbers), UNKNOWN, np.int64)
     for code, value in enumerate(values):
-        found[numbers == value] = code
-    return found
+        codes[numbers == value] = code
+    return codes
 
 
 def _refuse_values(codes: Codes, variable: Variable) -> None:
@@ -342,17 +342,17 @@ def _refuse_values(codes: Codes, variable: Variable) -> None:
 
 
 def _find_distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
-    """Rows without repetitions, and the position of every row among them."""
+    """Find the distinct rows, and the position of every row among them."""
     if not rows.size:
         return rows[:1], np.zeros(len(rows), np.intp)
-    found, inverse = np.unique(rows, axis=0, return_inverse=True)
-    return found, inverse.reshape(-1)
+    distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)
 
 
 def _predict_alike(
     cells: Tables, target: str, nodes: frozenset[str], names: tuple[str, ...], rows: Codes, level: float
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """What records that ask the same question get.
+    """Predict records that observe the same variables.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -369,12 +369,12 @@ def _predict_alike(
     distinct, of_record = _find_distinct(rows)
     cost = joint_cost(cells.network, (target,), names)
     ends, impossible = [], []
-    for part, evidence in _make_blocks(cells, nodes, names, distinct, cost):
+    for block, evidence in _make_blocks(cells, nodes, names, distinct, cost):
         # As `answer` does it, so that the two agree to the last bit.
         if len(nodes) == len(cells.network.nodes):
-            draws = Laws(part).marginals(evidence)[target]
+            draws = Laws(block).marginals(evidence)[target]
         else:
-            draws = Laws(part).joint((target,), evidence)
+            draws = Laws(block).joint((target,), evidence)
         draws = draws.reshape(len(draws), -1, cells.draws or 1)
         impossible.append(np.isnan(draws[0]).sum(axis=1))
         draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
@@ -383,11 +383,11 @@ def _predict_alike(
 
 
 def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
-    """Number of draws under which all that a record shows is impossible, shape (records,)."""
+    """Count the draws under which a record's evidence is impossible, shape (records,)."""
     distinct, of_record = _find_distinct(rows)
     counts = []
-    for part, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
-        log = Laws(part).log_probability(evidence)
+    for block, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
+        log = Laws(block).log_probability(evidence)
         counts.append(np.isneginf(log).reshape(-1, cells.draws or 1).sum(axis=1))
     return np.asarray(np.concatenate(counts)[of_record])
 
@@ -395,20 +395,20 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 def _predict_with_impossible(
     posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
-    """Ends of a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` has them."""
+    """Predict a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` does."""
     schema = posterior.network.schema
     evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())
     try:
         rows = answer(posterior, Probability(((target, None),), evidence), level=level).rows
     except InputError as error:
-        said = str(error).partition("is impossible under")
-        if not said[1]:
+        message = str(error).partition("is impossible under")
+        if not message[1]:
             raise
     else:
         return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
     # The record's values are the analyst's own, and still no error quotes them.
     where = f"the evidence of the record at position {positions[0]} (the first is 0)"
-    raise InputError(f"{where} {said[1]}{said[2]}")
+    raise InputError(f"{where} {message[1]}{message[2]}")
 
 
 # ----------------------------------------------------------------------------------------------------------- blocks
@@ -417,7 +417,7 @@ def _predict_with_impossible(
 def _make_blocks(
     cells: Tables, nodes: Iterable[str], names: tuple[str, ...], distinct: Codes, cost: int
 ) -> Iterator[tuple[Tables, dict[str, int]]]:
-    """Distinct records in blocks that fit into the memory of a chunk.
+    """Split distinct records into blocks that fit into the memory of a chunk.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -442,13 +442,13 @@ def _make_blocks(
 
 
 def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
-    """Tables of some nodes for several records: each has one state of every observed variable, its own."""
+    """Join tables of several records along the draws: each record fixes its own state of every observed variable."""
     network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
     records = len(next(iter(codes.values())))
-    kept = network.ordered({name for node in chosen for name in network.family(node)})
+    variables = network.ordered({name for node in chosen for name in network.family(node)})
     joined = Network(
-        tuple(Variable(name, ("observed",)) if name in codes else network.schema[name] for name in kept),
-        {name: network.parents[name] if name in chosen else () for name in kept},
+        tuple(Variable(name, ("observed",)) if name in codes else network.schema[name] for name in variables),
+        {name: network.parents[name] if name in chosen else () for name in variables},
     )
 
     def table(node: str) -> Floats:
@@ -460,15 +460,15 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
 
 
 def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
-    """The slices of a table for all records, side by side on the last axis; observed variables keep an axis of one.
+    """Join the slices of a table for all records on the last axis; observed variables keep an axis of one.
 
     The other axes keep their order in memory, too: it decides in which order a sum is rounded.
     """
-    seen = [axis for axis, name in enumerate(family) if name in codes]
-    rest = sorted(set(range(table.ndim)) - set(seen), key=lambda axis: -table.strides[axis])
-    moved = table.transpose(*seen, *rest)
-    picked = moved[tuple(codes[family[axis]] for axis in seen)] if seen else moved[None].repeat(records, axis=0)
-    place = rest.index(table.ndim - 1)
-    merged = np.ascontiguousarray(np.moveaxis(picked, 0, place))
-    merged = merged.reshape(*merged.shape[:place], -1, *merged.shape[place + 2 :])
-    return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(seen))
+    axes = [axis for axis, name in enumerate(family) if name in codes]
+    rest = sorted(set(range(table.ndim)) - set(axes), key=lambda axis: -table.strides[axis])
+    moved = table.transpose(*axes, *rest)
+    picked = moved[tuple(codes[family[axis]] for axis in axes)] if axes else moved[None].repeat(records, axis=0)
+    axis_of_draws = rest.index(table.ndim - 1)
+    merged = np.ascontiguousarray(np.moveaxis(picked, 0, axis_of_draws))
+    merged = merged.reshape(*merged.shape[:axis_of_draws], -1, *merged.shape[axis_of_draws + 2 :])
+    return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(axes))

@@ -1,4 +1,4 @@
-"""Questions and answers: what a posterior says to a query, and an interval for every number.
+"""Answers of a posterior to queries, with a credible interval for every number.
 
 The text of a query, and what may be asked, are in `model/query_grammar.py`.
 """
@@ -26,7 +26,7 @@ from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import PosteriorGiven, both_given
+from discreet.queries.given import ConditionedPosterior, condition_on
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 
@@ -35,52 +35,52 @@ from discreet.util.progress import under_way
 
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
-whoever gave it, or of the network."""
+the analyst or of the network."""
 LEAST_EFFECTIVE_DRAWS = 20
 """Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
 
 
-def possible_draws(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which draws count, shape (draws,), and how much each of these does, in all 1.
+def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Mask of the draws in which the evidence is possible, shape (draws,), and their weights, of sum 1.
 
     Raises:
         InputError: the evidence is impossible under too many of them, or weights leave too few.
     """
     possible = ~np.isnan(draws[0])
     if not possible.all():
-        refuse_impossible(int((~possible).sum()), possible.size, f"{asked}: the evidence")
+        refuse_impossible(int((~possible).sum()), possible.size, f"{query}: the evidence")
     share = np.ones(int(possible.sum())) if weights is None else weights[possible]
     share = share / share.sum()
     if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
         raise InputError(
-            f"{asked}: weighted by the probability of the evidence fewer than {LEAST_EFFECTIVE_DRAWS} effective draws "
+            f"{query}: weighted by the probability of the evidence fewer than {LEAST_EFFECTIVE_DRAWS} effective draws "
             "are left; ask for more draws, or leave out predictive"
         )
     return possible, share
 
 
 def keep_possible(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
-    """Some of the draws; the array itself where it is all: a copy's order in memory would change how sums round."""
+    """Select draws; if all are kept, the array itself: a copy's order in memory would change how sums round."""
     return draws if possible.all() else draws[..., possible]
 
 
-def refuse_impossible(impossible: int, draws: int, what: str) -> None:
+def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
     """Refuse evidence that most draws make impossible.
 
     Args:
         impossible: number of draws under which it has probability 0.
         draws: of the posterior.
-        what: it is, at the beginning of the message.
+        subject: it is, at the beginning of the message.
 
     Raises:
         InputError: more than half of the draws.
     """
     if impossible > MOST_LEFT_OUT * draws:
-        raise InputError(f"{what} is impossible under {impossible} of {draws} draws; check its states")
+        raise InputError(f"{subject} is impossible under {impossible} of {draws} draws; check its states")
 
 
 def resample(weights: Floats) -> npt.NDArray[np.intp]:
-    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,).
+    """Positions of systematic resampling: each draw as often as its weight says, shape (draws,).
 
     Example:
         >>> resample(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
@@ -99,36 +99,36 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
 # holds whatever the law is. It is as wide as a typical bin. The interval under the law that is taken is told beside it.
 
 
-def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
-    """What is asked, draw by draw.
+def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
+    """Mean, quantile or share under every draw, with its least and largest value over laws inside bins.
 
     Args:
-        asked: the question.
+        query: the question.
         law: of the numbers in the bins.
 
     Returns:
         Under the law, and the smallest and the largest value that any law inside the bins allows; shape `(draws,)`.
     """
-    at = 0.0 if asked.at is None else asked.at
-    match asked.asked:
+    at = 0.0 if query.at is None else query.at
+    match query.asked:
         case "mean":
             return law.mean(), *law.mean_ends()
         case "quantile":
             return law.quantile(at), *law.quantile_ends(at)
         case ">" | ">=":
-            return law.above(at, itself=asked.asked == ">=")
+            return law.above(at, itself=query.asked == ">=")
         case "<" | "<=":
-            found, low, high = law.above(at, itself=asked.asked == "<")
-            return 1 - found, 1 - high, 1 - low
+            share, low, high = law.above(at, itself=query.asked == "<")
+            return 1 - share, 1 - high, 1 - low
         case _:
-            raise AssertionError(asked.asked)
+            raise AssertionError(query.asked)
 
 
-def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
-    """The row of an answer.
+def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
+    """Row of an answer on a number: mean, interval, and the interval under the law inside bins.
 
     Args:
-        asked: the question.
+        query: the question.
         law: of the numbers in the bins, for the draws that count.
         level: of the intervals.
         weights: of the draws, which sum to 1.
@@ -137,15 +137,15 @@ def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     Returns:
         What is asked, its mean, and both intervals.
     """
-    found, low, high = number_draws(asked, law)
+    numbers, low, high = number_draws(query, law)
     picked = slice(None) if alike else resample(weights)
-    own, lowest, highest = (part[picked] for part in (found, low, high))
-    ends = credible_interval if asked.kind in ("marginal", "conditional") else equal_tails
-    within, (first, _), (_, last) = (ends(part, level) for part in (own, lowest, highest))
-    at = "" if asked.at is None else f" {asked.at:.15g}"
+    counted, lowest, highest = (values[picked] for values in (numbers, low, high))
+    ends = credible_interval if query.kind in ("marginal", "conditional") else equal_tails
+    within, (first, _), (_, last) = (ends(values, level) for values in (counted, lowest, highest))
+    at = "" if query.at is None else f" {query.at:.15g}"
     return {
-        "state": {asked.variable: f"{asked.asked}{at}"},
-        "mean": float(found @ weights),
+        "state": {query.variable: f"{query.asked}{at}"},
+        "mean": float(numbers @ weights),
         "lower": float(min(first, within[0])),
         "upper": float(max(last, within[1])),
         "law_lower": float(within[0]),
@@ -157,11 +157,11 @@ def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *
 # How much of an interval is there because of the privacy noise, and how well draws tell it.
 
 ROUNDING_DEVIATION = 1e-12
-"""Standard deviation of a probability that is taken for a rounding error."""
+"""Standard deviation of a probability below which its variation is a rounding error."""
 
 
 def noise_share(draws: Floats, twins: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
-    """The part of a posterior's variance that is there because the counts are not known, but behind privacy noise.
+    """Share of a posterior's variance that is due to privacy noise: the counts are only known with noise.
 
     For a number q of the probabilities theta, `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second draw
     with the same counts, so the covariance of the two is the variance of the conditional mean.
@@ -186,28 +186,28 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
         >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
         (1.0, 0.0)
     """
-    known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
-    if known.sum() < 2:
+    complete = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
+    if complete.sum() < 2:
         unknown = np.full(draws.shape[:-1], np.nan)
         return unknown, unknown
-    one, other = (draws, twins) if known.all() else (draws[..., known], twins[..., known])
-    middle = ((one.mean(axis=-1) + other.mean(axis=-1)) / 2)[..., None]
-    one, other = one - middle, other - middle
-    products, squares = one * other, (one**2 + other**2) / 2
+    first, second = (draws, twins) if complete.all() else (draws[..., complete], twins[..., complete])
+    middle = ((first.mean(axis=-1) + second.mean(axis=-1)) / 2)[..., None]
+    first, second = first - middle, second - middle
+    products, squares = first * second, (first**2 + second**2) / 2
     variance = np.asarray(squares.mean(axis=-1))
     share = _divide_by_variance(products.mean(axis=-1), variance)
     moved = (products - share[..., None] * squares).std(axis=-1)
-    independent = one.shape[-1] * min(1.0, (effective or draws.shape[-1]) / draws.shape[-1])
+    independent = first.shape[-1] * min(1.0, (effective or draws.shape[-1]) / draws.shape[-1])
     return np.asarray(np.clip(share, 0.0, 1.0)), _divide_by_variance(moved, variance) / np.sqrt(independent)
 
 
 def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
-    """The number over the variance, 0 where nothing varies."""
+    """Divide by the variance; 0 where nothing varies."""
     return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING_DEVIATION**2))
 
 
 Assume = Literal["network", "robust", "nothing"]
-"""What is believed of variables that no table holds together."""
+"""Assumption about variables that no table measures jointly."""
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
@@ -280,10 +280,10 @@ def answer(
     schema = posterior.network.schema
     check_level(level)
     check_inside(inside)
-    asked = read_query(query, schema)
+    parsed = read_query(query, schema)
     with under_way("answering"):
-        both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
-        return _answer(asked, both, level, inside, nothing=assume == "nothing")
+        both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive)
+        return _answer(parsed, both, level, inside, nothing=assume == "nothing")
 
 
 @answered_elsewhere
@@ -333,19 +333,19 @@ def answer_many(
     groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
     for position, query in enumerate(queries):
         with name_query(position, query):
-            asked = read_query(query, posterior.network.schema)
-        group = groups.setdefault(tuple(sorted(asked.evidence)), {})
-        group.setdefault(str(asked), (asked, []))[1].append(position)
+            parsed = read_query(query, posterior.network.schema)
+        group = groups.setdefault(tuple(sorted(parsed.evidence)), {})
+        group.setdefault(str(parsed), (parsed, []))[1].append(position)
     answers: dict[int, Answer] = {}
-    believed = _assuming(posterior, assume, predictive)
+    believed = _apply_assumption(posterior, assume, predictive)
     number = sum(len(positions) for group in groups.values() for _, positions in group.values())
     with under_way("answering") as bar:
         for evidence, group in groups.items():
-            both = both_given(believed, evidence, predictive)
-            for asked, positions in group.values():
-                with name_query(positions[0], asked):
-                    found = _answer(asked, both, level, inside, nothing=assume == "nothing")
-                    answers |= dict.fromkeys(positions, found)
+            both = condition_on(believed, evidence, predictive)
+            for parsed, positions in group.values():
+                with name_query(positions[0], parsed):
+                    result = _answer(parsed, both, level, inside, nothing=assume == "nothing")
+                    answers |= dict.fromkeys(positions, result)
                 bar(len(answers), number)
     return Answers(answers[position] for position in range(len(answers)))
 
@@ -388,21 +388,21 @@ def marginals(
     schema = posterior.network.schema
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     with under_way("answering"):
-        both = both_given(posterior, tuple(evidence.items()), predictive)
+        both = condition_on(posterior, tuple(evidence.items()), predictive)
         if not affordable(both.given.cells.network, None, both.given.evidence):
-            left = [name for name in posterior.network.nodes if name not in both.given.evidence]
-            sampled = zip(left, both.sampled([(name,) for name in left]), strict=True)
+            unobserved = [name for name in posterior.network.nodes if name not in both.given.evidence]
+            sampled = zip(unobserved, both.sampled([(name,) for name in unobserved]), strict=True)
             return Answers(
-                _answer_probability(Probability(((name, None),), tuple(evidence.items())), own, level)
-                for name, own in sampled
+                _answer_probability(Probability(((name, None),), tuple(evidence.items())), laws, level)
+                for name, laws in sampled
             )
         parts = []
         for name, draws in both.given.marginals.items():
-            asked = Probability(((name, None),), tuple(evidence.items()))
+            query = Probability(((name, None),), tuple(evidence.items()))
             read, log = both.law.reads((name, *both.given.evidence)), both.given.marginals_and_evidence[1]
-            own = replace(both, read=read, log_evidence=log)
+            laws = replace(both, read=read, log_evidence=log)
             twins = None if both.twin is None else both.twin.marginals[name]
-            parts.append(_AnswerPart(asked, [{name: state} for state in schema[name].states], draws, twins, own))
+            parts.append(_AnswerPart(query, [{name: state} for state in schema[name].states], draws, twins, laws))
         return Answers(_summarise_parts(parts, level))
 
 
@@ -411,7 +411,7 @@ def marginals(
 
 @contextmanager
 def name_query(position: int, query: object) -> Iterator[None]:
-    """Say in an error which query of a list is at fault, once."""
+    """Name in an error the query of a list that caused it, once."""
     try:
         yield
     except InputError as error:
@@ -420,8 +420,8 @@ def name_query(position: int, query: object) -> Iterator[None]:
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
-def _assuming(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """The posterior under what shall be assumed."""
+def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
+    """The posterior under an assumption."""
     if assume is None:
         return posterior
     if assume not in get_args(Assume):
@@ -433,113 +433,115 @@ def _assuming(posterior: NetworkPosterior, assume: Assume | None, predictive: bo
     return posterior.assuming("robust" if assume == "robust" else "network")
 
 
-def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
-    """The answer to a query that fits the schema."""
+def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
+    """Answer a query that fits the schema."""
     schema = both.given.network.schema
-    match asked:
+    match query:
         case Probability():
-            ratio = any(state is not None for _, state in asked.targets)
-            about = both.about([name for name, _ in asked.targets], most=ROW_LIMIT, ratio=ratio)
-            found = _answer_probability(asked, about, level)
-            return _bound_answer(asked, about, found) if nothing and found.basis != "measured" else found
+            ratio = any(state is not None for _, state in query.targets)
+            draws = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
+            result = _answer_probability(query, draws, level)
+            return _bound_answer(query, draws, result) if nothing and result.basis != "measured" else result
         case NumberQuery() if nothing:
-            raise InputError(f"{asked}: bounds that assume nothing are of probabilities of states; ask for P(...)")
+            raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
-            return _answer_number(asked, both.about((asked.variable,), most=ROW_LIMIT), level, inside)
+            return _answer_number(query, both.for_targets((query.variable,), most=ROW_LIMIT), level, inside)
         case MostProbable() if nothing:
-            raise InputError(f"{asked}: bounds that assume nothing are of probabilities; ask for P(...)")
+            raise InputError(f"{query}: bounds that assume nothing are of probabilities; ask for P(...)")
         case MostProbable():
-            targets = asked.targets or tuple(name for name in schema.names if name not in both.given.evidence)
-            return _answer_explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
+            targets = query.targets or tuple(name for name in schema.names if name not in both.given.evidence)
+            return _answer_most_probable(query, targets, both.for_targets(targets, most=ROW_LIMIT), level)
 
 
-def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) -> Answer:
-    """One row for each joint state asked for."""
+def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:
+    """Answer with one row for each joint state of the targets."""
     schema = both.given.network.schema
-    listed = [(state,) if state is not None else schema[name].states for name, state in asked.targets]
-    size = math.prod(map(len, listed))
+    states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
+    size = math.prod(map(len, states_of_targets))
     if size > ROW_LIMIT:
         raise InputError(
-            f"{asked}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
+            f"{query}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
         )
-    names = [name for name, _ in asked.targets]
-    states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
-    draws, both = _draw_probabilities(asked, both)
-    twins = None if both.twin is None else _draw_probabilities(asked, replace(both, given=both.twin))[0]
-    return _summarise(asked, states, draws, twins, both, level)
+    names = [name for name, _ in query.targets]
+    states = [dict(zip(names, row, strict=True)) for row in product(*states_of_targets)]
+    draws, both = _draw_probabilities(query, both)
+    twins = None if both.twin is None else _draw_probabilities(query, replace(both, given=both.twin))[0]
+    return _summarise(query, states, draws, twins, both, level)
 
 
-def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> Answer:
-    """The answer with the interval of all that measured margins allow."""
-    given, schema = both.given, both.given.network.schema
+def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
+    """Widen the answer's intervals to all that measured margins allow."""
+    laws, schema = both.given, both.given.network.schema
     assert both.parts is not None
-    names = (*(name for name, _ in asked.targets), *given.evidence)
-    rows = [{name: schema[name].code(state) for name, state in row["state"].items()} for row in found.rows]
-    ends = allowed_bounds(names, given.whole(names), both.parts.sets.measured(names), rows, given.evidence, found.level)
-    numbers = zip(found.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
+    names = (*(name for name, _ in query.targets), *laws.evidence)
+    rows = [{name: schema[name].code(state) for name, state in row["state"].items()} for row in result.rows]
+    ends = allowed_bounds(names, laws.whole(names), both.parts.sets.measured(names), rows, laws.evidence, result.level)
+    numbers = zip(result.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
     wide: list[AnswerRow] = [
         {**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers
     ]
-    return replace(found, rows=tuple(wide))
+    return replace(result, rows=tuple(wide))
 
 
-def _draw_probabilities(asked: Probability, both: PosteriorGiven) -> tuple[Floats, PosteriorGiven]:
+def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple[Floats, ConditionedPosterior]:
     """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws).
 
     With that the draws again, which know how probable the evidence is if that was found on the way.
     """
-    given = both.given
-    schema = given.network.schema
-    fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
-    free = [name for name, state in asked.targets if state is None]
+    laws = both.given
+    schema = laws.network.schema
+    fixed = {name: schema[name].code(state) for name, state in query.targets if state is not None}
+    free = [name for name, state in query.targets if state is None]
     if not fixed:
-        table, log = given.joint_and_evidence(free)
+        table, log = laws.joint_and_evidence(free)
         return table.reshape(-1, table.shape[-1]), both if log is None else replace(both, log_evidence=log)
-    draws = given.probability(fixed)
+    draws = laws.probability(fixed)
     if not free:
         return draws[None], both
-    table = given.joint(free, fixed)
+    table = laws.joint(free, fixed)
     # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
-def _answer_explanation(asked: MostProbable, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
-    """The best joint state on average, and those that most draws favour."""
-    given, twin = both.given, both.twin
-    schema = given.network.schema
-    table = _find_joint(given, targets)
+def _answer_most_probable(
+    query: MostProbable, targets: Sequence[str], both: ConditionedPosterior, level: float
+) -> Answer:
+    """Answer with the most probable joint state on average, and those that most draws favour."""
+    laws, twin = both.given, both.twin
+    schema = laws.network.schema
+    table = _find_joint(laws, targets)
     if table is None:
-        found = given.most_probable(targets, both.weights)
-        codes = [tuple(part.states[name] for name in targets) for part in found]
-        best = [float(part.best) for part in found]
-        draws = np.stack([given.probability(part.states) for part in found])
-        twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
+        leading = laws.most_probable(targets, both.weights)
+        codes = [tuple(candidate.states[name] for name in targets) for candidate in leading]
+        best = [float(candidate.best) for candidate in leading]
+        draws = np.stack([laws.probability(candidate.states) for candidate in leading])
+        twins = None if twin is None else np.stack([twin.probability(candidate.states) for candidate in leading])
     else:
-        possible, weights = possible_draws(asked, table, both.weights)
-        kept = keep_possible(table, possible)
-        best_of = kept.argmax(axis=0)
+        possible, weights = possible_draws(query, table, both.weights)
+        counted = keep_possible(table, possible)
+        best_of = counted.argmax(axis=0)
         if both.weights is None:
-            means, shares = kept.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
+            means, shares = counted.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
         else:
-            means, shares = kept @ weights, np.bincount(best_of, weights, minlength=len(table))
-        listed = _pick_leading(means, shares)
-        codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
-        draws, best = table[listed], shares[listed].tolist()
-        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[listed]
+            means, shares = counted @ weights, np.bincount(best_of, weights, minlength=len(table))
+        modes = _pick_modes(means, shares)
+        codes = list(zip(*np.unravel_index(modes, [schema[name].size for name in targets]), strict=True))
+        draws, best = table[modes], shares[modes].tolist()
+        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[modes]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
-    return _summarise(asked, states, draws, twins, both, level, best)
+    return _summarise(query, states, draws, twins, both, level, best)
 
 
-def _find_joint(given: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
-    """The joint of the targets, shape (states, draws); None where it is too large."""
-    if given.network.cells(targets) <= ROW_LIMIT:
+def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
+    """Joint distribution of the targets, shape (states, draws); None if it is too large."""
+    if laws.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
-            table = given.joint(targets)
+            table = laws.joint(targets)
             return table.reshape(-1, table.shape[-1])
     return None
 
 
-def _pick_leading(means: Floats, shares: Floats) -> list[int]:
+def _pick_modes(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
@@ -547,68 +549,68 @@ def _pick_leading(means: Floats, shares: Floats) -> list[int]:
 
 
 class _AnswerPart(NamedTuple):
-    """What one of several answers is made of; `draws` and `twins` have shape (states, draws)."""
+    """Input of one of several answers; `draws` and `twins` have shape (states, draws)."""
 
     asked: Query
     states: Sequence[Mapping[str, str]]
     draws: Floats
     twins: Floats | None
-    both: PosteriorGiven
+    both: ConditionedPosterior
 
 
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
-    """Answers to several questions; their intervals are found together where all draws count, and count alike."""
-    told = [part.twins for part in parts if part.twins is not None]
-    alike = parts and parts[0].both.weights is None and len(told) in (0, len(parts))
+    """Summarise several queries; their intervals are found together if all draws count alike."""
+    all_twins = [part.twins for part in parts if part.twins is not None]
+    alike = parts and parts[0].both.weights is None and len(all_twins) in (0, len(parts))
     draws = np.concatenate([part.draws for part in parts]) if alike else np.empty(0)
-    twins = np.concatenate(told) if alike and told else np.empty(0)
+    twins = np.concatenate(all_twins) if alike and all_twins else np.empty(0)
     if not alike or np.isnan(draws).any() or np.isnan(twins).any():
         return [_summarise(*part, level) for part in parts]
     np.clip(draws, 0.0, 1.0, out=draws)
     both = parts[0].both
     noise = (
         noise_share(both.paired(draws), np.clip(twins, 0.0, 1.0), both.effective)
-        if told
+        if all_twins
         else (np.full(len(draws), np.nan),) * 2
     )
     numbers = np.array([draws.mean(axis=-1), *credible_interval(draws, level), *noise])
     ends = np.cumsum([len(part.states) for part in parts])[:-1]
-    each = zip(parts, np.split(numbers, ends, axis=1), strict=True)
-    return [_write_answer(part.asked, part.states, own, 0.0, part.both, level) for part, own in each]
+    pairs = zip(parts, np.split(numbers, ends, axis=1), strict=True)
+    return [_write_answer(part.asked, part.states, columns, 0.0, part.both, level) for part, columns in pairs]
 
 
 def _summarise(
-    asked: Query,
+    query: Query,
     states: Sequence[Mapping[str, str]],
     draws: Floats,
     twins: Floats | None,
-    both: PosteriorGiven,
+    both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """An answer with one row for each joint state; `draws` and `twins` have shape (states, draws)."""
+    """Summarise draws as an answer, one row for each joint state; `draws` and `twins` have shape (states, draws)."""
     pairs = both.paired(draws)
-    possible, weights = possible_draws(asked, draws, both.weights)
-    kept = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
-    mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
-    lower, upper = credible_interval(kept if both.weights is None else kept[:, resample(weights)], level)
+    possible, weights = possible_draws(query, draws, both.weights)
+    counted = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
+    mean = counted.mean(axis=-1) if both.weights is None else counted @ weights
+    lower, upper = credible_interval(counted if both.weights is None else counted[:, resample(weights)], level)
     share = error = np.full(len(draws), np.nan)
     if twins is not None:
         share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(twins, 0.0, 1.0), both.effective)
     numbers = np.array([mean, lower, upper, share, error])
-    return _write_answer(asked, states, numbers, float(1 - possible.mean()), both, level, best)
+    return _write_answer(query, states, numbers, float(1 - possible.mean()), both, level, best)
 
 
 def _write_answer(
-    asked: Query,
+    query: Query,
     states: Sequence[Mapping[str, str]],
     numbers: Floats,
     left_out: float,
-    both: PosteriorGiven,
+    both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """An answer of its numbers: mean, ends, part of the noise and its error, a column for each joint state."""
+    """Make an answer of its numbers: mean, ends, share of the noise and its error; a column for each joint state."""
     rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
         row: AnswerRow = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper}
@@ -617,33 +619,33 @@ def _write_answer(
             row["best"] = best[i]
         rows.append(row)
     names = {name for state in states[:1] for name in state}
-    found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
-    return both.ground(found, names, (numbers[1], numbers[2]))
+    ungrounded = Answer(str(query), query.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
+    return both.ground(ungrounded, names, (numbers[1], numbers[2]))
 
 
-def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
-    """A mean, a quantile or a share of a numeric variable."""
-    variable = both.given.network.schema[asked.variable]
-    draws, both = _draw_probabilities(asked.bins, both)
-    twins = None if both.twin is None else _draw_probabilities(asked.bins, replace(both, given=both.twin))[0]
-    possible, weights = possible_draws(asked, draws, both.weights)
+def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
+    """Answer a query for a mean, a quantile or a share of a numeric variable."""
+    variable = both.given.network.schema[query.variable]
+    draws, both = _draw_probabilities(query.bins, both)
+    twins = None if both.twin is None else _draw_probabilities(query.bins, replace(both, given=both.twin))[0]
+    possible, weights = possible_draws(query, draws, both.weights)
     law = BinLaw(variable, keep_possible(draws, possible), inside)
-    row = number_row(asked, law, level, weights, alike=both.weights is None)
+    row = number_row(query, law, level, weights, alike=both.weights is None)
     row["noise"] = row["noise_error"] = None
     if twins is not None:
-        kept = both.paired(possible)
-        laws = (BinLaw(variable, keep_possible(part, kept), inside) for part in (both.paired(draws), twins))
-        one, other = (number_draws(asked, each)[0] for each in laws)
-        row["noise"], row["noise_error"] = map(float, noise_share(one, other, both.effective))
-    found = Answer(
-        str(asked),
-        asked.kind,
+        paired = both.paired(possible)
+        laws = (BinLaw(variable, keep_possible(shares, paired), inside) for shares in (both.paired(draws), twins))
+        first, second = (number_draws(query, side)[0] for side in laws)
+        row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
+    ungrounded = Answer(
+        str(query),
+        query.kind,
         level,
         (row,),
-        unit="probability" if asked.kind in ("marginal", "conditional") else f"number of {asked.variable}",
+        unit="probability" if query.kind in ("marginal", "conditional") else f"number of {query.variable}",
         left_out=float(1 - possible.mean()),
         inside=inside,
         sampling=both.sampling,
     )
     shares = law.shares if both.weights is None else law.shares[:, resample(weights)]
-    return both.ground(found, {asked.variable}, credible_interval(shares, level))
+    return both.ground(ungrounded, {query.variable}, credible_interval(shares, level))

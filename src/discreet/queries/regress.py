@@ -46,7 +46,7 @@ from discreet.queries.column_moments import (
     covariance,
 )
 from discreet.queries.credible import check_level
-from discreet.queries.given import both_given
+from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
@@ -63,9 +63,9 @@ from discreet.util.progress import under_way
 # class has the chance 0) it stands for "at least": such a coefficient ends near log(1e6).
 
 RIDGE = 1e-6
-"""Of the squared standardised coefficients, in shares of the records."""
+"""Ridge penalty on the squared standardised coefficients, in shares of the records."""
 NEWTON_STEPS, STEP_HALVINGS = 100, 40
-"""Of Newton's method at most: six to ten are usual, thirty where classes are parted."""
+"""Most steps of Newton's method (six to ten are usual, thirty if classes are separable), and halvings of a step."""
 FARTHEST_LOG_ODDS = 50.0
 """Log odds beyond which weights below 0 lead, where there are any: classes that a state parts end at a third of it."""
 LAST_CHANGE, LEAST_FALL = 1e-7, 1e-14
@@ -74,7 +74,7 @@ likelihood that is no change."""
 
 
 def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
-    """Coefficients of the population's maximum likelihood.
+    """Maximum-likelihood coefficients of a logistic regression in the population, under every draw.
 
     Args:
         columns: shape `(draws, points, columns)`.
@@ -89,28 +89,29 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not fall.
     """
     mean = np.einsum("dk,dkp->dp", weights, columns)
-    off = columns - mean[:, None]
-    deviation = np.sqrt(np.maximum(np.einsum("dk,dkp->dp", weights, off**2), 0.0))
-    still = ~(deviation > 0).all(axis=-1)
-    deviation[still] = 1.0
-    z = np.concatenate([off / deviation[:, None], np.ones((*weights.shape, 1))], axis=-1)
-    found, left = np.zeros((len(z), z.shape[-1])), np.flatnonzero(~still)
+    centred = columns - mean[:, None]
+    deviation = np.sqrt(np.maximum(np.einsum("dk,dkp->dp", weights, centred**2), 0.0))
+    constant = ~(deviation > 0).all(axis=-1)
+    deviation[constant] = 1.0
+    z = np.concatenate([centred / deviation[:, None], np.ones((*weights.shape, 1))], axis=-1)
+    beta, active = np.zeros((len(z), z.shape[-1])), np.flatnonzero(~constant)
     for _ in range(NEWTON_STEPS):
-        if not left.size:
+        if not active.size:
             break
-        found[left], change = _take_step(z[left], weights[left], hits[left], found[left])
-        left = left[~(change <= LAST_CHANGE) & np.isfinite(change)]
-    found[left] = found[still] = np.nan
+        beta[active], change = _take_step(z[active], weights[active], hits[active], beta[active])
+        active = active[~(change <= LAST_CHANGE) & np.isfinite(change)]
+    beta[active] = beta[constant] = np.nan
     improper = ((hits < 0) | (hits > weights)).any(axis=-1)
-    found[improper & (np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST_LOG_ODDS)] = np.nan
-    slopes = found[:, :-1] / deviation
-    return np.column_stack([slopes, found[:, -1] - (slopes * mean).sum(axis=-1)])
+    beta[improper & (np.abs(np.einsum("dkp,dp->dk", z, beta)).max(axis=-1) > FARTHEST_LOG_ODDS)] = np.nan
+    slopes = beta[:, :-1] / deviation
+    return np.column_stack([slopes, beta[:, -1] - (slopes * mean).sum(axis=-1)])
 
 
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """The next coefficients under each draw, and the largest change of a point's log odds."""
+    """Take a Newton step: the next coefficients of each draw, and the largest change of a point's log odds."""
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
+    # Gradient z'(hits - w p) - ridge beta and negative Hessian z' diag(w p (1 - p)) z + ridge I, p = 1 / (1 + e^-eta).
     gradient = np.einsum("dkp,dk->dp", z, hits - weights * shares) - RIDGE * at
     curved = (z * (weights * shares * (1 - shares))[..., None]).swapaxes(-1, -2) @ z + RIDGE * np.eye(z.shape[-1])
     step = np.linalg.solve(curved, gradient[..., None])[..., 0]
@@ -128,19 +129,19 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
 
 
 def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
-    """What is maximised, shape `(draws,)`."""
+    """Penalised mean log likelihood, which Newton's method maximises, shape `(draws,)`."""
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]
-"""Which draws; columns `(draws, points, columns)`; weights of the points, and those of the second state in them."""
+"""Slice of draws; columns `(draws, points, columns)`; weights of the points, and of the second class in them."""
 
 MADE_UP_POINTS = 2**13
-"""Made-up records of each draw where it is not; see `drawn_points`."""
+"""Simulated records of each draw where the joint distribution is too large; see `drawn_points`."""
 MOST_COEFFICIENTS = 128
-"""Most of one regression: their moments fill 128 MiB with a thousand draws."""
+"""Most coefficients of one regression: their moments fill 128 MiB with a thousand draws."""
 MOST_POINT_VALUES = 2**22
 """Numbers of the columns of points that are held at once: 32 MiB."""
 LEFT_OUT = 0.5
@@ -201,7 +202,7 @@ class Regression(Intervals):
         self.coefficients.flags.writeable = False
 
     def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
-        """A row for each coefficient.
+        """List a row for each coefficient.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -209,11 +210,11 @@ class Regression(Intervals):
         Returns:
             Rows of "target", "name", "mean", "lower", "upper", "level", and where it is known "basis".
         """
-        beside = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
-        return [{"target": self.target, **row, **beside} for row in self.rows(level=level)]
+        context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
+        return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The coefficients as aligned text, and what they rest on and assume.
+        """Write the coefficients as aligned text, with their basis and assumptions.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -325,34 +326,34 @@ def regress(
     check_inside(inside)
     schema = posterior.network.schema
     names = _check_covariates(schema, target, on, kind)
-    both = both_given(_assuming(posterior, assume), (), predictive=False)
-    law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
+    both = condition_on(_apply_assumption(posterior, assume), (), predictive=False)
+    law = ColumnLaw(both.for_targets((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [RegressionColumn(schema[name]) for name in names]
     with under_way("regressing"):
         moments = column_moments(law, covariates)
         drawn = (_fit_linear if kind == "linear" else _fit_logistic)(
             law, moments, covariates, RegressionColumn(schema[target])
         )
-    told = [part for column in covariates for part in column.names]
-    known = np.asarray(np.isfinite(drawn).all(axis=-1))
-    left_out = float(1 - known.mean())
+    terms = [name for column in covariates for name in column.names]
+    valid = np.asarray(np.isfinite(drawn).all(axis=-1))
+    left_out = float(1 - valid.mean())
     if left_out > LEFT_OUT:
-        shares = np.asarray(moments.open.mean(axis=0))
-        wrong = [name for name, share in zip(told, shares, strict=True) if share > shares.max() / 2]
+        shares = np.asarray(moments.unidentified.mean(axis=0))
+        wrong = [name for name, share in zip(terms, shares, strict=True) if share > shares.max() / 2]
         why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
         raise InputError(
-            f"the columns {listed(map(shown, wrong or told))} {why} under {len(known) - known.sum()} of {len(known)} "
+            f"the columns {listed(map(shown, wrong or terms))} {why} under {len(valid) - valid.sum()} of {len(valid)} "
             "draws; leave some of them out"
         )
-    found = Regression(target, names, kind, (*told, "intercept"), drawn[known], left_out)
-    return _resting(found, law)
+    regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
+    return _add_basis(regression, law)
 
 
 # ---------------------------------------------------------------------------------------------- what can be regressed
 
 
 def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
-    """The covariates of a regression that can be."""
+    """Check the target and covariates of a regression; return the covariates' names."""
     if kind not in get_args(Kind):
         raise InputError(f"a regression is {' or '.join(get_args(Kind))}, not {shown(kind)}")
     names = (on,) if isinstance(on, str) else tuple(on)
@@ -368,18 +369,18 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
             raise InputError(f"variable {shown(variable.name)} has fewer than two states, and no coefficient")
     if len({target, *names}) <= len(names):
         raise InputError(f"a regression names variable {shown(first_repeated((target, *names)))} twice")
-    own = schema[target]
-    if own.size != 2 and (kind == "logistic" or not own.numeric):
+    variable = schema[target]
+    if variable.size != 2 and (kind == "logistic" or not variable.numeric):
         wanted = "two states" if kind == "logistic" else "numbers with bounds and bins, or two states"
-        raise InputError(f"a {kind} regression needs a target of {wanted}; {shown(target)} has {own.size} states")
+        raise InputError(f"a {kind} regression needs a target of {wanted}; {shown(target)} has {variable.size} states")
     size = sum(len(RegressionColumn(schema[name]).names) for name in names)
     if size > MOST_COEFFICIENTS:
         raise InputError(f"a regression has at most {MOST_COEFFICIENTS} coefficients, this one would have {size:,}")
     return names
 
 
-def _assuming(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
-    """The posterior under what shall be assumed."""
+def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
+    """The posterior under an assumption."""
     if assume is None:
         return posterior
     if assume not in get_args(Assume):
@@ -389,16 +390,16 @@ def _assuming(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPost
     return posterior.assuming(assume)
 
 
-def _resting(found: Regression, law: ColumnLaw) -> Regression:
-    """The regression with what it rests on: of numbers no table tells where in their bins they are."""
+def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
+    """Add the basis to a regression; numbers rest on the law inside bins, which no table measures."""
     basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric]
     assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
     if basis is None:
-        return replace(found, assumes=assumes)
+        return replace(regression, assumes=assumes)
     mark, unmeasured = basis.of(law.names, read=law.both.read and not numbers)
-    found = replace(found, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(law.names), *assumes))
-    return replace(found, prior_only=basis.prior_only(law.names))
+    regression = replace(regression, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(law.names), *assumes))
+    return replace(regression, prior_only=basis.prior_only(law.names))
 
 
 # -------------------------------------------------------------------------------------------------- coefficients
@@ -407,7 +408,7 @@ def _resting(found: Regression, law: ColumnLaw) -> Regression:
 def _fit_linear(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Least squares, shape `(draws, columns + 1)`, the intercept last; NaN where they are open."""
+    """Fit by least squares, shape `(draws, columns + 1)`, the intercept last; NaN if unidentified."""
     slopes = moments.slopes(_covary_with_target(law, covariates, target))
     shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
@@ -426,7 +427,7 @@ def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], 
 def _fit_logistic(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Maximum likelihood of the population, shaped as `_fit_linear`: at the means of bins, then of the numbers.
+    """Fit by maximum likelihood, shaped as `_fit_linear`: at the means of bins, then corrected to the numbers.
 
     The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
     with `Cov(m, x) beta = Cov(m, m) gamma`.
@@ -437,15 +438,15 @@ def _fit_logistic(
         if law.whole is not None
         else _draw_points(law, moments, covariates, target)
     )
-    for part, columns, weights, hits in points:
-        at_means[part] = logit_fits(columns, weights, hits)
+    for block, columns, weights, hits in points:
+        at_means[block] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
-    slopes = moments.slopes((moments.own @ gamma[..., None])[..., 0])
+    slopes = moments.slopes((moments.at_means @ gamma[..., None])[..., 0])
     return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
 
 
 def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Iterator[Points]:
-    """The joint states of the covariates as points: exact."""
+    """List the joint states of the covariates as points: exact."""
     whole = law.whole
     assert whole is not None and target.variable.size == 2
     sizes, columns = whole.shape[:-2], sum(len(column.names) for column in covariates)
@@ -454,34 +455,34 @@ def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target:
     values = [law.values(column) for column in covariates]
     size = max(1, MOST_POINT_VALUES // (len(laws) * (columns + 1)))
     for start in range(0, law.draws, size):
-        part = slice(start, min(start + size, law.draws))
-        weights = laws[..., part].sum(axis=1).T
-        parts = [np.moveaxis(value[..., part], -1, 0)[:, own] for value, own in zip(values, codes, strict=True)]
-        hits = _clip_hits(laws[:, 1, part].T, weights, covariates, codes)
-        yield part, np.concatenate(parts, axis=-1), weights, hits
+        block = slice(start, min(start + size, law.draws))
+        weights = laws[..., block].sum(axis=1).T
+        by_column = [np.moveaxis(value[..., block], -1, 0)[:, code] for value, code in zip(values, codes, strict=True)]
+        hits = _clip_hits(laws[:, 1, block].T, weights, covariates, codes)
+        yield block, np.concatenate(by_column, axis=-1), weights, hits
 
 
 def _clip_hits(
     hits: Floats, weights: Floats, covariates: Sequence[RegressionColumn], codes: Iterable[npt.NDArray[np.integer]]
 ) -> Floats:
-    """Weights of the second class, in each categorical state not below 0 in all nor above the state's own.
+    """Clip weights of the second class: their sum over a categorical state lies between 0 and the state's weight.
 
     Errors of the noise may put them there, where no coefficient is that they could have.
     """
-    for column, own in zip(covariates, codes, strict=True):
+    for column, code in zip(covariates, codes, strict=True):
         for state in range(0 if column.variable.numeric else column.variable.size):
-            here = own == state
-            have, told = (weights * here).sum(axis=-1), (hits * here).sum(axis=-1)
-            wrong = (told < 0) | (told > have)
-            share = np.clip(told / np.where(have > 0, have, 1.0), 0.0, 1.0)
-            hits = np.where(wrong[:, None] & here, weights * share[:, None], hits)
+            in_state = code == state
+            weight, class_weight = (weights * in_state).sum(axis=-1), (hits * in_state).sum(axis=-1)
+            wrong = (class_weight < 0) | (class_weight > weight)
+            share = np.clip(class_weight / np.where(weight > 0, weight, 1.0), 0.0, 1.0)
+            hits = np.where(wrong[:, None] & in_state, weights * share[:, None], hits)
     return hits
 
 
 def _draw_points(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Iterator[Points]:
-    """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
+    """Simulate records as points; tables of pairs move their class probabilities as they move the linear regression."""
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
     moved = _find_slopes_at_means(law, moments, covariates, target)
     if law.both.parts is not None:
@@ -494,20 +495,20 @@ def _draw_points(
         law.both.given.cells, target.variable.name, names, MADE_UP_POINTS
     ):
         for start in range(0, len(all_chances), size):
-            some = slice(start, min(start + size, len(all_chances)))
-            part = slice(drawn.start + some.start, drawn.start + some.stop)
-            chances, codes = all_chances[some], [all_codes[name][some] for name in names]
+            rows = slice(start, min(start + size, len(all_chances)))
+            block = slice(drawn.start + rows.start, drawn.start + rows.stop)
+            chances, codes = all_chances[rows], [all_codes[name][rows] for name in names]
             at = np.arange(len(chances))[:, None]
-            tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
-            columns = np.concatenate([table[at, own] for table, own in zip(tables, codes, strict=True)], axis=-1)
-            off = columns - columns.mean(axis=1, keepdims=True)
-            hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / MADE_UP_POINTS
+            tables = [np.moveaxis(value[..., block], -1, 0) for value in values]
+            columns = np.concatenate([table[at, code] for table, code in zip(tables, codes, strict=True)], axis=-1)
+            centred = columns - columns.mean(axis=1, keepdims=True)
+            hits = (chances + np.einsum("dkp,dp->dk", centred, np.nan_to_num(moved[block]))) / MADE_UP_POINTS
             weights = np.full_like(chances, 1 / MADE_UP_POINTS)
-            yield part, columns, weights, _clip_hits(hits, weights, covariates, codes)
+            yield block, columns, weights, _clip_hits(hits, weights, covariates, codes)
 
 
 def _find_slopes_at_means(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
     """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
-    return replace(moments, with_numbers=moments.own).slopes(_covary_with_target(law, covariates, target))
+    return replace(moments, with_numbers=moments.at_means).slopes(_covary_with_target(law, covariates, target))

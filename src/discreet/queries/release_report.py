@@ -1,4 +1,4 @@
-"""A report of one release, for people: what was promised, to whom, at what price, and what the release says.
+"""Report of one release for readers: its guarantee in words, its budget, and its answers with uncertainty.
 
 It is made of the release alone, and of an account's balance where there is one: it may be published with the release.
 One file, without a script or a request to anybody.
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 jinja2 = import_late("jinja2")
 
 MOST_UNCERTAIN = 10
-"""Probabilities of the network that are named as the least certain."""
+"""Probabilities of the network that a report lists as the least certain."""
 MOST_LISTED_STATES = 12
-"""States of a variable that are listed."""
+"""Most states of a variable that a report lists."""
 MOST_LISTED_VARIABLES = 60
-"""Variables whose states are listed."""
+"""Most variables whose states a report lists."""
 
 
 def report(
@@ -60,7 +60,7 @@ def report(
     name: str = "release.json",
     rng: Seed = None,
 ) -> str:
-    """Write a report of a release: its promise in words, and what it says with its uncertainty.
+    """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
     Args:
         release: of any kind.
@@ -93,32 +93,32 @@ def report(
         raise InputError(f"a report is html or markdown, not {shown(form)}")
     if getattr(release, "one_release", None) is None:
         raise InputError("a report is of one release: name those that were combined one by one")
-    told = _describe(release, balance, name)
+    context = _describe(release, balance, name)
     answers = _read(release, posterior, rng, level)
-    told |= {"marginals": "", "rows": [], "uncertain": "", "no_answers": [], "level": f"{100 * level:g}"}
-    told["widths"] = None
+    context |= {"marginals": "", "rows": [], "uncertain": "", "no_answers": [], "level": f"{100 * level:g}"}
+    context["widths"] = None
     if isinstance(answers, str):
-        told["no_answers"] = [answers]
+        context["no_answers"] = [answers]
     else:
-        drawn, found = answers
+        drawn, by_state = answers
         if drawn.network != release.network:
-            told["dropped"] = [*told["dropped"], AT_RANDOM]
+            context["dropped"] = [*context["dropped"], AT_RANDOM]
         spans = _find_intervals(drawn, level)
-        told |= {
-            "marginals": html_table(_list_states(found)),
-            "rows": [_write_row(row) for row in _list_states(found)],
+        context |= {
+            "marginals": html_table(_list_states(by_state)),
+            "rows": [_write_row(row) for row in _list_states(by_state)],
             "uncertain": html_table(_list_uncertain(drawn, spans)),
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
-    if told["drawn"]:
-        told["drawing"] = release.network.to_svg(widths_of_intervals=told["widths"], refuted=told["refuted"])
-    told["policy"] = report_policy()
-    return str(_templates().get_template("report.html" if form == "html" else "report.md").render(told))
+    if context["drawn"]:
+        context["drawing"] = release.network.to_svg(widths_of_intervals=context["widths"], refuted=context["refuted"])
+    context["policy"] = report_policy()
+    return str(_templates().get_template("report.html" if form == "html" else "report.md").render(context))
 
 
 @cache
 def report_policy() -> str:
-    """Policy of a report of HTML: a browser loads its own style, known by its digest, and nothing else."""
+    """Content security policy of an HTML report: a browser loads its style, known by its digest, and nothing else."""
     style = _texts()["report.html"].partition("<style>")[2].partition("</style>")[0]
     return f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
 
@@ -132,21 +132,21 @@ def _texts() -> Mapping[str, str]:
 
 @cache
 def _templates() -> Any:
-    """The templates; of HTML all that is put in is escaped, and whatever a reader cannot see in both."""
+    """Jinja environment of the templates: escapes what enters HTML, and characters that a reader cannot see in both."""
     texts = _texts()
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.DictLoader(texts),
         autoescape=lambda name: str(name).endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,
-        finalize=lambda told: printable(told) if type(told) is str else told,
+        finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    made.filters["plain"] = _plain
-    return made
+    environment.filters["plain"] = _plain
+    return environment
 
 
 def _plain(text: object) -> str:
-    """A text in which nothing is Markdown or HTML."""
+    """Escape a text so that nothing in it is Markdown or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(str(text).split()))
 
 
@@ -154,7 +154,7 @@ def _plain(text: object) -> str:
 
 
 def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
-    """All that does not need a posterior."""
+    """Describe what does not need a posterior."""
     guarantee = release.guarantee
     promised = describe_promise(release)
     network = next(iter(release.networks), None)
@@ -186,7 +186,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "fit": "" if checked is None else str(checked),
         "contradicted": []
         if checked is None
-        else [(" – ".join(one.variables), f"{one.effect:.3f}", f"{one.p:.2g}") for one in checked.contradicted],
+        else [(" – ".join(test.variables), f"{test.effect:.3f}", f"{test.p:.2g}") for test in checked.contradicted],
         "digest": hashlib.sha256(release.dumps().encode()).hexdigest(),
         "commands": _list_commands(release, name),
         "proof": PROOF,
@@ -211,7 +211,7 @@ PROOF = (
 
 
 def _name_subject(release: Release) -> str:
-    """What the records are about, as far as the document says."""
+    """Name the subject of the records, as far as the document says."""
     names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
@@ -219,11 +219,11 @@ def _name_subject(release: Release) -> str:
 def _list_columns(release: Release) -> list[str]:
     """Names of a design's columns."""
     design = release.design
-    return [one.name for one in (*design.features, *((design.target,) if design.target is not None else ()))]
+    return [column.name for column in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
 def promise_words(release: Release) -> list[str]:
-    """The promise in words: what it compares, and what it does not say.
+    """The guarantee in words: what it compares, and what it does not promise.
 
     Args:
         release: of any kind.
@@ -246,7 +246,7 @@ def promise_words(release: Release) -> list[str]:
 
 
 def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
-    """What can be learned of a record, compared with what would be believed without it, or with another in its place.
+    """Write what can be learned of a record, compared with the data without it, or with another in its place.
 
     Odds of other conclusions, which hang on the record and on others, can move by as much as those between two values.
     """
@@ -275,13 +275,13 @@ OTHER_IN_ITS_PLACE = "compared with what anybody would believe had the other of 
 
 
 def _write_delta(promised: InferenceLimits) -> str:
-    """What a delta allows: two outputs that differ by it are no easier told apart than by such a procedure.
+    """Write what a delta allows, as a procedure that fails with that probability.
 
     Source:
         Kairouz, Oh and Viswanath (2015), Theorem 3.4.
     """
-    there, value = (f"{delta:.3g} (about 1 in {1 / delta:,.0f})" for delta in (promised.delta, promised.value_delta))
-    chances = there if promised.presence is None or promised.value is None else f"{there}, of values {value},"
+    presence, value = (f"{delta:.3g} (about 1 in {1 / delta:,.0f})" for delta in (promised.delta, promised.value_delta))
+    chances = presence if promised.presence is None or promised.value is None else f"{presence}, of values {value},"
     return (
         f"Nobody learns more than from a procedure that keeps to these factors but for a chance of {chances} with "
         "which it reveals everything."
@@ -289,7 +289,7 @@ def _write_delta(promised: InferenceLimits) -> str:
 
 
 def _write_changes(release: Release) -> list[str]:
-    """What a change of a record's value can change."""
+    """Write what a change of a record's value can reveal."""
     guarantee = release.guarantee
     return [
         f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
@@ -299,16 +299,16 @@ def _write_changes(release: Release) -> list[str]:
 
 
 def _write_factor(nats: float) -> str:
-    """A factor of odds as a number, with its exponent."""
+    """Write a factor of odds as a number, with its exponent."""
     value = np.exp(min(nats, 700.0))
     return f"{value:.3g} (e^{nats:.4g})"
 
 
 def _write_symbols(release: Release) -> str:
-    """The promise as a formula in one line."""
+    """Write the guarantee as a formula in one line."""
     guarantee = release.guarantee
     epsilon, delta = as_text(guarantee.epsilon), as_text(guarantee.delta)
-    beside = f" + {delta}" if guarantee.delta else ""
+    delta_term = f" + {delta}" if guarantee.delta else ""
     pairs = {
         Relation.ADD_REMOVE: f"that differ by one {guarantee.unit} that is there or not",
         Relation.REPLACE: f"of the same size that differ in the record of one {guarantee.unit}",
@@ -316,21 +316,21 @@ def _write_symbols(release: Release) -> str:
     }[guarantee.relation]
     return (
         f"for all sets S of releases and all data sets D, D' {pairs}, P(M(D) in S) <= e^{epsilon} P(M(D') "
-        f"in S){beside}."
+        f"in S){delta_term}."
     )
 
 
 def _list_beliefs(promised: InferenceLimits) -> list[tuple[str, str, str]]:
-    """Beliefs before and after, in percent."""
+    """List beliefs before and after the release, in percent."""
 
     def percent(value: float | None) -> str:
         return "not protected" if value is None else f"{100 * value:.3g} %"
 
-    return [(percent(before), percent(there), percent(value)) for before, (there, value) in promised.beliefs.items()]
+    return [(percent(before), percent(member), percent(value)) for before, (member, value) in promised.beliefs.items()]
 
 
 def _write_budget(release: Release, balance: Balance | None) -> list[str]:
-    """What was spent and what is left."""
+    """Write the budget spent and the budget left."""
     spent = f"this release spent {release.guarantee}" if release.private else "this release spent nothing"
     if balance is None:
         return [spent, "what other releases of the same records spent is written in the curator's ledger"]
@@ -346,13 +346,14 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
 
 
 def _list_public(release: Release) -> list[str]:
-    """What is assumed to be known to everybody."""
+    """List what is assumed to be public."""
     if not release.networks:
         columns = _list_columns(release)
         lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
     else:
         network = release.network
-        lines = [f"{one.name}: {_describe_variable(one)}" for one in network.variables[:MOST_LISTED_VARIABLES]]
+        shown_variables = network.variables[:MOST_LISTED_VARIABLES]
+        lines = [f"{variable.name}: {_describe_variable(variable)}" for variable in shown_variables]
         if len(network.variables) > MOST_LISTED_VARIABLES:
             lines.append(f"{len(network.variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
         if network.learned is None:
@@ -365,16 +366,16 @@ def _list_public(release: Release) -> list[str]:
 
 
 def _describe_variable(variable: Variable) -> str:
-    """A variable's bounds or states."""
+    """Describe a variable by its bounds or states."""
     if variable.bounds is not None:
         return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {variable.size} bins"
-    kept = variable.states[:MOST_LISTED_STATES]
-    more = f" and {variable.size - len(kept)} more" if variable.size > len(kept) else ""
-    return f"{listed(kept)}{more}"
+    shown_states = variable.states[:MOST_LISTED_STATES]
+    more = f" and {variable.size - len(shown_states)} more" if variable.size > len(shown_states) else ""
+    return f"{listed(shown_states)}{more}"
 
 
 def _list_dropped(release: Release) -> list[str]:
-    """What was done with records that were not complete or out of bounds."""
+    """List what happened to records that were incomplete or out of bounds."""
     policy = release.policy
     missing = {
         "error": "no value is missing: a table with missing values would have been refused",
@@ -394,7 +395,7 @@ def _list_dropped(release: Release) -> list[str]:
 
 
 def _list_commands(release: Release, name: str) -> list[str]:
-    """Commands that check what is said here."""
+    """List commands that check the statements of the report."""
     promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if release.networks:
@@ -412,7 +413,7 @@ def _list_commands(release: Release, name: str) -> list[str]:
 def _read(
     release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
 ) -> tuple[PosteriorDraws, Answers] | str:
-    """The posterior with the probabilities of all states, or why there are none."""
+    """Read the posterior and the probabilities of all states, or why there are none."""
     if not release.networks:
         return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
@@ -427,7 +428,7 @@ def _read(
 
 
 def _list_states(answers: Answers) -> list[dict[str, Any]]:
-    """A row for each state of each variable, with what it rests on where that is not measured."""
+    """List a row for each state of each variable, with its basis if not measured."""
     rows = []
     for answer in answers:
         for row in answer.rows:
@@ -438,7 +439,7 @@ def _list_states(answers: Answers) -> list[dict[str, Any]]:
 
 
 def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row in text."""
+    """Write a row as text."""
     noise = "" if row["noise"] is None else f"{100 * row['noise']:.0f} %"
     interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
     return {"variable": row["variable"], "state": row["state"], "mean": f"{row['mean']:.4f}", "interval": interval,
@@ -446,24 +447,24 @@ def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
-    """Both ends of the intervals of each table's entries, axes `(*parents, node)`."""
+    """Find both ends of the intervals of each table's entries, axes `(*parents, node)`."""
     return {node: equal_tails(posterior.cells[node], level, axis=-1) for node in posterior.network.nodes}
 
 
 def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats, Floats]]) -> list[dict[str, Any]]:
-    """The probabilities of the network's tables with the widest intervals."""
-    network, found = posterior.network, list[tuple[float, dict[str, Any]]]()
+    """List the probabilities of the network's tables with the widest intervals."""
+    network, entries = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():
         cells, widths = posterior.cells[node], upper - lower
         # one entry of a row: of two states both are as wide
         rows = np.where(np.arange(widths.shape[-1]) == widths.argmax(axis=-1)[..., None], widths, -1.0)
-        widest = [place for place in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[place] >= 0]
-        for place in zip(*np.unravel_index(widest, widths.shape), strict=True):
-            states = dict(zip(network.family(node), place, strict=True))
+        widest = [cell for cell in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[cell] >= 0]
+        for cell in zip(*np.unravel_index(widest, widths.shape), strict=True):
+            states = dict(zip(network.family(node), cell, strict=True))
             named = {name: network.schema[name].states[int(code)] for name, code in states.items()}
-            given = {name: named[name] for name in network.parents[node]}
-            text = f"P({node}={named[node]}" + (f" | {state_text(given)})" if given else ")")
-            numbers = {"mean": float(cells[place].mean()), "lower": float(lower[place]), "upper": float(upper[place])}
-            found.append((float(widths[place]), {"probability": text, **numbers}))
-    found.sort(key=lambda one: -one[0])
-    return [row for _, row in found[:MOST_UNCERTAIN]]
+            parents = {name: named[name] for name in network.parents[node]}
+            text = f"P({node}={named[node]}" + (f" | {state_text(parents)})" if parents else ")")
+            numbers = {"mean": float(cells[cell].mean()), "lower": float(lower[cell]), "upper": float(upper[cell])}
+            entries.append((float(widths[cell]), {"probability": text, **numbers}))
+    entries.sort(key=lambda entry: -entry[0])
+    return [row for _, row in entries[:MOST_UNCERTAIN]]

@@ -1,4 +1,4 @@
-"""One who answers queries one after the other, each of which may depend on all answers before: B of the protocol.
+"""Adaptive sequence of decisions: each query may depend on all answers before; B of the protocol.
 
 The protocol of Dimitrakakis et al. (JMLR 2017, Section 1): A asks, B answers, and B's answers shall be useful and tell
 little of the records. Here B's one message about the records is the release, which is charged and published before
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class Responder:
-    """Answers a sequence of queries that is chosen as it goes, with one bound for all answers together.
+    """Responder to adaptively chosen queries, with one bound for all answers together.
 
     *Where new draws can be made* (posteriors of a release) every answer has its own. Given all that was said before
     they are independent of the query, whatever made the asker choose it, so each bound holds but for its part of
@@ -95,7 +95,7 @@ class Responder:
 
     @property
     def regret(self) -> float:
-        """Expected utility that all answers so far can have lost together, but for `failure`."""
+        """Bound on the expected utility that all answers so far lose together, with failure probability `failure`."""
         return math.fsum(answer.regret for answer in self._answers)
 
     def decide(
@@ -125,7 +125,7 @@ class Responder:
                 "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
                 "`decide` with the number of queries, all fixed before the draws were looked at"
             )
-        found = decide(
+        decision = decide(
             self.posterior,
             utility,
             responses,
@@ -134,8 +134,8 @@ class Responder:
             failure=self._share_failure(),
             rng=self._spawn_generator(),
         )
-        self._answers.append(found)  # type: ignore[arg-type]
-        return found
+        self._answers.append(decision)  # type: ignore[arg-type]
+        return decision
 
     def number(
         self,
@@ -165,15 +165,15 @@ class Responder:
                 "bound from them"
             )
         # All losses of one quantity rest on one band of its distribution: they need one part together.
-        part = self.failure / len(self._quantities) if self._quantities else self._share_failure()
-        found = decide_number(
-            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._spawn_generator()
+        failure = self.failure / len(self._quantities) if self._quantities else self._share_failure()
+        decision = decide_number(
+            self.posterior, quantity, loss, level=level, bounds=bounds, failure=failure, rng=self._spawn_generator()
         )
-        self._answers.append(found)
-        return found
+        self._answers.append(decision)
+        return decision
 
     def _share_failure(self) -> float:
-        """What the next answer has of the failure."""
+        """Failure probability of the next answer."""
         number = len(self._answers) + 1
         if self.queries is None:
             return self.failure * 6 / (math.pi * number) ** 2

@@ -1,4 +1,4 @@
-"""What an answer depends on: which rows of which tables, how much of its variance is theirs, and what would move it.
+"""Variance decomposition of an answer by the rows of the tables, and the rows whose change would move it most.
 
 All of it is read from a posterior's draws. To first order an answer is a sum over rows of what each moves it by; of
 that sum's variance every row has its part, and the twins of the draws (`PosteriorDraws.twins`) tell how much of each
@@ -40,7 +40,7 @@ GRADIENT_CELLS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class RowEffects:
-    """What `P(targets | evidence)` becomes if one row of one table changes.
+    """Effects on `P(targets | evidence)` of a change of one row of one table.
 
     Args:
         network: of the tables.
@@ -75,9 +75,9 @@ class RowEffects:
         """
         weight = np.asarray(share * self.weights[node][cell])
         rest = np.broadcast_to(1 - np.asarray(share), weight.shape)
-        each = (..., *(None,) * self.value.ndim)
-        found = (rest[each] * self.value + weight[each] * self.certain[node][cell]) / (rest + weight)[each]
-        return np.asarray(np.clip(found, 0, 1))  # a difference of nearly equal numbers may be just outside
+        axes = (..., *(None,) * self.value.ndim)
+        mixed = (rest[axes] * self.value + weight[axes] * self.certain[node][cell]) / (rest + weight)[axes]
+        return np.asarray(np.clip(mixed, 0, 1))  # a difference of nearly equal numbers may be just outside
 
     def gradient(self, node: str) -> Floats:
         """Derivative of the answer by every cell before its row is divided by its sum; shape `(*family, *targets)`.
@@ -92,7 +92,7 @@ class RowEffects:
 
 
 def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, int]) -> RowEffects:
-    """How `P(targets | evidence)` depends on each row of each table.
+    """Find the effect of each row of each table on `P(targets | evidence)`.
 
     Args:
         theta: probabilities, without draws; rows sum to 1.
@@ -160,16 +160,16 @@ def _make_cells_certain(theta: Tables, node: str) -> Tables:
 
 
 ROUNDING_VARIANCE = 1e-24
-"""Variance of a probability that is taken for a rounding error."""
+"""Variance of a probability below which it is a rounding error."""
 TIE_TOLERANCE = 1e-9
-"""Relative difference of two effects that is taken for one: the first state of several is named."""
+"""Relative difference below which two effects are equal: the first state of several is named."""
 LEAST_SHOWN_SHARE = 1e-6
-"""Of the variance: a row of less is not shown."""
+"""Share of the variance below which a row is not shown."""
 
 
 @dataclass(frozen=True)
 class RowShare:
-    """A row of a table and what it does to an answer.
+    """A row of a table and its effect on an answer.
 
     Args:
         node: whose table it is.
@@ -206,7 +206,7 @@ class RowShare:
 
 @dataclass(frozen=True)
 class PseudoRecord:
-    """A made-up record in one row, as a prior counts it, that moves an answer more than one in any other cell.
+    """Pseudo-record of a prior that moves an answer more than one in any other cell of the tables.
 
     Args:
         node: whose table it is in.
@@ -231,7 +231,7 @@ class PseudoRecord:
 
 @dataclass(frozen=True)
 class Dependence:
-    """What an answer depends on.
+    """Dependence of an answer on the rows of the tables.
 
     Args:
         query: as it was asked.
@@ -278,31 +278,31 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     targets = tuple(name for name, _ in query.targets)
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     effects = row_effects(theta, targets, evidence)
-    kept = asked_cells(query, schema)
-    cells = np.stack(np.unravel_index(kept, effects.value.shape), axis=-1).tolist()
+    positions = asked_cells(query, schema)
+    cells = np.stack(np.unravel_index(positions, effects.value.shape), axis=-1).tolist()
     states = [dict(zip(targets, cell, strict=True)) for cell in cells]
-    asked = _ExplainedQuery(posterior, theta, effects, kept, level)
-    parts, noise, explained = asked.parts(query)
+    explained_query = _ExplainedQuery(posterior, theta, effects, positions, level)
+    shares_of_rows, noise, explained = explained_query.parts(query)
     order = sorted(
         (
-            (float(part[row]), node, row)
-            for node, (part, _) in parts.items()
-            for row in np.flatnonzero(np.abs(part) > LEAST_SHOWN_SHARE).tolist()
+            (float(share[row]), node, row)
+            for node, (share, _) in shares_of_rows.items()
+            for row in np.flatnonzero(np.abs(share) > LEAST_SHOWN_SHARE).tolist()
         ),
-        key=lambda found: -abs(found[0]),
+        key=lambda entry: -abs(entry[0]),
     )
-    tables = {node: float(part.sum()) for node, (part, _) in parts.items()}
+    tables = {node: float(share.sum()) for node, (share, _) in shares_of_rows.items()}
     shares = []
     for variance, node, row in order[:rows]:
-        noisy = parts[node][1]
-        shares.append(asked.share(node, row, variance, None if noisy is None else float(noisy[row]), states))
+        noisy = shares_of_rows[node][1]
+        shares.append(explained_query.share(node, row, variance, None if noisy is None else float(noisy[row]), states))
     largest = dict(sorted(tables.items(), key=lambda pair: -pair[1]))
-    return Dependence(str(query), largest, tuple(shares), noise, explained, asked.record(states))
+    return Dependence(str(query), largest, tuple(shares), noise, explained, explained_query.record(states))
 
 
 @dataclass(frozen=True, eq=False)
 class _ExplainedQuery:
-    """A query of a posterior, and what its rows do.
+    """A query of a posterior, and the effects of the rows of its tables.
 
     Args:
         posterior: whose draws are read.
@@ -319,7 +319,7 @@ class _ExplainedQuery:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """Each row's part of the variance and the noise's of it, by node; the noise's in all; what the sum explains."""
+        """Shares of the variance and of its noise by row and node; the noise's share in all; squared correlation."""
         sides = [side for side in (self.posterior.cells, self.posterior.twins) if side is not None]
         totals = [
             _centre(sum((self._find_moves(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1)))
@@ -328,24 +328,24 @@ class _ExplainedQuery:
         variance = float(np.mean([(total**2).mean(axis=-1).sum() for total in totals]))
         if not variance > ROUNDING_VARIANCE:
             raise InputError(f"{query}: no draw of the tables moves this answer")
-        found: dict[str, tuple[Floats, Floats | None]] = {}
+        by_node: dict[str, tuple[Floats, Floats | None]] = {}
         for node in self.effects.weights:
             moves = [self._find_moves(node, side) for side in sides]
-            own = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
+            shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
             # A twin has the same counts: what a row has in common with the twin's sum is what is not known of them.
             noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
-            found[node] = (own, np.mean(noise, axis=0) if len(sides) > 1 else None)
+            by_node[node] = (shares, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
-        return found, noise_of_all, _correlate_squared(totals[0], self._find_answers(query))
+        return by_node, noise_of_all, _correlate_squared(totals[0], self._find_answers(query))
 
     def _find_moves(self, node: str, cells: Tables) -> Floats:
-        """What each row of a table moves the answer by, to first order; shape (rows, states asked for, draws)."""
+        """Find the first-order effect of each row of a table on the answer; shape (rows, states, draws)."""
         table = cells[node] - self.theta[node][..., None]
         gradient = self.effects.gradient(node).reshape(-1, table.shape[-2], self.effects.value.size)[..., self.kept]
         return np.asarray(np.einsum("rcd,rck->rkd", table.reshape(-1, *table.shape[-2:]), gradient, optimize=True))
 
     def _find_answers(self, query: Probability) -> Floats:
-        """The answer under every draw, less its mean; shape (states asked for, draws)."""
+        """Find the answer under every draw, less its mean; shape (states of the query, draws)."""
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
         table = Laws(self.posterior.cells).joint([name for name, _ in query.targets], evidence)
@@ -354,18 +354,18 @@ class _ExplainedQuery:
     def share(
         self, node: str, row: int, variance: float, noise: float | None, states: list[dict[str, int]]
     ) -> RowShare:
-        """A row by name, with the entry over whose interval the answer moves most."""
+        """Describe a row, with the entry over whose interval the answer moves most."""
         network = self.posterior.network
         size = network.schema[node].size
         draws = self.posterior.cells[node].reshape(-1, size, self.posterior.cells.draws or 1)[row]
         lower, upper = credible_interval(draws, self.level)
         theta = self.theta[node].reshape(-1, size)[row]
-        place = self._decode_row(node, row)
+        codes = self._decode_row(node, row)
         best: tuple[float, int, int, float, float] | None = None
         for code in range(size):
             if theta[code] < 1:
                 low, high = (
-                    self.effects.moved(node, (*place, code), (end - theta[code]) / (1 - theta[code])).ravel()[self.kept]
+                    self.effects.moved(node, (*codes, code), (end - theta[code]) / (1 - theta[code])).ravel()[self.kept]
                     for end in (lower[code], upper[code])
                 )
                 target = _find_first_largest(high - low)
@@ -374,22 +374,22 @@ class _ExplainedQuery:
                     best = (reach, code, target, float(low[target]), float(high[target]))
         assert best is not None  # no row has two certain states
         _, code, target, low_end, high_end = best
-        slope = self.effects.gradient(node)[(*place, code)].ravel()[self.kept[target]] / (1 - theta[code])
+        slope = self.effects.gradient(node)[(*codes, code)].ravel()[self.kept[target]] / (1 - theta[code])
         numbers = (float(theta[code]), float(lower[code]), float(upper[code]), float(slope), low_end, high_end)
-        named = _name_parents(network, node, place)
+        named = _name_parents(network, node, codes)
         state = network.schema[node].states[code]
         return RowShare(node, named, variance, noise, state, *numbers, _name_states(network, states[target]))
 
     def record(self, states: list[dict[str, int]]) -> PseudoRecord | None:
-        """The made-up record that moves the answer most, in a row that is worth as many as its draws say."""
-        network, best, found = self.posterior.network, 0.0, None
+        """Find the pseudo-record that moves the answer most, in rows of the concentration that their draws have."""
+        network, best, record = self.posterior.network, 0.0, None
         before = self.effects.value.ravel()[self.kept]
         for node in self.effects.weights:
             theta = self.theta[node]
             spread = self.posterior.cells[node].var(axis=-1).sum(axis=-1, keepdims=True)
-            told = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
+            bound = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
             # A Dirichlet row of sum A has variances theta (1 - theta) / (A + 1); of one record more s is 1 / (A + 1).
-            share = np.divide(spread, told, where=told > ROUNDING_VARIANCE, out=np.zeros(told.shape)).clip(max=1)
+            share = np.divide(spread, bound, where=bound > ROUNDING_VARIANCE, out=np.zeros(bound.shape)).clip(max=1)
             moved = self.effects.moved(node, ..., share).reshape(*theta.shape, -1)[..., self.kept]
             reach = np.abs(moved - before)
             if reach.max() > best * (1 + TIE_TOLERANCE):
@@ -398,11 +398,11 @@ class _ExplainedQuery:
                 named = _name_parents(network, node, tuple(map(int, cell[:-1])))
                 ends = float(before[target]), float(moved[(*cell, target)])
                 state = network.schema[node].states[cell[-1]]
-                found = PseudoRecord(node, state, named, _name_states(network, states[int(target)]), *ends)
-        return found
+                record = PseudoRecord(node, state, named, _name_states(network, states[int(target)]), *ends)
+        return record
 
     def _decode_row(self, node: str, row: int) -> tuple[int, ...]:
-        """Codes of the parents' states of a row."""
+        """Decode a row to the codes of its parents' states."""
         return tuple(int(code) for code in np.unravel_index(row, self.posterior.network.shape(node)[:-1]))
 
 
@@ -411,9 +411,9 @@ def _centre(draws: Floats) -> Floats:
     return np.asarray(np.nan_to_num(draws - np.nanmean(draws, axis=-1, keepdims=True)))
 
 
-def _covary(part: Floats, total: Floats) -> Floats:
-    """Covariance of each row's part with the whole, summed over states; shape (rows,)."""
-    return np.asarray(np.einsum("rkd,kd->r", part, total) / total.shape[-1])
+def _covary(moves: Floats, total: Floats) -> Floats:
+    """Covariance of each row's effect with the total, summed over states; shape (rows,)."""
+    return np.asarray(np.einsum("rkd,kd->r", moves, total) / total.shape[-1])
 
 
 def _find_first_largest(changes: Floats) -> int:
@@ -422,15 +422,15 @@ def _find_first_largest(changes: Floats) -> int:
     return int(np.argmax(sizes >= sizes.max() * (1 - TIE_TOLERANCE)))
 
 
-def _correlate_squared(one: Floats, other: Floats) -> float:
+def _correlate_squared(first: Floats, second: Floats) -> float:
     """Squared correlation of two answers, over all states together."""
-    both = float((one**2).sum() * (other**2).sum())
-    return float((one * other).sum()) ** 2 / both if both > 0 else 1.0
+    both = float((first**2).sum() * (second**2).sum())
+    return float((first * second).sum()) ** 2 / both if both > 0 else 1.0
 
 
-def _name_parents(network: Network, node: str, place: tuple[int, ...]) -> dict[str, str]:
+def _name_parents(network: Network, node: str, codes: tuple[int, ...]) -> dict[str, str]:
     """A row's parents by name and state."""
-    return _name_states(network, dict(zip(network.parents[node], place, strict=True)))
+    return _name_states(network, dict(zip(network.parents[node], codes, strict=True)))
 
 
 def _name_states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
@@ -438,6 +438,6 @@ def _name_states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
     return {name: network.schema[name].states[code] for name, code in codes.items()}
 
 
-def _write_entry(node: str, state: str, given: Mapping[str, str]) -> str:
+def _write_entry(node: str, state: str, parents: Mapping[str, str]) -> str:
     """An entry of a table as a query."""
-    return str(Probability(((node, state),), tuple(given.items())))
+    return str(Probability(((node, state),), tuple(parents.items())))

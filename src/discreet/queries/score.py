@@ -1,4 +1,4 @@
-"""Scores of a classifier or regression on private records, as whoever has the release reads them.
+"""Scores of a classifier or regression on private records, read from their release.
 
 What was released is either the counts of right and of wrong predictions, a table over a network of one variable, or
 two sums over absolute errors, moments over a design of one feature. This file owns both, and what they say of records
@@ -45,14 +45,14 @@ STATES = ("wrong", "right")
 ERROR_FEATURE = "absolute error"
 """Name of the one feature of a mean absolute error."""
 BATCH_PROPOSALS, MOST_PROPOSALS = 2**15, 2**21
-"""Of a batch, and in all: a second."""
+"""Proposals of a batch and in all, which take about a second."""
 LEAST_EFFECTIVE_PROPOSALS = 1000.0
-"""Effective proposals that are resampled; with fewer the noise has left next to nothing."""
+"""Effective sample size of the proposals; with fewer the release holds next to no information."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score(Intervals):
-    """How good predictions are, on new records of the law of those that were scored.
+    """Accuracy or error of predictions on new records from the distribution of those that were scored.
 
     Args:
         metric: "accuracy", the probability that a prediction is right; or "mean absolute error", the expected distance
@@ -89,7 +89,7 @@ class Score(Intervals):
         return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The score with its interval, and what was promised for it; the width is that of `columns`."""
+        """Write the score with its interval and its guarantee; the width is that of `columns`."""
         return f"{text_table(self.tidy(), width=width)}\n\n{self.release.summary(width=width)}"
 
 
@@ -111,7 +111,7 @@ def error_design(width: float) -> Design:
 
 
 def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng: Seed = None) -> Score:
-    """A score from its release alone.
+    """Read a score from its release alone.
 
     Args:
         release: as `release_score` made it, such as one that was loaded from a file.
@@ -157,7 +157,7 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
 def _read_error(
     release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
 ) -> Score:
-    """Mean absolute error; the grid may have moved every error by half of its step, which the interval counts."""
+    """Read a mean absolute error; rounding to the grid widens its interval by half a step."""
     shares = (1 + _draw_means(payload, release.records, draws, rng)) / 2
     lower, upper = credible_interval(shares, level)
     half_step = 1 / (4 * GRID_STEPS)
@@ -166,18 +166,19 @@ def _read_error(
 
 
 def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the mean of u, shape (draws,); of its prior where nothing that the noise can have hidden fits."""
+    """Draw the mean of u, shape (draws,); from its prior if no mean fits the noisy sums."""
     means, weights = np.empty(0), np.empty(0)
     for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
         mean, weight = _propose_means(payload, records, rng)
         means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
         if weights.any() and weights.sum() ** 2 >= LEAST_EFFECTIVE_PROPOSALS * (weights**2).sum():
             return rng.choice(means, draws, p=weights / weights.sum())
+    # The prior (1 + m) / 2 ~ Beta(1/2, 1/2), the arcsine law, is that of the cosine of a uniform angle.
     return np.cos(rng.uniform(0, np.pi, draws))
 
 
 def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Means of the law that the noise leaves possible, and their weights.
+    """Propose means that the noise leaves possible, with importance weights.
 
     Given the radius of the noise every sum lies within it of what was published. Between these ends the number of
     records, the mean and the mean square are drawn from their priors; the weight is what the priors give to the ends.
@@ -204,10 +205,10 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
     room = np.maximum(1 - mean**2, np.finfo(float).tiny)  # for the variance: none where all errors are the greatest
     weight = weight * (turns[0] - turns[1]) * (squares[1] - squares[0]) / room
     expected = mean + np.sqrt(variance / (number - 1)) * rng.standard_t(number - 1)
-    kept = (weight > 0) & (np.abs(expected) <= 1)
-    return expected[kept], weight[kept]
+    possible = (weight > 0) & (np.abs(expected) <= 1)
+    return expected[possible], weight[possible]
 
 
 def _bound_means(published: float, radius: Floats, number: Floats) -> Floats:
-    """The least and the greatest mean of so many numbers in [-1, 1] whose sum was published, shape (2, proposals)."""
+    """Bound the mean of numbers in [-1, 1] given their published sum, shape (2, proposals)."""
     return np.clip(np.stack([published - radius, published + radius]) / number, -1, 1)

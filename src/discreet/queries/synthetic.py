@@ -1,4 +1,4 @@
-"""Synthetic records: made up from the probabilities of a network, or from a posterior over them, and written to files.
+"""Synthetic records: simulated from a network or from a posterior over its probabilities, and written to files.
 
 Whatever is drawn here comes from public probabilities: no budget is spent, and no record is read.
 """
@@ -34,16 +34,16 @@ from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
 BLOCK_RECORDS = 65_536
-"""Records that are made at once, if they are not asked for otherwise."""
+"""Default number of records of a block."""
 BLOCK_VALUES = 2**21
 """Most values of a block, over all columns: 16 MiB of codes."""
 SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
-"""What `write_records` and `stream_records` write."""
+"""File formats of `write_records` and `stream_records`."""
 
 
 def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
-    """Records drawn independently from a network, as a table.
+    """Simulate records independently from a network, as a table.
 
     Args:
         theta: probabilities, axes `(*parents, child)`.
@@ -76,7 +76,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 def sample(
     posterior: NetworkPosterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
 ) -> tuple[pa.RecordBatchReader, ...]:
-    """Synthetic data: one set that is as near to the truth as the posterior knows, or several that can be analysed.
+    """Make synthetic data: one set from the posterior mean, or several sets for valid pooled inference.
 
     Of several, set m is n records drawn from `theta_m`, itself drawn from the posterior. Every set has probabilities of
     its own, so the sets differ from each other by what the release leaves open, and `pool_estimates` makes honest
@@ -121,7 +121,7 @@ def sample(
 def sample_set(
     posterior: NetworkPosterior, n: int, which: int, *, rng: Seed, sets: int | None = None
 ) -> pa.RecordBatchReader:
-    """One of the sets of `sample`, without the work of the others.
+    """Make one of the sets of `sample`, without the work of the others.
 
     Args:
         posterior: of a release.
@@ -144,21 +144,21 @@ def _sample(
     sets: int | None,
     block: int,
 ) -> tuple[pa.RecordBatchReader, ...]:
-    """Some of the sets; which ones changes nothing in them."""
+    """Make some of the sets; the records of a set do not depend on which others are made."""
     rng = as_generator(rng)
-    have = posterior.cells.draws or 0
-    if sets is not None and not 0 < sets <= have:
+    draws = posterior.cells.draws or 0
+    if sets is not None and not 0 < sets <= draws:
         raise InputError(
-            f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
+            f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {draws} draws"
         )
-    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[list(wanted)])
+    laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
     every, schema = rng.spawn(sets or 1), posterior.network.schema
-    own = [every[at] for at in wanted]
-    return tuple(_make_stream(theta, schema, n, each, block) for theta, each in zip(laws, own, strict=True))
+    seeds = [every[at] for at in wanted]
+    return tuple(_make_stream(theta, schema, n, seed, block) for theta, seed in zip(laws, seeds, strict=True))
 
 
 def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
-    """List the joint laws of some draws, or their mean."""
+    """List the joint distributions of some draws, or their mean."""
     cells = law_of(posterior).cells
     if picked is None:
         yield mean_law(cells)
@@ -168,7 +168,7 @@ def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None)
 
 
 def mean_law(cells: Tables) -> Tables:
-    """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
+    """Conditional probability tables of the mean over draws of each family's joint distribution."""
     network = cells.network
     laws = laws_from_roots([network.family(node) for node in network.nodes], cells, seed=0)
     rows = dict[str, Array]()
@@ -180,7 +180,7 @@ def mean_law(cells: Tables) -> Tables:
 
 
 def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
-    """Records of one set, made block by block as they are read."""
+    """Make the records of one set, block by block as they are read."""
     check_number(n, block)
     laws, most = _find_number_laws(theta), min(block, max(1, BLOCK_VALUES // len(schema)))
     sizes = (min(most, n - start) for start in range(0, n, most))
@@ -190,7 +190,7 @@ def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator
 
 
 def make_arrow_schema(schema: Schema) -> pa.Schema:
-    """Text for states, int64 or float64 for numbers."""
+    """Arrow schema of records: text for states, int64 or float64 for numbers."""
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
         [(variable.name, kinds[variable.type] if variable.numeric else pa.string()) for variable in schema]
@@ -198,29 +198,29 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
-    """Find how the numbers of each variable lie in its bins; evenly where the shares of bins are out of reach."""
-    found = dict[str, BinLaw]()
-    one = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
+    """Find the distribution of each numeric variable inside its bins; uniform if bin shares are out of reach."""
+    laws = dict[str, BinLaw]()
+    single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     for variable in theta.network.schema:
         if variable.numeric:
             try:
-                shares = Laws(one).joint((variable.name,)).reshape(variable.size, -1)
-                found[variable.name] = BinLaw(variable, shares)
+                shares = Laws(single).joint((variable.name,)).reshape(variable.size, -1)
+                laws[variable.name] = BinLaw(variable, shares)
             except InputError:
-                found[variable.name] = BinLaw(variable, np.ones((variable.size, 1)), "uniform")
-    return found
+                laws[variable.name] = BinLaw(variable, np.ones((variable.size, 1)), "uniform")
+    return laws
 
 
 def _make_batch(
     schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
 ) -> pa.RecordBatch:
-    """Codes as a batch of records."""
+    """Convert codes to a batch of records."""
     columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
     return pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(schema))
 
 
 def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
-    """Names of states, or numbers in their bins; NULL where a value is missing."""
+    """Convert codes to names of states, or to numbers in their bins; NULL if a value is missing."""
     gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
         return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
@@ -232,7 +232,7 @@ def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], r
 
 
 def format_of(path: str | Path) -> str:
-    """The format that a file's name stands for.
+    """Find the format of a file by its name.
 
     Args:
         path: ends in .parquet, .csv, .arrow or .feather.
@@ -338,7 +338,7 @@ def stream_records(
 
 
 def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[int, bytes]]:
-    """A stream of records as pieces of a file, for whoever sends them on.
+    """Yield a stream of records as pieces of a file.
 
     Args:
         records: as in `write_records`.
@@ -350,7 +350,7 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
     Raises:
         InputError: as `stream_records`, before anything is made.
     """
-    pipe = _Pipe()
+    pipe = _TailBuffer()
     with _open_writer(cast(BinaryIO, pipe), records.schema, kind) as writer:
         for batch in records:
             writer.write_batch(batch)
@@ -358,33 +358,33 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
     yield 0, pipe.take()
 
 
-class _Pipe(io.RawIOBase):
-    """A file of which only what was written since the last look is kept."""
+class _TailBuffer(io.RawIOBase):
+    """Buffer that keeps only the bytes written since the last `take`."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._at = 0
 
     def writable(self) -> bool:
-        """Yes."""
+        """True: the buffer can be written."""
         return True
 
     def write(self, data: Any) -> int:
-        """Keep it."""
-        part = bytes(data)
-        self._parts.append(part)
-        self._at += len(part)
-        return len(part)
+        """Append bytes; return their number."""
+        data_bytes = bytes(data)
+        self._parts.append(data_bytes)
+        self._at += len(data_bytes)
+        return len(data_bytes)
 
     def tell(self) -> int:
-        """Bytes that were ever written."""
+        """Number of bytes written so far."""
         return self._at
 
     def take(self) -> bytes:
-        """All since the last time."""
-        taken = b"".join(self._parts)
+        """Return and forget the bytes since the last call."""
+        tail = b"".join(self._parts)
         self._parts.clear()
-        return taken
+        return tail
 
 
 def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:

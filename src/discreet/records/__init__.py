@@ -1,1 +1,1 @@
-"""The only code that touches records. What leaves it are statistics, for mechanisms only."""
+"""Records: the only code that reads them. It returns private statistics, for mechanisms alone."""

@@ -1,4 +1,4 @@
-"""How far one record can move the counts of a network's families, for noise that is calibrated to it."""
+"""Sensitivity of the family counts of a network: how far one record can move them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from discreet.privacy.guarantee import Relation
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Most that two neighbouring data sets can differ in a statistic; unit: records.
+    """Largest distance of a statistic between neighbouring data sets; unit: records.
 
     Args:
         l1: sum of absolute differences.
@@ -58,7 +58,7 @@ def sensitivity(network: Network, relation: Relation) -> Sensitivity:
 
 
 def cells_moved(relation: Relation) -> int:
-    """Count the cells of one table that neighbouring data sets differ in at most, each by one record.
+    """Largest number of cells of one table that differ between neighbouring data sets, each by one record.
 
     Args:
         relation: what "neighbouring" means.

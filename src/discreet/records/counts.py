@@ -1,4 +1,4 @@
-"""Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
+"""Counts: contingency tables of each family, and of the tables that `planned` may measure.
 
 One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
 (`local_counts.py`), of others by the engine (`counts.py`). A record with an unknown state is found on the
@@ -56,11 +56,11 @@ AT_ONCE = (
     "snowflake",
     "trino",
 )
-"""Engines that are asked for all sets at once: others may write between two requests, and a job costs seconds."""
+"""Engines that count all sets in one request: others may write between two requests, and a job costs seconds."""
 
 Joint = tuple[Array, frozenset[str]]
-"""int64 counts, axes as the scope names them; and the variables whose columns hold what is no state, for which the
-counts are not made."""
+"""int64 counts, axes as the scope names them; and the variables whose columns hold invalid values, for which the counts
+are not made."""
 Key = Callable[[Records, Variable], ir.Column]
 
 
@@ -79,17 +79,15 @@ def grouped_joints(records: Records, scopes: Sequence[Scope]) -> Iterator[Joint]
         InputError: the records cannot be read.
     """
     at_once = engine_of(records.table) in AT_ONCE
-    found = (
-        iter(_request_together(records, scopes))
-        if at_once
-        else (arrow(_request_groups(records, scope)) for scope in scopes)
+    groups = (
+        iter(_request_all(records, scopes)) if at_once else (arrow(_request_groups(records, scope)) for scope in scopes)
     )
-    for scope, rows in zip(scopes, found, strict=True):
+    for scope, rows in zip(scopes, groups, strict=True):
         yield _make_joint(records, scope, rows)
 
 
 def _count_most_groups(variables: Sequence[Variable]) -> int:
-    """Count the groups that valid records can make, with one code more in each column for values that are missing."""
+    """Count the groups that valid records can make, with one more code in each column for missing values."""
     return math.prod(variable.size + 1 for variable in variables)
 
 
@@ -99,7 +97,7 @@ def _find_variables(records: Records, scope: Scope) -> list[Variable]:
 
 
 def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.Table:
-    """Request the records of each group: `k0`, `k1`, ... for the variables, and `n`; not all, if there are too many."""
+    """Request the number of records `n` of each group with keys `k0`, `k1`, ...; not all, if there are too many."""
     # Of its own columns alone: what several scopes share PostgreSQL would write down whole before it groups.
     table = records.table.select(*scope, *(name for name in records.table.columns if name == STEPS))
     variables, narrow = _find_variables(records, scope), replace(records, table=table)
@@ -107,21 +105,21 @@ def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.T
     return table.group_by(**keys).aggregate(n=amount(table)).limit(_count_most_groups(variables) + 1)
 
 
-def _request_together(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:
-    """Groups of each scope from one request to the engine: keys as text, with NULL behind the last of a scope."""
-    found = arrow(together(records, scopes))
-    return [found.filter(pc.equal(found["part"], part)) for part in range(len(scopes))]
+def _request_all(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:
+    """Request groups of all scopes at once: keys as text, NULL after the last key of a scope."""
+    rows = arrow(together(records, scopes))
+    return [rows.filter(pc.equal(rows["part"], number)) for number in range(len(scopes))]
 
 
 def together(records: Records, scopes: Sequence[Scope]) -> ir.Table:
-    """Write one request for all scopes: plain group-bys, one after another, each with its own limit."""
-    parts, width = [], max(map(len, scopes))
-    for part, scope in enumerate(scopes):
-        one = _request_groups(records, scope)
-        keys = {f"k{at}": one[f"k{at}"].cast("string") for at in range(len(scope))}
+    """Write one request for all scopes: a union of group-bys, each with its own limit."""
+    requests, width = [], max(map(len, scopes))
+    for number, scope in enumerate(scopes):
+        groups = _request_groups(records, scope)
+        keys = {f"k{at}": groups[f"k{at}"].cast("string") for at in range(len(scope))}
         rest = {f"k{at}": ibis.null("string") for at in range(len(scope), width)}
-        parts.append(one.select(part=ibis.literal(part, "int32"), **keys, **rest, n=one["n"].cast("int64")))
-    return ibis.union(*parts) if len(parts) > 1 else parts[0]
+        requests.append(groups.select(part=ibis.literal(number, "int32"), **keys, **rest, n=groups["n"].cast("int64")))
+    return ibis.union(*requests) if len(requests) > 1 else requests[0]
 
 
 def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
@@ -133,15 +131,15 @@ def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
         columns = [rows[f"k{at}"].cast(pa.int64()) if code else rows[f"k{at}"] for at, code in enumerate(coded)]
         return [decode(column, variable) for column, variable in zip(columns, variables, strict=True)]
 
-    found = decoded(rows, coded)
-    if len(rows) > _count_most_groups(variables) and all(position.min() >= 0 for position in found):
+    positions = decoded(rows, coded)
+    if len(rows) > _count_most_groups(variables) and all(position.min() >= 0 for position in positions):
         # Only states, in more spellings than there are states: their codes have one each.
         rows = arrow(_request_groups(records, scope, codes))
-        found = decoded(rows, [True] * len(variables))
-    faulty = frozenset(name for name, position in zip(scope, found, strict=True) if np.any(position < 0))
+        positions = decoded(rows, [True] * len(variables))
+    faulty = frozenset(name for name, position in zip(scope, positions, strict=True) if np.any(position < 0))
     table = np.zeros(tuple(variable.size for variable in variables), np.int64)
     if not faulty:
-        np.add.at(table, tuple(found), rows["n"].to_numpy().astype(np.int64))
+        np.add.at(table, tuple(positions), rows["n"].to_numpy().astype(np.int64))
     return table, faulty
 
 
@@ -185,7 +183,7 @@ class Counts:
     joints: Mapping[Scope, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Freeze, and refuse what cannot be counts of one set of records; no message has a count."""
+        """Freeze, and refuse tables that cannot count one set of records; no message has a count."""
         joints = {scope: np.array(table) for scope, table in self.joints.items()}
         for table in joints.values():
             table.flags.writeable = False
@@ -205,14 +203,14 @@ class Counts:
             self._require_families(scope, joint)
 
     def _require_families(self, scope: Scope, joint: Array) -> None:
-        """Refuse joint counts that are of other records than those of the families inside."""
+        """Refuse joint counts that disagree with those of the families inside."""
         for node in scope:
             family = self.network.family(node)
             if set(family) <= set(scope) and not np.array_equal(_sum_out({scope: joint}, family), self.tables[node]):
                 raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
 
     def __repr__(self) -> str:
-        """Text that says nothing of the counts."""
+        """Text without any count."""
         return f"Counts({len(self.tables)} families, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -226,7 +224,7 @@ class Counts:
 
     @property
     def over(self) -> Network:
-        """What the statistic is over: the network."""
+        """The network, which is the statistic's domain."""
         return self.network
 
     @property
@@ -246,7 +244,7 @@ class Counts:
         return sensitivity(self.network, relation)
 
     def require(self, scopes: Iterable[Scope]) -> None:
-        """Refuse sets of variables that no table holds; by the tables' names alone, which are public.
+        """Refuse sets of variables that no table holds, by the tables' names alone, which are public.
 
         Args:
             scopes: names of variables, in the schema's order.
@@ -255,7 +253,7 @@ class Counts:
             InputError: some set lies in no family and in no set of `joints`.
         """
         for scope in scopes:
-            if scope not in self._by_scope and not any(set(scope) <= set(other) for other in self._by_scope):
+            if scope not in self._by_scope and not any(set(scope) <= set(larger) for larger in self._by_scope):
                 raise InputError(
                     f"no table that was counted holds the variables {', '.join(map(repr, scope[:5]))} together; make "
                     "the counts with `count` or `count_codes`, for the network of the release"
@@ -290,7 +288,7 @@ def count(
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count how many records show each joint state of a variable and its parents: all that mechanisms need to see.
+    """Count the records of each joint state of a variable and its parents: the sufficient statistics of mechanisms.
 
     Tables of some other sets of variables are counted in the same passes: those that `planned` may measure instead.
 
@@ -356,26 +354,26 @@ def count(
 def _count_tables(
     records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str]]:
-    """Count the tables of the cover sets, and find the columns at fault: in one pass here, or by the engine."""
+    """Count the tables of the cover sets, and find invalid columns: in one local pass, or by the engine."""
     if records.unit is None and records.local is not None:
         report(0, 1)
-        found = local_tables(records.local, records.table, network.variables, covers, records.policy)
-        if found is not None:
+        local = local_tables(records.local, records.table, network.variables, covers, records.policy)
+        if local is not None:
             report(1, 1)
-            return found.tables, found.faulty
+            return local.tables, local.faulty
     counted = kept(records, network.variables)
     tables: dict[Scope, Array] = {}
     faulty: set[str] = set()
     report(0, len(covers))
-    for done, (cover, (table, bad)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
+    for done, (cover, (table, invalid)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
         tables[cover] = table
-        faulty |= bad
+        faulty |= invalid
         report(done, len(covers))
     return tables, faulty
 
 
 def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: Iterable[Scope] | None = None) -> Counts:
-    """Count records that are in memory as codes of states, such as made-up ones.
+    """Count records in memory that are codes of states, such as simulated ones.
 
     Args:
         network: public.
@@ -422,16 +420,16 @@ def _list_planned(network: Network) -> tuple[Scope, ...]:
 def _make_counts(
     network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
 ) -> Counts:
-    """Make counts of families, of what may be planned, and of more, from tables that hold them."""
+    """Make counts of families, of sets that may be planned, and of further sets, from tables that hold them."""
     joints = {scope: _sum_out(tables, scope) for scope in (*_list_planned(network), *more)}
     families = {node: _sum_out(joints, network.family(node)) for node in network.nodes}
     return Counts(Tables(network, families), policy, joints)
 
 
 def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:
-    """Take a table over some variables, in their order, from the smallest table that holds them all."""
+    """Sum a table over some variables, in their order, out of the smallest table that holds them all."""
     if scope in tables:
         return tables[scope]
     wanted = set(scope)
-    held = min((other for other in tables if wanted <= set(other)), key=lambda other: tables[other].size)
-    return np.array(margin(tables[held], held, scope), order="C")
+    source = min((larger for larger in tables if wanted <= set(larger)), key=lambda larger: tables[larger].size)
+    return np.array(margin(tables[source], source, scope), order="C")

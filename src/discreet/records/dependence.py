@@ -1,4 +1,4 @@
-r"""How far two groups of variables are from independent, in records, and what one record can do to that.
+r"""Dependence score of two groups of variables, in records, and its sensitivity.
 
 The score of a table N over the states x of a node and p of its parents, of n records, is
 
@@ -38,15 +38,15 @@ from discreet.privacy.guarantee import Relation
 from discreet.util.arrays import Ints
 
 SCORE_STEPS = 16
-"""Steps of a record that scores are rounded to."""
+"""Steps of a score in one record, to which scores are rounded."""
 DEPENDENCE_RECORDS = 2**48
-"""Most records: a score is then a float without rounding."""
+"""Most records for which a score is a float without rounding."""
 INT64_RECORDS = 2**30
 """Records up to which products of counts, and their sums, lie within 64 bits."""
 
 
 def dependence(table: Ints) -> float:
-    """The score R of a table, rounded down to a multiple of 1/16.
+    """Score R of a table, rounded down to a multiple of 1/16.
 
     Args:
         table: counts, int64; the last axis is the node's, the others are its parents'.
@@ -73,7 +73,7 @@ def dependence(table: Ints) -> float:
 
 
 def dependence_sensitivity(relation: Relation) -> int:
-    """Most that one record can change `dependence`, of any table and for any number of records.
+    """Sensitivity of `dependence` to one record, for any table and any number of records.
 
     Args:
         relation: what "neighbouring" means.

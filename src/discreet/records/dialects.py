@@ -1,4 +1,4 @@
-"""Dialects: what engines say differently of text and numbers, each rule once, compiled with or without a connection.
+"""SQL dialects: rules of text and numbers that differ between engines, compiled with or without a connection.
 
 A state must not depend on other records, so that text is equal here where its bytes are, whatever a column's collation
 takes for equal. Some engines keep values of any type in any column; here a column holds those of its own type, and no
@@ -24,7 +24,7 @@ from discreet.errors import InputError
 from discreet.records.values import INFINITE, NUMBER, whole
 
 Rule = Callable[[Any, Any], Any]
-"""From a compiler of Ibis and the SQL of a value to SQL."""
+"""Function from a compiler of Ibis and the SQL of a value to SQL."""
 
 
 def _collate(name: str, *, quoted: bool = False) -> Rule:
@@ -49,7 +49,7 @@ TEXT: dict[str, Rule] = {
     "sqlite": _collate("BINARY"),
     "trino": _leave_text,
 }
-"""By dialect, a text that is compared byte by byte."""
+"""Rule of each dialect for a text that is compared byte by byte."""
 UTF8 = sge.DataType(this=sge.DataType.Type.CHARACTER_SET, kind=sge.Var(this="utf8mb4"))
 STAND_IN: dict[str, Rule] = {
     "bigquery": lambda compiler, text: compiler.f.to_hex(compiler.cast(text, dt.binary)),
@@ -60,44 +60,45 @@ STAND_IN: dict[str, Rule] = {
     ),
     "mysql": lambda compiler, text: compiler.f.anon.hex(sge.Cast(this=text, to=UTF8)),
 }
-"""By dialect, another text that is equal to another's exactly if their bytes are, where no collation says that."""
+"""Rule of each dialect without such a collation: a stand-in text that is equal exactly if the bytes are."""
 WITHOUT_PATTERNS = ("mssql",)
-"""Dialects that search a text for no regular expression: what is a number their own cast says."""
+"""Dialects without regular expressions: their cast decides which texts are numbers."""
 WITHOUT_TRY_CAST = ("mysql", "postgres", "sqlite")
-"""Dialects without a cast that gives NULL for what is no number."""
+"""Dialects without a cast that gives NULL for a text that is no number."""
 LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
-"""Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
+"""Dialects whose `$` also matches before a line end at the end of a text; Unicode has several line ends."""
 WITHOUT_NAN = ("mssql", "mysql", "sqlite")
 """Dialects whose numbers are never NaN."""
 LOOSELY_TYPED = ("sqlite",)
 """Dialects that keep a value of another type than its column's as it is; their function `typeof` names its type."""
 NUMBERS = {NUMBER: None, f"[+]?{INFINITE}": sys.float_info.max, f"-{INFINITE}": -sys.float_info.max}
-"""What is a number in a text, and which: decimal ones as they are; infinite ones, which not every engine can write, as
-the largest. Engines' own casts differ: `1_0` is ten to one, `0x1p3` or `1d` a number to others, and some fail."""
+"""Patterns of numbers in a text, and their values: decimal ones as they are; infinite ones, which not every engine can
+write, as the largest. Engines' own casts differ: `1_0` is ten to one, `0x1p3` or `1d` a number to others, and some
+fail."""
 
 
 class Bytewise(ops.Unary):  # type: ignore[misc]
-    """A text as what has its bytes."""
+    """A text that is compared by its bytes."""
 
     dtype = dt.string
 
 
 class Stored(ops.Unary):  # type: ignore[misc]
-    """A value that is stored as one of some types; NULL where it is stored as another."""
+    """A value that is stored as one of some types; NULL if it is stored as another."""
 
     types: VarTuple[str]
     dtype = rlz.dtype_like("arg")
 
 
 class Matches(ops.Unary):  # type: ignore[misc]
-    """Whether a regular expression is found in a text."""
+    """Whether a regular expression matches in a text."""
 
     pattern: str
     dtype = dt.boolean
 
 
 class Parsed(ops.Unary):  # type: ignore[misc]
-    """The number that a text is."""
+    """The number that a text spells."""
 
     dtype = dt.float64
 
@@ -115,24 +116,24 @@ class Digest(ops.Unary):  # type: ignore[misc]
 
 
 def _name_dialect(compiler: Any) -> str:
-    """Name the engine that a compiler of Ibis writes for."""
+    """Name the dialect of a compiler of Ibis."""
     return str(type(compiler).__name__.removesuffix("Compiler").lower())
 
 
 def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
-    """Write SQL for a text as what has its bytes."""
+    """Write SQL for a text that is compared by its bytes."""
     return {**TEXT, **STAND_IN}[_name_dialect(compiler)](compiler, arg)
 
 
 def _write_stored(compiler: Any, _op: Stored, *, arg: Any, types: tuple[str, ...]) -> Any:
-    """Write SQL for a value of some types; most engines store no others."""
+    """Write SQL for a value of some types; in most engines a column stores no others."""
     if _name_dialect(compiler) not in LOOSELY_TYPED:
         return arg
     return compiler.if_(compiler.f.anon.typeof(arg).isin(*types), arg, sge.null())
 
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
-    """Write SQL for a search; PostgreSQL searches no text whose collation takes different ones for equal."""
+    """Write SQL for a search; PostgreSQL refuses to search text under a nondeterministic collation."""
     if _name_dialect(compiler) in LOOSE_ENDS:
         pattern = pattern.removesuffix("$") + r"\z"
     text = TEXT.get(_name_dialect(compiler), _leave_text)(compiler, arg)
@@ -140,7 +141,7 @@ def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> An
 
 
 def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
-    """Write SQL for the number of a text; also casts that never fail stand behind the pattern: some cast first."""
+    """Write SQL for the number that a text spells; a pattern guards each cast, as some engines cast first."""
     match _name_dialect(compiler):
         case dialect if dialect in WITHOUT_TRY_CAST:
             cast = compiler.cast(arg, op.dtype)
@@ -150,15 +151,15 @@ def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
             cast = compiler.visit_TryCast(op, arg=arg, to=op.dtype)
     if _name_dialect(compiler) in WITHOUT_PATTERNS:
         return cast
-    found = []
+    cases = []
     for number, value in NUMBERS.items():
         guard = _write_matches(compiler, op, arg=arg, pattern=whole(number))
-        found.append(compiler.if_(guard, cast if value is None else compiler.cast(sge.convert(value), op.dtype)))
-    return sge.Case(ifs=found)
+        cases.append(compiler.if_(guard, cast if value is None else compiler.cast(sge.convert(value), op.dtype)))
+    return sge.Case(ifs=cases)
 
 
 def _write_nan(compiler: Any, op: NotANumber, *, arg: Any) -> Any:
-    """Write SQL that tells NaN; Ibis' rule for Spark needs a session."""
+    """Write SQL that detects NaN; Ibis' rule for Spark needs a session."""
     if _name_dialect(compiler) in WITHOUT_NAN:
         return sge.false()
     return compiler.f.isnan(arg) if _name_dialect(compiler) == "pyspark" else compiler.visit_IsNan(op, arg=arg)
@@ -189,7 +190,7 @@ for _operation, _rule in (
 
 
 def require_known(engine: str) -> None:
-    """Refuse an engine of which it is not known how it compares text.
+    """Refuse an engine whose comparison of text is unknown.
 
     Raises:
         InputError: it is not in the tables above.
@@ -202,13 +203,13 @@ def require_known(engine: str) -> None:
 
 
 def engine_of(table: ir.Table) -> str | None:
-    """The name of the engine that runs an expression; None where it is bound to none."""
-    found = table._find_backends()[0]
-    return str(found[0].name) if found else None
+    """Name of the engine that runs an expression; None if it is bound to none."""
+    backends = table._find_backends()[0]
+    return str(backends[0].name) if backends else None
 
 
 def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
-    """A column as far as its values have its type.
+    """Keep the values of a column that have its declared type; NULL for others.
 
     Args:
         column: of records.
@@ -226,25 +227,25 @@ def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
 
 
 def bytewise(text: ir.StringValue) -> ir.StringValue:
-    """A text that equals another's exactly if the bytes of both are equal."""
-    found: ir.StringValue = Bytewise(text).to_expr()
-    return found
+    """Make a text comparable by bytes: two are equal exactly if their bytes are."""
+    expression: ir.StringValue = Bytewise(text).to_expr()
+    return expression
 
 
 def matches(text: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
-    """Whether a regular expression is found in a text, whatever its collation."""
-    found: ir.BooleanColumn = Matches(text, pattern).to_expr()
-    return found
+    """Whether a regular expression matches in a text, whatever its collation."""
+    expression: ir.BooleanColumn = Matches(text, pattern).to_expr()
+    return expression
 
 
 def number(column: ir.Column) -> ir.FloatingColumn:
-    """A column as numbers of 64 bits; NULL, and never a failure, where there is none."""
+    """Convert a column to 64-bit floats; NULL, and never a failure, if a value is no number."""
     column = declared(column)
     if column.type().is_string():
         parsed: ir.FloatingColumn = Parsed(column).to_expr()
         return parsed
-    found: ir.FloatingColumn = column.cast("float64")
-    return NotANumber(found).to_expr().ifelse(ibis.null("float64"), found) if _may_be_nan(column) else found
+    floats: ir.FloatingColumn = column.cast("float64")
+    return NotANumber(floats).to_expr().ifelse(ibis.null("float64"), floats) if _may_be_nan(column) else floats
 
 
 def is_missing(column: ir.Column) -> ir.BooleanColumn:
@@ -253,23 +254,23 @@ def is_missing(column: ir.Column) -> ir.BooleanColumn:
 
 
 def is_present(column: ir.Column) -> ir.BooleanColumn:
-    """Whether the value is not missing, in words from which a server can tell that most are not: it plans by that."""
+    """Whether the value is not missing, in SQL that lets a server's planner see that most values are present."""
     return column.notnull() & ~_is_nan(column) if _may_be_nan(column) else column.notnull()
 
 
 def _may_be_nan(column: ir.Column) -> bool:
-    """Tell whether a column of numbers can hold NaN."""
+    """Whether a column of numbers can hold NaN."""
     return bool(column.type().is_floating() or column.type().is_decimal())
 
 
 def _is_nan(column: ir.Column) -> ir.BooleanColumn:
-    """Tell whether a number is NaN."""
-    found: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
-    return found
+    """Whether a number is NaN."""
+    expression: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
+    return expression
 
 
 def digest(table: ir.Table, salt: str) -> ir.StringColumn:
-    """A text of each record that looks random, and depends on that record and the salt alone.
+    """Hash each record to a text that looks random and depends on that record and the salt alone.
 
     Args:
         table: all its columns count.
@@ -280,23 +281,24 @@ def digest(table: ir.Table, salt: str) -> ir.StringColumn:
     """
     columns = [table[name] for name in table.columns]
     # Ibis takes some types for text that are none, such as PostgreSQL's enums, and would not cast them.
-    values = [bytewise(one) if one.type().is_string() else one.cast("string") for one in columns]
+    values = [bytewise(column) if column.type().is_string() else column.cast("string") for column in columns]
     # With its length in front no value can pass for a part of the next.
-    parts = [
-        one.isnull().ifelse("n", ibis.literal("v").concat(one.length().cast("string"), ":", one)) for one in values
+    fields = [
+        value.isnull().ifelse("n", ibis.literal("v").concat(value.length().cast("string"), ":", value))
+        for value in values
     ]
     # Columns of different collations leave their sum without one, and PostgreSQL sorts no such text.
-    found: ir.StringColumn = bytewise(Digest(ibis.literal(salt).concat(*parts)).to_expr())
-    return found
+    expression: ir.StringColumn = bytewise(Digest(ibis.literal(salt).concat(*fields)).to_expr())
+    return expression
 
 
 def teach(table: ir.Table) -> None:
-    """Teach SQLite, which has none, the digest."""
+    """Register the digest in SQLite, which has none."""
     backend: Any = table.get_backend()
     if backend.name == "sqlite":
         backend.con.create_function("md5", 1, _hash_bytes, deterministic=True)
 
 
 def _hash_bytes(text: bytes) -> str:
-    """Compute MD5 of a text, for SQLite, which has none; as bytes, since it keeps what is no UTF-8."""
+    """Compute MD5 of a text for SQLite, as bytes, since SQLite may hold text that is not UTF-8."""
     return hashlib.md5(text, usedforsecurity=False).hexdigest()

@@ -68,7 +68,7 @@ def draft_schema(
                 n=numeric.count(),
             )
         )
-        lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
+        lo, a, b, c, hi, count = (cuts[statistic][0].as_py() for statistic in ("lo", "a", "b", "c", "hi", "n"))
         if not count:
             raise InputError(
                 f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
@@ -83,10 +83,10 @@ def draft_schema(
 
 def _sort_states(states: Iterable[str]) -> list[str]:
     """Sort states by number if all are numbers, else by letter."""
-    listed = list(states)
-    if all(map(is_number, listed)):
-        return sorted(listed, key=lambda state: (float(state), state))
-    return sorted(listed)
+    names = list(states)
+    if all(map(is_number, names)):
+        return sorted(names, key=lambda state: (float(state), state))
+    return sorted(names)
 
 
 def _spell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Engines: DuckDB as it reads records, its spilled bytes in a folder that only the owner of the process may open.
+"""Engines: DuckDB for reading records; its spill files are in a folder that only the process owner may open.
 
 DuckDB writes what does not fit into its memory to files of its own. This file owns where they are, who may read them
 and when they go. Nothing else of the package makes an engine that reads records.
@@ -30,25 +30,25 @@ if sys.platform != "win32":
     import fcntl
 
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
-"""Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
+"""Environment variable that names the parent of private folders; default: the system's temporary folder."""
 MEMORY_SHARE = 0.5
-"""Share of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
+"""Share of the memory of the machine or container for each engine: Python and Arrow need the rest."""
 DEFAULT_SHARE = 0.8
-"""Share of the memory that DuckDB takes by itself."""
+"""Share of the memory that DuckDB takes by default."""
 FOLDER_PREFIX = "discreet-private-"
 """Beginning of the names of private folders."""
 LOCK_FILE = "lock"
-"""File in a private folder that its process holds a lock on for as long as it lives."""
+"""Name of the file in a private folder that its process keeps locked as long as it lives."""
 
 EXTENSION_SETTINGS = ("autoinstall_known_extensions", "autoload_known_extensions")
-"""Extensions are programs from the network, kept in the home folder; nothing that is read here needs one."""
+"""Settings that load extensions, which are programs from the network: all are off, as no reader needs one."""
 
 _folders: dict[int, tuple[Path, int]] = {}
-"""Private folder, and the open file of its lock, by process: a forked child must make one of its own."""
+"""Private folder and open lock file by process: a forked child must make its own."""
 
 
 def open_engine(database: Path | None = None) -> Any:
-    """An Ibis backend on DuckDB, which spills into a private folder.
+    """Open an Ibis backend on DuckDB that spills into a private folder.
 
     The folder has mode 0700. What an engine wrote is removed with it, the folder when the process ends; what killed
     processes left is removed when the next one opens its first engine in the same place.
@@ -68,20 +68,20 @@ def open_engine(database: Path | None = None) -> Any:
     """
     home = _find_private_folder()
     if database is None:
-        place = Path(tempfile.mkdtemp(dir=home))
+        folder = Path(tempfile.mkdtemp(dir=home))
         engine = ibis.duckdb.connect()
         # Other connections to a database file of this process share its instance and folder, so that one stays.
-        weakref.finalize(engine, _remove, place, os.getpid())
+        weakref.finalize(engine, _remove, folder, os.getpid())
     else:
-        place = home / sha256(os.fsencode(database.resolve())).hexdigest()[:16]
-        place.mkdir(mode=0o700, exist_ok=True)
+        folder = home / sha256(os.fsencode(database.resolve())).hexdigest()[:16]
+        folder.mkdir(mode=0o700, exist_ok=True)
         engine = ibis.duckdb.connect(database, read_only=True)
-    _set_up(engine.con, place)
+    _set_up(engine.con, folder)
     return engine
 
 
 def query_batches(engine: Any, query: str, size: int) -> pa.RecordBatchReader:
-    """What a query of DuckDB returns, as it comes; Ibis 12 calls this by a name that DuckDB 2 has no longer.
+    """Yield the batches of a DuckDB query as they come; Ibis 12 calls a method that DuckDB 2 no longer has.
 
     Args:
         engine: of `open_engine`.
@@ -96,7 +96,7 @@ def query_batches(engine: Any, query: str, size: int) -> pa.RecordBatchReader:
 
 
 def text_numbers(engine: Any, texts: pa.Array) -> Any:
-    """Texts as numbers, by the rule of all engines, while a query of the same engine may still run.
+    """Convert texts to numbers by the rule of all engines, while a query of the same engine may still run.
 
     Args:
         engine: of `open_engine`.
@@ -108,26 +108,26 @@ def text_numbers(engine: Any, texts: pa.Array) -> Any:
     cursor = engine.con.cursor()
     cursor.register("texts", pa.Table.from_arrays([texts], ["value"]))
     # Insertion order is kept, as DuckDB promises unless told otherwise.
-    found = cursor.execute(_write_number_query()).fetchnumpy()["number"]
-    return np.ma.filled(np.ma.asarray(found, float), np.nan)
+    values = cursor.execute(_write_number_query()).fetchnumpy()["number"]
+    return np.ma.filled(np.ma.asarray(values, float), np.nan)
 
 
 @cache
 def _write_number_query() -> str:
-    """Write SQL for the numbers that texts are."""
+    """Write SQL for the numbers that texts spell."""
     texts = ibis.table({"value": "string"}, name="texts")
     return str(ibis.to_sql(texts.select(number=number(texts.value)), dialect="duckdb"))
 
 
-def _set_up(connection: Any, place: Path) -> None:
-    """Set folder, memory and extensions, unless an earlier engine on the same file has."""
+def _set_up(connection: Any, folder: Path) -> None:
+    """Set folder, memory and extensions, unless an earlier engine on the same file did."""
     select = "SELECT current_setting('temp_directory'), current_setting('memory_limit')"
-    ((now, memory),) = connection.execute(select).fetchall()
-    if now == str(place):
+    ((current, memory),) = connection.execute(select).fetchall()
+    if current == str(folder):
         return
     amount, unit = memory.split()
     settings = {
-        "temp_directory": str(place),
+        "temp_directory": str(folder),
         "memory_limit": f"{float(amount) * MEMORY_SHARE / DEFAULT_SHARE:.1f} {unit}",
         **dict.fromkeys(EXTENSION_SETTINGS, "false"),
     }
@@ -136,14 +136,14 @@ def _set_up(connection: Any, place: Path) -> None:
 
 
 def _find_private_folder() -> Path:
-    """Find the private folder of this process; the first call makes it and removes what dead processes left."""
-    found = _folders.get(os.getpid())
-    if found is not None and found[0].is_dir():
-        return found[0]
+    """Find the private folder of this process; the first call makes it and removes those of dead processes."""
+    current = _folders.get(os.getpid())
+    if current is not None and current[0].is_dir():
+        return current[0]
     parent = Path(os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()).absolute()
     try:
-        for left in parent.glob(f"{FOLDER_PREFIX}*"):
-            _remove_if_left(left)
+        for leftover in parent.glob(f"{FOLDER_PREFIX}*"):
+            _remove_if_left(leftover)
         folder, lock = _make_locked(parent)
     except OSError as error:
         reason = error.strerror
@@ -155,7 +155,7 @@ def _find_private_folder() -> Path:
 
 
 def _make_locked(parent: Path) -> tuple[Path, int]:
-    """A new folder of mode 0700, and the open file whose lock tells others that it is in use."""
+    """Make a folder of mode 0700, and an open file whose lock marks it as in use."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         try:
@@ -184,7 +184,7 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _take_lock(lock: int) -> bool:
-    """Lock an open file, unless another process has; the system lets go when the process ends, however it does."""
+    """Lock an open file, unless another process has; the system unlocks it when the process ends."""
     if sys.platform == "win32":
         return False
     try:

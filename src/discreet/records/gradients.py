@@ -1,4 +1,4 @@
-"""Gradients of a regression's log-likelihood, summed over private records as whole numbers.
+"""Gradients of a regression's log-likelihood, summed over private records in integers.
 
 A record's gradient is `(y - mean(theta . v)) v`, y and means as `model/response.py` has them: numbers between -1 and 1
 times its coordinates. It is rounded to the grid for each record by itself; because the coordinates are on the grid
@@ -22,12 +22,12 @@ from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
 
 GRADIENT_PIECE = 2**12
-"""Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
+"""Records computed with at once: their intermediate arrays fit into a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gradients:
-    """Private records of a design whose target has classes or counts, of which sums of gradients are asked.
+    """Private records of a design with a target of classes or counts, which return sums of gradients.
 
     Args:
         rows: of a design whose target has classes, or counts.
@@ -49,7 +49,7 @@ class Gradients:
     rows: Rows
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text without any value of the records."""
         return f"Gradients({self.over.size} coordinates, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -68,16 +68,16 @@ class Gradients:
 
     @property
     def policy(self) -> RecordsPolicy:
-        """What was done with missing values and numbers out of bounds: as of the rows."""
+        """The rows' policy on missing values and numbers out of bounds."""
         return self.rows.policy
 
     @property
     def response(self) -> Response:
-        """How the target depends on linear predictors."""
+        """Response function: distribution of the target given linear predictors."""
         return response_of(self.over)
 
     def at(self, theta: Floats) -> Ints:
-        """Sum of the gradients at public weights, of two classes.
+        """Sum of the gradients at public weights, for two classes.
 
         Args:
             theta: shape `(size,)`.
@@ -125,7 +125,7 @@ class Gradients:
         upper = np.rint(theta / step) * step
         lower = theta - upper if rest is None else (theta - upper) + rest
         upper, lower, response = upper.reshape(outputs, size), lower.reshape(outputs, size), self.response
-        cost, parts = 0.0, []
+        cost, slopes = 0.0, []
         curvature = np.zeros((outputs, size, outputs, size))
         for coordinates, target in self.rows.blocks():
             for start in range(0, len(target), GRADIENT_PIECE):
@@ -136,20 +136,20 @@ class Gradients:
                 if outputs > 1:
                     # Only distances from the largest count, and those of the upper parts are exact.
                     first = high.argmax(axis=0)[None]
-                    high, low = (part - np.take_along_axis(part, first, axis=0) for part in (high, low))
+                    high, low = (eta - np.take_along_axis(eta, first, axis=0) for eta in (high, low))
                 a = high + low
                 p = response.means(a)
                 cost += response.loss(a, y)
-                parts.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
+                slopes.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
                 if outputs == 1:
                     half = v * np.sqrt(response.slopes(p)[0])
                     curvature[0, :, 0] += half @ half.T  # one matrix twice: half the work
                 else:
-                    each = (p[:, None] * v).reshape(len(theta), -1)
-                    curvature -= (each @ each.T).reshape(curvature.shape)
+                    outer = (p[:, None] * v).reshape(len(theta), -1)
+                    curvature -= (outer @ outer.T).reshape(curvature.shape)
                     for output, share in enumerate(p):
                         curvature[output, :, output] += (v * share) @ v.T
-        slope = [math.fsum(column) for column in zip(*parts, strict=True)] or np.zeros(len(theta))
+        slope = [math.fsum(column) for column in zip(*slopes, strict=True)] or np.zeros(len(theta))
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
@@ -164,7 +164,7 @@ class Gradients:
         return self.expansion(theta)[1:]
 
     def curvature(self, theta: Floats) -> tuple[Ints, Ints, Ints]:
-        """Sums of `q v_i v_j` at public weights, q the slope of the means over the largest that it can be.
+        """Sums of `q v_i v_j` at public weights; q is the slope of the means over its largest possible value.
 
         Of more than two classes there are such sums for each pair of them. Each record's part is rounded to the grid by
         itself, and no entry is larger than 1.
@@ -185,10 +185,10 @@ class Gradients:
         for coordinates, _ in self.rows.blocks():
             p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
             squares = 2 * u[:, alone] * u[:, alone] / GRID_STEPS - GRID_STEPS
-            told = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *([u] if linear else []), squares])
+            factors = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
                 q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
-                few[pair] += np.rint(q[..., None] * told).astype(np.int64).sum(axis=-2)
+                few[pair] += np.rint(q[..., None] * factors).astype(np.int64).sum(axis=-2)
                 for at, i in enumerate(alone):
                     products = np.rint((q * u[:, i] / GRID_STEPS)[..., None] * u[:, alone[at + 1 :]])
                     many[pair][..., i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=-2)
@@ -209,7 +209,7 @@ class Gradients:
         return self.expansion(theta)[0]
 
     def beginning(self) -> Gradients:
-        """The records of the first block alone: where a search over all of them may begin.
+        """The records of the first block alone, to start a minimisation over all.
 
         Returns:
             Gradients of these records, as private as all of them.
@@ -219,7 +219,7 @@ class Gradients:
 
 
 def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
-    """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
+    """Add the products with a grouped feature to a matrix: rounded as all others, and summed without rounding.
 
     An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
     floats hold (see `sum_moments`).
@@ -228,17 +228,17 @@ def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     grouped = sorted(position for group in design.groups for position in group)
     on = u[:, grouped] / GRID_STEPS
     with_grouped = (on.T @ (np.rint(GRID_STEPS * q)[..., None] * on)).astype(np.int64)
-    one, other = np.ix_(grouped, grouped)
-    many[..., one, other] += with_grouped
+    rows, columns = np.ix_(grouped, grouped)
+    many[..., rows, columns] += with_grouped
     with_alone = (np.rint(q[..., None] * u[:, alone]).mT @ on).astype(np.int64)
-    one, other = np.ix_(alone, grouped)
-    many[..., one, other] += with_alone
-    one, other = np.ix_(grouped, alone)
-    many[..., one, other] += with_alone.mT
+    rows, columns = np.ix_(alone, grouped)
+    many[..., rows, columns] += with_alone
+    rows, columns = np.ix_(grouped, alone)
+    many[..., rows, columns] += with_alone.mT
 
 
 def sum_gradients(rows: Rows) -> Gradients:
-    """Make the statistic of which gradients of a regression's log-likelihood are asked.
+    """Make the statistic that returns sums of gradients of a regression's log-likelihood.
 
     Args:
         rows: of a design whose target has classes, or counts.
@@ -265,20 +265,20 @@ def sum_gradients(rows: Rows) -> Gradients:
 
 
 def _predict(coordinates: Ints, theta: Floats) -> Floats:
-    """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are.
+    """Compute linear predictors, shape (outputs, records), bit-equal whatever the other records are.
 
     At many points the shape is (outputs, points, records).
     """
     weights = np.moveaxis(theta.reshape(*theta.shape[:-1], -1, coordinates.shape[1]), -2, 0) / GRID_STEPS
-    found = np.zeros((*weights.shape[:-1], len(coordinates)))
+    predictors = np.zeros((*weights.shape[:-1], len(coordinates)))
     # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
-    for place, column in enumerate(coordinates.T):
-        found += weights[..., place, None] * column
-    return found
+    for axis, column in enumerate(coordinates.T):
+        predictors += weights[..., axis, None] * column
+    return predictors
 
 
 def gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """Bound how far one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
+    """Sensitivity of a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
     A record's gradient is its coordinates times numbers between -1 and 1, and depends on no other record; those of two
     classes are rounded to no larger entries. Where features are in groups, `Rows` has refused records with more than
@@ -303,7 +303,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
 
 
 def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """Bound how far one record can move a sum of gradients in the Euclidean norm, squared and rounded up."""
+    """Squared Euclidean sensitivity of a sum of gradients, rounded up."""
     most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID_STEPS**2)
     return relation.by_record(most, 4 * most)
 
@@ -313,8 +313,8 @@ def _bound_length(design: Design) -> int:
     return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 
 
-def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None) -> int:
-    """Most that one record can move any sum of `Gradients.curvature`, or one of its vectors, in steps of the grid.
+def curvature_sensitivity(relation: Relation, vector: CurvaturePart | None = None) -> int:
+    """Sensitivity of any sum of `Gradients.curvature`, or of one of its vectors, in steps of the grid.
 
     A record adds to each sum a number from -1 to 1, rounded to the grid, at the same weights for both neighbours. To
     the sums of a vector it adds what is not 0 in `part.length` of them at most: to a group's q u_i in one, and to the
@@ -322,7 +322,7 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
 
     Args:
         relation: what "neighbouring" means.
-        part: of the design's curvature; None for any one sum.
+        vector: of the design's curvature; None for any one sum.
 
     Returns:
         `GRID_STEPS` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
@@ -331,5 +331,5 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
         >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID_STEPS
         True
     """
-    times = 1 if part is None else SHAPES[part.shape].largest(part.length)
+    times = 1 if vector is None else SHAPES[vector.shape].largest(vector.length)
     return times * relation.by_record(GRID_STEPS, 2 * GRID_STEPS)

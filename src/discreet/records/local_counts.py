@@ -1,4 +1,4 @@
-"""Local counts: tables of several sets of variables at once, from one pass over blocks of Arrow in this process.
+"""Local counts: contingency tables of several sets of variables from one pass over Arrow blocks in this process.
 
 Files, frames and Arrow tables come in blocks of records. Each column becomes codes of states by the rules of
 `values.py`, applied to the few distinct texts of a block, and all tables are counted from the codes. What the blocks
@@ -28,7 +28,7 @@ from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Array
 
 COUNTED_PIECE = 2**14
-"""Records that are counted at a time: their codes and positions stay in the cache of a core."""
+"""Records counted at a time: their codes and positions fit into the cache of a core."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ def local_tables(
         return None
     blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
     if blocks is None or not all(
-        _is_same_kind(blocks.schema.field(one.name).type, table[one.name]) for one in variables
+        _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name]) for variable in variables
     ):
         return None
     numbers = partial(text_numbers, table.get_backend())
-    rules = [_Rule(one, local.absent, policy, numbers) for one in variables]
+    rules = [_Rule(variable, local.absent, policy, numbers) for variable in variables]
     return guarded_read(lambda: _count_blocks(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
 
 
 def local_columns(
     local: Local, table: ir.Table, variables: Sequence[Variable], policy: RecordsPolicy
 ) -> Callable[[], Iterator[list[Array]]] | None:
-    """Columns of a source of this process as numbers, a block at a time, as `codes` and `numbers` have them.
+    """Read columns of a local source as numbers, a block at a time, equal to those of `codes` and `numbers`.
 
     Args:
         local: the source.
@@ -100,24 +100,26 @@ def local_columns(
     blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
     if blocks is None:
         return None
-    kinds = [blocks.schema.field(one.name).type for one in variables]
+    kinds = [blocks.schema.field(variable.name).type for variable in variables]
     if not all(
-        _is_same_kind(kind, table[one.name]) and not (one.numeric and _is_text(kind))
-        for one, kind in zip(variables, kinds, strict=True)
+        _is_same_kind(kind, table[variable.name]) and not (variable.numeric and _is_text(kind))
+        for variable, kind in zip(variables, kinds, strict=True)
     ):
         return None
-    rules = [_Rule(one, local.absent, policy, partial(text_numbers, table.get_backend())) for one in variables]
+    rules = [
+        _Rule(variable, local.absent, policy, partial(text_numbers, table.get_backend())) for variable in variables
+    ]
 
     def read() -> Iterator[list[Array]]:
-        found = guarded_read(blocks.read)
-        while (block := guarded_read(partial(next, found, None))) is not None:
+        reader = guarded_read(blocks.read)
+        while (block := guarded_read(partial(next, reader, None))) is not None:
             yield [_read_column(rule, block.column(rule.variable.name)) for rule in rules]
 
     return read
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type of Arrow is text, which the engine reads as numbers."""
+    """Whether an Arrow type is text, which the engine must convert to numbers."""
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
@@ -130,7 +132,7 @@ def _read_column(rule: _Rule, column: pa.Array) -> Array:
 
 
 def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
-    """Tell whether a type of Arrow is read here, and is to the engine what it is here."""
+    """Whether an Arrow type can be read here, and has the same kind in the engine."""
     types, engines = pa.types, column.type()
     if types.is_dictionary(kind):
         return bool(engines.is_string() and kind.value_type in (pa.string(), pa.large_string()))
@@ -161,7 +163,7 @@ def _count_blocks(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope
 
 
 def _drop_incomplete(codes: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
-    """Leave out records that miss a value: each decides alone."""
+    """Leave out records with a missing value, each independently of the others."""
     whole = np.logical_and.reduce([column != sizes[name] for name, column in codes.items()])
     return dict(codes) if whole.all() else {name: column[whole] for name, column in codes.items()}
 
@@ -189,7 +191,7 @@ def _add_records(table: Array, columns: Sequence[Array], sizes: Sequence[int]) -
 
 @dataclass(frozen=True)
 class _Rule:
-    """How the column of a variable becomes codes: 0, 1, ... for states, then one for missing, and one for unknown.
+    """Encoder of a variable's column: codes 0, 1, ... for states, then one for missing, and one for unknown.
 
     Args:
         variable: public.
@@ -205,9 +207,9 @@ class _Rule:
 
     @property
     def missing(self) -> int:
-        """Code of a missing value: that of its state where it is kept."""
-        kept = missing_code(self.policy, self.variable)
-        return self.variable.size if kept == MISSING else kept
+        """Code of a missing value: that of its state if the policy keeps it."""
+        code = missing_code(self.policy, self.variable)
+        return self.variable.size if code == MISSING else code
 
     @property
     def unknown(self) -> int:
@@ -226,13 +228,13 @@ class _Rule:
 
     @cached_property
     def absent_spelled(self) -> frozenset[str | None]:
-        """Spellings that say that a value is missing, where text is read as numbers."""
+        """Spellings of a missing value in text that is read as numbers."""
         numbers_too = self.variable.numeric or bool(self.spelled)
         return frozenset(map(canonical, self.absent)) - {None} if numbers_too else frozenset()
 
     @cached_property
     def states(self) -> Mapping[pa.DataType, pa.Array]:
-        """States and NULL, in the order of their codes; of numbers there are none to be found as text."""
+        """States and NULL, in the order of their codes; empty for numbers, which are not found as text."""
         # A builder, because `pa.array` would import pandas where it is installed, .4 s of a small count.
         builder = pa.lib.StringBuilder()
         builder.append_values([] if self.variable.numeric else [*self.variable.states, None])
@@ -241,24 +243,24 @@ class _Rule:
 
     @cached_property
     def last(self) -> list[tuple[pa.Array, Array]]:
-        """The last dictionary and its codes: the blocks of a file have few different ones."""
+        """Cache of the last dictionary and its codes: the blocks of a file have few different ones."""
         return []
 
     def codes(self, column: pa.Array) -> Array:
-        """Turn a column into codes."""
+        """Encode a column."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
-            says = [state.lower() for state in self.variable.values]
-            two = [says.index(word) if word in says else self.unknown for word in ("false", "true")]
+            lowered = [state.lower() for state in self.variable.values]
+            two = [lowered.index(word) if word in lowered else self.unknown for word in ("false", "true")]
             return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return self._code_text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
         number = self.number(column)
-        found = self._code_bins(number) if self.variable.numeric else self._code_same_number(number)
-        found[np.isnan(number)] = self.missing
-        return found
+        codes = self._code_bins(number) if self.variable.numeric else self._code_same_number(number)
+        codes[np.isnan(number)] = self.missing
+        return codes
 
     def number(self, column: pa.Array) -> Array:
         """Read a column of numbers as float64; NaN where a value is missing."""
@@ -271,39 +273,39 @@ class _Rule:
         return number
 
     def _code_dictionary(self, column: pa.DictionaryArray) -> Array:
-        """Code a column that points into its few different texts."""
+        """Encode a dictionary column by its few distinct texts."""
         if not (self.last and self.last[0][0].equals(column.dictionary)):
             self.last[:] = [(column.dictionary, self._code_distinct(column.dictionary))]
         return self._take_codes(self.last[0][1], column.indices)
 
     def _take_codes(self, codes: Array, index: pa.Array) -> Array:
-        """Take the codes at some places; NULL is missing."""
+        """Take the codes at some indices; NULL is missing."""
         return np.take(np.append(codes, np.array(self.missing, self.kind)), _fill_null(index, len(codes)))
 
     def _code_text(self, column: pa.Array) -> Array:
-        """Code a column of text."""
-        found = pa.compute.index_in(column, value_set=self.states[column.type])
-        codes = _fill_null(found, 0).astype(self.kind)
+        """Encode a column of text."""
+        index = pa.compute.index_in(column, value_set=self.states[column.type])
+        codes = _fill_null(index, 0).astype(self.kind)
         codes[codes == self.variable.size] = self.missing
-        if found.null_count:
-            codes[_find_null(found)] = self._code_dictionary(column.filter(found.is_null()).dictionary_encode())
+        if index.null_count:
+            codes[_find_null(index)] = self._code_dictionary(column.filter(index.is_null()).dictionary_encode())
         return codes
 
     def _code_distinct(self, texts: pa.Array) -> Array:
-        """Code different texts."""
+        """Encode distinct texts."""
         if self.variable.numeric:
-            found = self._code_bins(self.numbers(texts))
+            codes = self._code_bins(self.numbers(texts))
         else:
-            place = pa.compute.index_in(texts, value_set=self.states[texts.type])
-            found = _fill_null(place, self.unknown).astype(self.kind)
+            index = pa.compute.index_in(texts, value_set=self.states[texts.type])
+            codes = _fill_null(index, self.unknown).astype(self.kind)
         if self.spelled or self.absent:
-            for at in range(len(found)) if self.variable.numeric else (found == self.unknown).nonzero()[0].tolist():
-                found[at] = self._code_other(texts[at].as_py(), int(found[at]))
-        found[_find_null(texts)] = self.missing
-        return found
+            for at in range(len(codes)) if self.variable.numeric else (codes == self.unknown).nonzero()[0].tolist():
+                codes[at] = self._code_other(texts[at].as_py(), int(codes[at]))
+        codes[_find_null(texts)] = self.missing
+        return codes
 
     def _code_other(self, text: str | None, code: int) -> int:
-        """Code a text that is not a state as it stands, or one that was read as a number."""
+        """Encode a text that is no state verbatim, or one that was read as a number."""
         if text is None or text in self.absent:
             return self.missing
         spelling = canonical(text)
@@ -313,40 +315,40 @@ class _Rule:
         """Find the bin of a number: bins are closed below, the last one on both sides."""
         assert self.variable.bounds is not None
         lo, hi = self.variable.bounds
-        found = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
-        bad = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
+        codes = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
+        invalid = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
         if self.variable.type == "integer":
             inside = np.clip(number, lo, hi)
-            bad |= np.floor(inside) != inside
-        found[bad] = self.unknown
-        return found
+            invalid |= np.floor(inside) != inside
+        codes[invalid] = self.unknown
+        return codes
 
     def _code_same_number(self, number: Array) -> Array:
-        """Code a number by the state that is the same number."""
+        """Encode a number by the state of equal number."""
         states = np.array([float(state) for state in self.variable.values])
         order = np.argsort(states)
-        place = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
-        return np.where(states[order][place] == number, order[place], self.unknown).astype(self.kind)
+        nearest = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
+        return np.where(states[order][nearest] == number, order[nearest], self.unknown).astype(self.kind)
 
 
 def _fill_null(index: pa.Array, otherwise: int) -> Array:
-    """Read whole numbers, with another one for NULL, which a narrower type might not hold."""
-    found = _view_numbers(index).astype(np.int64)
+    """Read integers with a value for NULL, which a narrower type might not hold."""
+    filled = _view_numbers(index).astype(np.int64)
     if index.null_count:
-        found[_find_null(index)] = otherwise
-    return found
+        filled[_find_null(index)] = otherwise
+    return filled
 
 
 def _view_numbers(column: pa.Array) -> Array:
-    """View numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
+    """View numbers in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
     kind = np.dtype(column.type.to_pandas_dtype())
     return np.frombuffer(column.buffers()[1] or b"", kind, count=len(column), offset=column.offset * kind.itemsize)
 
 
 def _find_null(column: pa.Array) -> Array:
-    """Tell where a column has no value."""
+    """Mask of the NULLs of a column."""
     if not column.null_count:
         return np.zeros(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
-    there = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :]
-    return np.equal(there, 0)
+    valid = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :]
+    return np.equal(valid, 0)

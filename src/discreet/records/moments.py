@@ -1,4 +1,4 @@
-"""Second moments: sums of products of a design's coordinates and target, as whole numbers.
+"""Second moments: sums of products of a design's coordinates and target, in integers.
 
 Each statistic states its own sensitivity for each relation. Squares are centred: `2 v^2 - 1` lies in [-1, 1] where v^2
 lies in [0, 1], so a square is known twice as well as a product at the same noise.
@@ -50,7 +50,7 @@ class Moments:
     policy: RecordsPolicy
 
     def __repr__(self) -> str:
-        """Text that says nothing of the records."""
+        """Text without any value of the records."""
         return f"Moments({len(self.design.moments)} sums, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -63,7 +63,7 @@ class Moments:
         return self.design
 
     def vector(self, relation: Relation) -> Ints:
-        """The numbers to which noise is added, of the number of records and the sums, as the relation allows.
+        """The vector that receives noise: the sums, after the number of records if the relation makes it private.
 
         Args:
             relation: under ADD_REMOVE the number of records is private, and comes first.
@@ -77,7 +77,7 @@ class Moments:
 
 
 def sum_moments(rows: Rows) -> Moments:
-    """Sum the products of coordinates and target over private records, in whole numbers.
+    """Sum the products of coordinates and target over private records, in integers.
 
     Args:
         rows: of a design with a numeric target, or none.
@@ -103,13 +103,13 @@ def sum_moments(rows: Rows) -> Moments:
     if design.predicts not in ("number", "nothing"):
         raise InputError("second moments need a numeric target that is no count, or none")
     pairs = design.moments  # refuses more than memory has room for
-    wide = design.size + (design.target is not None)
-    total = np.zeros((wide, wide), np.int64)
+    width = design.size + (design.target is not None)
+    total = np.zeros((width, width), np.int64)
     for coordinates, target in rows.blocks():
         # Whole numbers of at most GRID_STEPS = 2^12 in size: any sum of the products of a block of 2^16 records is one
         # of at most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than
         # integers.
-        block = np.empty((wide, len(coordinates)))
+        block = np.empty((width, len(coordinates)))
         block[: design.size] = coordinates.T
         if design.target is not None:
             block[-1] = target
@@ -120,7 +120,7 @@ def sum_moments(rows: Rows) -> Moments:
 
 
 def moment_sensitivity(relation: Relation) -> int:
-    """Most that one record can move any of the released sums, in steps of `1 / GRID_STEPS^2`.
+    """Sensitivity of any of the released sums, in steps of `1 / GRID_STEPS^2`.
 
     A record adds to each sum a number from `-GRID_STEPS^2` to `GRID_STEPS^2`, and `GRID_STEPS^2` to the number of
     records.

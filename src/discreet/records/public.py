@@ -1,4 +1,4 @@
-"""Records that are public already, counted exactly to stand beside a private release."""
+"""Public records, counted exactly to complement a private release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def public_counts(
     out_of_bounds: str = "error",
     na_values: Iterable[str] = (),
 ) -> Tables:
-    """Count public records exactly, to stand beside a private release: never records that are to be protected.
+    """Count public records exactly, to complement a private release; never use it on records to protect.
 
     Args:
         data: what `read_records` takes: a path, glob, database URL, Arrow, pandas, Polars or Ibis table.

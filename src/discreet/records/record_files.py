@@ -1,4 +1,4 @@
-"""Files: Parquet and CSV as tables of an engine, of which only the wanted columns are read.
+"""Record files: Parquet and CSV as tables of an engine that reads only the wanted columns.
 
 This file owns formats and their limits. The first line of a CSV file may be a record, so no name of a column is ever
 shown that the caller has not said first.
@@ -37,12 +37,12 @@ BLOCK = 2**16
 LINE_LIMIT = 2 * 10**6
 """Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
 MEASURED_STRIDE = 2**24
-"""Bytes between the places at which lines are measured: half of what the engine holds at a time, so that no line which
-it could lose lies between two of them."""
+"""Bytes between the offsets at which line lengths are tested: half of the engine's buffer, so that no line that it
+could lose lies between two of them."""
 
 END_OF_LINE = re.compile(rb"[\r\n]")
 DELIMITERS = (",", ";", "\t", "|")
-"""What may separate the columns of a CSV file."""
+"""Delimiters that a CSV file may have."""
 FILE_READERS: Mapping[str, str] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -57,7 +57,7 @@ FILE_READERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Blocks:
-    """Columns of records as Arrow.
+    """Columns of records as Arrow batches.
 
     Args:
         schema: names and types.
@@ -71,7 +71,7 @@ class Blocks:
 def open_file(
     engine: Any, path: str, wanted: tuple[str, ...] | None
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks | None]]:
-    """A file or a glob of files; CSV fields stay text, so that no engine guesses what a state means.
+    """Open a file or a glob of files; CSV fields stay text, so that no engine guesses the type of a state.
 
     Args:
         engine: of `open_engine`.
@@ -85,15 +85,15 @@ def open_file(
         InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
         Exception: the engine's own; it may quote a record.
     """
-    found, columnar = _find_files(path)
+    files, columnar = _find_files(path)
     # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
-    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
+    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in files) + "]"
     if columnar:
-        return _make_view(engine, *_plan_parquet(literal, found[0], wanted)), partial(_plan_parquet_blocks, found)
-    headers = {_read_header(name) for name in found}
+        return _make_view(engine, *_plan_parquet(literal, files[0], wanted)), partial(_plan_parquet_blocks, files)
+    headers = {_read_header(name) for name in files}
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
-    for name in found:
+    for name in files:
         if _has_long_line(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
     return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
@@ -102,8 +102,8 @@ def open_file(
 def _find_files(path: str) -> tuple[list[str], bool]:
     """Find the files that a path names, and whether they are Parquet; refuse missing, empty and unknown ones."""
     if Path(path).is_dir():
-        found = _list_folder(path)
-        kinds = {_find_format(name) for name in found}
+        files = _list_folder(path)
+        kinds = {_find_format(name) for name in files}
         if len(kinds) != 1 or None in kinds:
             raise InputError(
                 f"folder {shown_path(path)} must hold files of one format and nothing else, .parquet or .csv; or name "
@@ -114,12 +114,12 @@ def _find_files(path: str) -> tuple[list[str], bool]:
         kind = _find_format(path)
         if kind is None:
             raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
-        found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
-    if not found or not all(Path(name).is_file() for name in found):
+        files = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
+    if not files or not all(Path(name).is_file() for name in files):
         raise InputError(f"no file {shown_path(path)}")
-    if any(Path(name).stat().st_size == 0 for name in found):
+    if any(Path(name).stat().st_size == 0 for name in files):
         raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
-    return found, kind == "parquet"
+    return files, kind == "parquet"
 
 
 def _find_format(path: str) -> str | None:
@@ -134,7 +134,7 @@ def _list_folder(path: str) -> list[str]:
 
 
 def is_data(path: str) -> bool:
-    """Tell whether a file of a folder has records: Spark leaves others beside them, called `_...` or `...`.
+    """Whether a file of a folder has records: Spark writes others beside them, called `_...` or `...`.
 
     Args:
         path: below the folder, its parts separated by slashes.
@@ -146,7 +146,7 @@ def is_data(path: str) -> bool:
         >>> is_data("year=2026/part-0.parquet"), is_data("_delta_log/0.json"), is_data(".crc")
         (True, False, False)
     """
-    return not any(part[:1] in (".", "_") for part in path.split("/"))
+    return not any(step[:1] in (".", "_") for step in path.split("/"))
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
@@ -188,7 +188,7 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
 
 
 def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Find where the wanted columns are.
+    """Find the positions of the wanted columns.
 
     Args:
         names: of all columns.
@@ -216,8 +216,8 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
                 "has no header, write the names of its columns into a first line"
             )
         return list(range(len(names)))
-    there = set(names)
-    absent = [name for name in wanted if name not in there]
+    present = set(names)
+    absent = [name for name in wanted if name not in present]
     if absent:
         before = any(name.startswith(PREVIOUS) for name in absent)
         raise InputError(
@@ -239,13 +239,13 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
 
 
 def _refuse_wide(columns: int) -> None:
-    """Hold a number of columns against the limit."""
+    """Refuse more columns than the limit."""
     if columns > COLUMN_LIMIT:
         raise InputError(f"the records have {columns:,} columns, more than the limit of {COLUMN_LIMIT:,}")
 
 
 def _make_view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
-    """Make a table of the engine with (expression, name) of each column of what a reader returns."""
+    """Make a view in the engine from a reader and (expression, name) of each column."""
     listed = ", ".join(f"{expression} AS {_quote_name(name)}" for expression, name in columns)
     engine.con.execute(f"CREATE TEMP VIEW records AS SELECT {listed} FROM {reader}")
     return engine.table("records")
@@ -265,7 +265,7 @@ def _plan_parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> t
 
 
 def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
-    """Plan reading columns of Parquet files, text as places in its dictionary; None where files differ in types."""
+    """Plan reading columns of Parquet files, text as dictionary indices; None if files differ in types."""
     schemas = [pyarrow.parquet.read_schema(path) for path in paths]
     if any(schema.names.count(name) != 1 for schema in schemas for name in names):
         return None
@@ -305,7 +305,7 @@ def _plan_csv(
 
 
 def _has_long_line(path: str) -> bool:
-    """Tell whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
+    """Whether a line is so long that the engine could lose it; DuckDB 2.0 does so silently beyond 32 MB.
 
     Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
     """
@@ -318,8 +318,8 @@ def _has_long_line(path: str) -> bool:
             return length > LINE_LIMIT
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
-        for place in range(MEASURED_STRIDE, size, MEASURED_STRIDE):
-            file.seek(place)
+        for offset in range(MEASURED_STRIDE, size, MEASURED_STRIDE):
+            file.seek(offset)
             if not any(END_OF_LINE.search(file.read(piece)) for piece in (2**12, LINE_LIMIT)) and file.tell() < size:
                 return True
     return False
@@ -339,17 +339,17 @@ def _quote_name(name: str) -> str:
 
 
 class _Rejoined(io.RawIOBase):
-    """A file of which some was read already, as if it had not been; its last line has an end in any case."""
+    """File whose first bytes were read already, rejoined with the rest; it always ends with a line end."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self.head, self.rest, self.last = head, rest, b""
 
     def readable(self) -> bool:
-        """It is there to be read."""
+        """True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """The next bytes."""
+        """Read the next bytes into a buffer."""
         if self.head:
             piece, self.head = self.head[: len(buffer)], self.head[len(buffer) :]
         else:
@@ -368,7 +368,7 @@ def _read_header(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _cut_first_line(head: bytes) -> str:
-    """Take the first line, where it is no longer than the limit."""
+    """Take the first line if it is no longer than the limit."""
     line = END_OF_LINE.split(head, maxsplit=1)[0]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
@@ -376,21 +376,21 @@ def _cut_first_line(head: bytes) -> str:
 
 
 def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
-    """Find delimiter and column names in the first line; a column without a name is called after its position."""
+    """Find delimiter and column names in the first line; an unnamed column is named by its position."""
     if "\0" in line:
         raise InputError(
             "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
         )
     if line.count('"') % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    delimiter, names = max(((mark, _split_line(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
+    delimiter, names = max(((char, _split_line(line, char)) for char in DELIMITERS), key=lambda split: len(split[1]))
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
 
 
 def _split_line(line: str, delimiter: str) -> list[str]:
-    """Split a line into fields; none, if one of them is longer than the reader of CSV takes."""
+    """Split a line into fields; none if one is longer than the CSV reader accepts."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:

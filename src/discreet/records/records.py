@@ -1,4 +1,4 @@
-"""Records: a view of any table, read through Ibis and held against a public schema.
+"""Records: a view of any table, read through Ibis and validated against a public schema.
 
 This file owns what may be read and how a column becomes states. It must never put a value of a record into a repr, a
 pickle, a log or an error: an error names columns.
@@ -20,7 +20,7 @@ from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, open_source
-from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
+from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, join_previous, unit_use
 from discreet.records.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 from discreet.releases.policy import RecordsPolicy
 
@@ -32,7 +32,7 @@ UNKNOWN = -2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Private records of any table, viewed through the public schema that they are held against.
+    """Private records of any table, viewed through the public schema that validates them.
 
     Args:
         table: the Ibis expression of the table; read at every pass, never copied.
@@ -69,7 +69,7 @@ class Records:
     local: Local | None = None
 
     def __repr__(self) -> str:
-        """Text that says nothing of the records."""
+        """Text without any value of the records."""
         return f"Records({len(self.schema)} variables, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -79,7 +79,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Faults:
-    """What is wrong with a column, for the curator's own screen: numbers of records, never a value.
+    """Faults of a column, for the curator's own screen: numbers of records, never a value.
 
     Args:
         variable: the column.
@@ -108,7 +108,7 @@ def read_records(
     one_record_a_unit: bool = False,
     order_column: str | None = None,
 ) -> Records:
-    """View a table of any source as records of a public schema; only column names and types are read yet.
+    """View a table of any source as records of a public schema; only column names and types are read.
 
     Args:
         source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table, a
@@ -173,8 +173,8 @@ def read_records(
     )
     columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
-    beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
-    expression, exact, local = open_source(source, table, (*columns.names, *beside))
+    needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
+    expression, exact, local = open_source(source, table, (*columns.names, *needed))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -190,31 +190,31 @@ def read_records(
             )
             for variable in columns
         }
-        expression = expression.select(*beside, **cleaned)
+        expression = expression.select(*needed, **cleaned)
         local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None, order_column)
         if order_column is not None:
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
-            expression = with_previous(expression, unit, before, bytewise=exact)
+            expression = join_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
 
 
 def _take_one_slice(schema: Schema) -> Schema:
-    """Take the variables of one record, of a schema that has some of the record before it, too."""
-    found = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
-    if len(found) == len(schema):
+    """Take the variables of one record from a schema that also has variables of the record before it."""
+    by_name = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
+    if len(by_name) == len(schema):
         raise InputError(f"an order of records is for variables called {PREVIOUS}NAME, and there is none")
     for earlier in schema:
         name = earlier.name.removeprefix(PREVIOUS)
-        if replace(found.setdefault(name, replace(earlier, name=name)), name=earlier.name) != earlier:
+        if replace(by_name.setdefault(name, replace(earlier, name=name)), name=earlier.name) != earlier:
             raise InputError(f"{shown(name)} and {shown(earlier.name)} need the same states, or bounds and bins")
-    return Schema(tuple(found.values()))
+    return Schema(tuple(by_name.values()))
 
 
 def check(records: Records) -> tuple[Faults, ...]:
-    """Count what is wrong in each column of the records, in one pass, for the curator's own screen.
+    """Count the faults of each column of the records, in one pass, for the curator's own screen.
 
     Args:
         records: as read.
@@ -243,19 +243,19 @@ def check(records: Records) -> tuple[Faults, ...]:
     for variable in records.schema:
         column = records.table[variable.name]
         code = codes(strict, variable)
-        bad = code == UNKNOWN
+        invalid = code == UNKNOWN
         if variable.bounds is not None:
             value = number(column)
-            bad &= value.isnull() | value.between(*variable.bounds)
+            invalid &= value.isnull() | value.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
-        sums[f"u_{variable.name}"] = bad.sum()
-        sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
-    found = arrow(records.table.aggregate(**sums)).to_pylist()[0]
-    return tuple(Faults(name, *(int(found[f"{kind}_{name}"] or 0) for kind in "mub")) for name in records.schema.names)
+        sums[f"u_{variable.name}"] = invalid.sum()
+        sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - invalid.sum() if variable.numeric else ibis.literal(0)
+    row = arrow(records.table.aggregate(**sums)).to_pylist()[0]
+    return tuple(Faults(name, *(int(row[f"{kind}_{name}"] or 0) for kind in "mub")) for name in records.schema.names)
 
 
 def check_units(records: Records) -> UnitUse | None:
-    """How units are spread over the records; None where no column tells them apart.
+    """Count the records of units; None without a column that identifies units.
 
     Args:
         records: as read.
@@ -273,7 +273,7 @@ def check_units(records: Records) -> UnitUse | None:
 
 
 def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
-    """Turn the column of a variable into positions of its states.
+    """Encode the column of a variable as positions of its states.
 
     Args:
         records: as read.
@@ -299,17 +299,17 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
 
 
 def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
-    """Code of a missing value: that of its state where it is kept."""
+    """Code of a missing value: that of its state if the policy keeps it."""
     return len(variable.values) if policy.missing == "keep" and variable.missing is not None else MISSING
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
-    """Turn the column of a numeric variable into numbers of 64 bits; NULL where there is none."""
+    """Convert the column of a numeric variable to 64-bit floats; NULL if there is no number."""
     return number(records.table[variable.name])
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
-    """Leave out records that do not count.
+    """Keep the records that count by the policy.
 
     Args:
         records: as read.
@@ -322,16 +322,17 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     Raises:
         InputError: a record without a unit.
     """
-    found = records
+    counted = records
     if records.policy.missing == "drop":
-        found = replace(found, table=found.table.filter(*[is_present(found.table[one.name]) for one in variables]))
-    if found.unit is None:
-        return found
-    return replace(found, table=few_of_each(found.table, found.unit, bytewise=found.bytewise), unit=None)
+        present = [is_present(records.table[variable.name]) for variable in variables]
+        counted = replace(records, table=records.table.filter(*present))
+    if counted.unit is None:
+        return counted
+    return replace(counted, table=few_of_each(counted.table, counted.unit, bytewise=counted.bytewise), unit=None)
 
 
 def refuse_faulty(columns: Iterable[str]) -> None:
-    """Refuse records that are at fault in some columns.
+    """Refuse records with invalid values in some columns.
 
     Raises:
         InputError: there is a column; the message names it, and no value or number of records.
@@ -346,7 +347,7 @@ def refuse_faulty(columns: Iterable[str]) -> None:
 
 
 def grouping(records: Records, variable: Variable) -> ir.Column:
-    """What to group by for a variable: the column itself where that is cheapest, else its codes.
+    """Key to group by for a variable: the column itself if that is cheapest, else its codes.
 
     Args:
         records: as read.
@@ -381,9 +382,9 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
     if pa.types.is_integer(values.type):
         return values.to_numpy().astype("int64")
     text = values.cast(pa.string())
-    found = pa.compute.index_in(text, value_set=pa.array(variable.states, pa.string()))
-    found = pa.compute.fill_null(found, UNKNOWN)
-    decoded = pa.compute.if_else(text.is_null(), MISSING, found).to_numpy().astype("int64")
+    index = pa.compute.index_in(text, value_set=pa.array(variable.states, pa.string()))
+    index = pa.compute.fill_null(index, UNKNOWN)
+    decoded = pa.compute.if_else(text.is_null(), MISSING, index).to_numpy().astype("int64")
     spelled = other_spellings(variable)
     if spelled:
         for row in (decoded == UNKNOWN).nonzero()[0]:
@@ -419,7 +420,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
 
 
 def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact: bool) -> ir.Column:
-    """Put NULL for what says that a value is missing; `numbers_too` where text is read as numbers."""
+    """Replace texts that mark a missing value by NULL; `numbers_too` if text is read as numbers."""
     if column.type().is_numeric():
         numbers = [float(text) for text in texts if is_number(text)]
         says_so = number(column).isin(numbers) if numbers else ibis.literal(False)
@@ -437,17 +438,17 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
 
 
 def _is_text(column: ir.Column, variable: Variable) -> bool:
-    """Tell whether the column's own values are the states' names."""
+    """Whether the column's values are the states' names."""
     return not variable.numeric and column.type().is_string()
 
 
 def _make_comparable(column: ir.Column, variable: Variable) -> ir.Column:
-    """Turn the column into what its states are compared with."""
+    """Convert the column to a form that compares with its states."""
     return column.cast("float64") if column.type().is_numeric() else column
 
 
 def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
-    """List what each state looks like in the column."""
+    """List the form of each state in the column."""
     if column.type().is_numeric():
         return [float(state) for state in variable.values]
     if column.type().is_boolean():

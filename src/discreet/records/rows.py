@@ -1,4 +1,4 @@
-"""Rows: private records of a design, as whole numbers on a public grid, a block at a time.
+"""Rows: private records of a design, as integers on a public grid, a block at a time.
 
 This file owns how numbers become coordinates. Every record is moved, clipped and rounded by itself, before anything is
 summed; from here on all is integer arithmetic, and what one record can change is a whole number of grid steps.
@@ -31,12 +31,12 @@ from discreet.util.arrays import Floats, Ints
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
-"""Most records of a block, which are summed at once: sums of their products, of at most 2^24 each, stay far below
+"""Most records of a block, summed at once: sums of their products, of at most 2^24 each, stay far below
 2^53."""
 BLOCK_NUMBERS = 2**22
-"""Coordinates of a block: 32 MiB where they are of 64 bits, however many a record has."""
+"""Coordinates of a block: 32 MiB if they have 64 bits, however many a record has."""
 HELD_BYTES = 2**28
-"""Bytes of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table
+"""Bytes of gridded records that are held for further passes (8 million of 15 coordinates); a larger table
 is read anew at every pass."""
 STEP_BYTES = 2
 """Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
@@ -49,7 +49,7 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Private records of a design as whole numbers on a public grid, read a block at a time.
+    """Private records of a design as integers on a public grid, read a block at a time.
 
     Args:
         design: public.
@@ -82,7 +82,7 @@ class Rows:
     read: Callable[[], Iterator[Block]]
 
     def __repr__(self) -> str:
-        """Text that says nothing of the records."""
+        """Text without any value of the records."""
         return f"Rows({self.design.size} coordinates, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -95,7 +95,7 @@ class Rows:
         return self.design
 
     def blocks(self) -> Iterator[Block]:
-        """One pass over the records; at least one block, perhaps empty.
+        """Start a pass over the records; at least one block, perhaps empty.
 
         Returns:
             Pairs (coordinates, target) as `read` makes them.
@@ -130,7 +130,7 @@ def read_rows(
     columns: Sequence[Variable] | None = None,
     target_column: Variable | None = None,
 ) -> Rows:
-    """Read the records of a design, and put each of them onto the public grid by itself.
+    """Read the records of a design, and round each independently to the public grid.
 
     Args:
         design: public.
@@ -175,40 +175,40 @@ def read_rows(
         return _stream_rows(design, features, columns or design.features, target_column or design.target)
     if _has_names(features):
         if target is None:
-            found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
-            return _stream_rows(design, found, design.features, design.target)
+            records = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
+            return _stream_rows(design, records, design.features, design.target)
         features = _read_by_name(design, features)
     return _hold_rows(design, features, target, one_record_a_unit=one_record_a_unit)
 
 
 def _hold_rows(design: Design, features: Any, target: npt.ArrayLike | None, *, one_record_a_unit: bool) -> Rows:
-    """Put the rows of an array or a sparse matrix onto the grid."""
+    """Round the rows of an array or a sparse matrix to the grid."""
     table = features.tocsr() if issparse(features) else _read_numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
     _require_few(table.shape[0])
     if (target is None) != (design.target is None):
         raise InputError("records need a target exactly where the design has one")
-    told = np.empty(0, np.int16) if target is None else _freeze(_read_target(design, target).astype(np.int16))
-    if target is not None and told.shape != (table.shape[0],):
+    targets = np.empty(0, np.int16) if target is None else _freeze(_read_target(design, target).astype(np.int16))
+    if target is not None and targets.shape != (table.shape[0],):
         raise InputError("the target needs one value for each record")
     coordinates = (_put_sparse_on_grid if issparse(table) else _put_finite_on_grid)(design, table)
 
     def read() -> Iterator[Block]:
         step = _size_blocks(design)
         for start in range(0, max(len(coordinates), 1), step):
-            yield _widen(coordinates[start : start + step], told[start : start + step])
+            yield _widen(coordinates[start : start + step], targets[start : start + step])
 
     return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
 
 
 def _has_names(features: object) -> bool:
-    """Tell whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
+    """Whether columns have names: of a data frame, an Arrow table, or a table of Ibis."""
     return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
 
 
 def _read_by_name(design: Design, frame: Any) -> Floats:
-    """Read the features of a frame, in the design's order; NaN where there is no number."""
+    """Read the features of a data frame, in the design's order; NaN if there is no number."""
     records = read_records(frame, Schema(design.features), out_of_bounds="clip")
     columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
     blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
@@ -218,7 +218,7 @@ def _read_by_name(design: Design, frame: Any) -> Floats:
 
 
 def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
-    """Make rows of a table: one pass counts them and finds faults; others find them held, or read them again."""
+    """Make rows of a table: one pass counts records and faults; later passes read held blocks, or the source again."""
     wanted = Schema((*columns, *([] if target is None else [target])))
     for variable in wanted:
         if variable.name not in records.schema or records.schema[variable.name] != variable:
@@ -226,7 +226,7 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    clip, parts = records.policy.out_of_bounds == "clip", _plan_pass(records, wanted, _size_blocks(design))
+    clip, read_columns = records.policy.out_of_bounds == "clip", _plan_pass(records, wanted, _size_blocks(design))
     width = len(columns)
 
     def gridded(values: list[Floats]) -> Held:
@@ -236,16 +236,16 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
         return coordinates, _freeze((_read_target(design, last) if numeric else last).astype(np.int16))
 
     def read() -> Iterator[Block]:
-        for values in parts():
-            if any(_is_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
+        for values in read_columns():
+            if any(_is_invalid(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
                 raise InputError("the records changed while they were read")
             yield _widen(*gridded(values))
 
-    held, room, found, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
-    for values in parts():
-        found += len(values[0])
+    held, room, number, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
+    for values in read_columns():
+        number += len(values[0])
         pairs = zip(values, wanted, strict=True)
-        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_at_fault(column, variable, clip))
+        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_invalid(column, variable, clip))
         room -= len(values[0]) * (design.size + 1) * STEP_BYTES
         if room < 0 or faults:
             held.clear()
@@ -254,8 +254,8 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
         else:
             held.append(gridded(values))
     refuse_faulty(faults)
-    _require_few(found)
-    return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widen, held))
+    _require_few(number)
+    return Rows(design, number, records.policy, read if room < 0 else partial(starmap, _widen, held))
 
 
 def _size_blocks(design: Design) -> int:
@@ -264,10 +264,10 @@ def _size_blocks(design: Design) -> int:
 
 
 def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
-    """Make what starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block."""
-    here = None
+    """Make the function that starts a pass over the columns: numbers (NaN if none) and codes; at least one block."""
+    local_pass = None
     if records.unit is None and records.local is not None:
-        here = local_columns(records.local, records.table, tuple(wanted), records.policy)
+        local_pass = local_columns(records.local, records.table, tuple(wanted), records.policy)
     counted = kept(records, wanted)
     names = [f"c{at}" for at in range(len(wanted))]
     chosen = counted.table.select(
@@ -290,32 +290,32 @@ def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iter
         if nothing:
             yield [np.empty(0) for _ in names]
 
-    return by_engine if here is None else partial(by_hand, here)
+    return by_engine if local_pass is None else partial(by_hand, local_pass)
 
 
 def _widen(coordinates: Steps, target: Steps) -> Block:
-    """Widen a block that is held to whole numbers whose products do not overflow."""
+    """Widen a held block to integers whose products do not overflow."""
     return coordinates.astype(np.int64), target.astype(np.int64)
 
 
 def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
-    """Make the features: numbers as they are; of codes one for each state that has one: 1 where it is, else 0.
+    """Make the features: numbers as they are, and indicators of states from codes.
 
     Returns:
         Shape (records, features), columns contiguous.
     """
-    found, grouped = list[Floats](), bool(design.groups)
+    indicators, grouped = list[Floats](), bool(design.groups)
     for variable, column in zip(columns, values, strict=True):
         if variable.numeric:
-            found.append(column)
+            indicators.append(column)
         else:
             codes = range(first_state(variable, grouped=grouped), variable.size)
-            found += [(column == code).astype(np.float64) for code in codes]
-    return np.array(found).T
+            indicators += [(column == code).astype(np.float64) for code in codes]
+    return np.array(indicators).T
 
 
-def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
-    """Tell whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
+def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
+    """Whether a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
     if clip and variable.type == "real":
@@ -326,13 +326,13 @@ def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
 
 
 def _require_few(records: int) -> None:
-    """Refuse more records than sums have room for."""
+    """Refuse more records than exact sums allow."""
     if records > RECORDS_LIMIT:
         raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
 
 
 def _require_groups(design: Design, table: Floats) -> None:
-    """Refuse records with more in a group than one 1, or anything but 0 and 1: noise is for one 1 in each."""
+    """Refuse groups of indicators with more than one 1, or with other values: noise is calibrated to one 1 in each."""
     for group in design.groups:
         ones, others = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
         for column in table.T[list(group)]:
@@ -344,16 +344,16 @@ def _require_groups(design: Design, table: Floats) -> None:
 
 
 def _put_sparse_on_grid(design: Design, table: Any) -> Steps:
-    """Put a sparse matrix on the grid; of so many records at once as are in a block."""
-    found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _size_blocks(design)
-    for start in range(0, len(found), step):
+    """Round a sparse matrix to the grid, a block of records at a time."""
+    steps, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _size_blocks(design)
+    for start in range(0, len(steps), step):
         dense = _read_numbers(table[start : start + step].toarray(order="F"), "the features")
-        found[start : start + step] = _put_finite_on_grid(design, dense)
-    return _freeze(found)
+        steps[start : start + step] = _put_finite_on_grid(design, dense)
+    return _freeze(steps)
 
 
 def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
-    """Put numbers on the grid of which none may be missing."""
+    """Round numbers to the grid; refuse missing or infinite ones."""
     for name, column in zip(design.names, table.T, strict=True):
         if not np.all(np.isfinite(column)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
@@ -361,7 +361,7 @@ def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
 
 
 def _put_on_grid(design: Design, table: Floats) -> Steps:
-    """Put features on the grid, in steps; rounding never makes a record longer than the design's norm.
+    """Round features to the grid, in steps; rounding never makes a record longer than the design's norm.
 
     Args:
         design: public.
@@ -377,24 +377,25 @@ def _put_on_grid(design: Design, table: Floats) -> Steps:
     if table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, and the columns stand for {table.shape[1]}")
     _require_groups(design, table)
-    found = np.empty((len(table), design.size), np.int16, order="F")
+    gridded = np.empty((len(table), design.size), np.int16, order="F")
     if design.norm is None:
         for at, column in enumerate(table.T):
-            found[:, at] = np.rint(design.scaled_feature(at, column) * GRID_STEPS)
-        found[:, len(design.features) :] = round(design.constant * GRID_STEPS)
-        return _freeze(found)
+            gridded[:, at] = np.rint(design.scaled_feature(at, column) * GRID_STEPS)
+        gridded[:, len(design.features) :] = round(design.constant * GRID_STEPS)
+        return _freeze(gridded)
     steps, most = design.scaled(table) * GRID_STEPS, math.floor((Fraction(design.norm) * GRID_STEPS) ** 2)
     whole, shorter = np.rint(steps).astype(np.int64), 1.0
     features = whole[:, : len(design.features)]
+    # Records that rounding made too long are truncated towards 0 at a slightly smaller length, until they fit.
     while np.any(long := (features**2).sum(axis=1) > most):
         features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
         shorter *= 1 - 2.0**-40
-    found[:] = whole
-    return _freeze(found)
+    gridded[:] = whole
+    return _freeze(gridded)
 
 
 def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
-    """Put a target on the grid in steps, or read it as codes of its classes."""
+    """Round a target to the grid in steps, or read it as codes of its classes."""
     assert design.target is not None
     name = design.target.name
     if design.target.numeric:
@@ -408,19 +409,19 @@ def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
             return np.asarray(np.clip(numbers, *design.target.bounds), np.int64)
         return np.asarray(np.rint(design.scaled_target(numbers) * GRID_STEPS), np.int64)
     array = np.asarray(values)
-    found = np.array([array == state for state in design.target.states])
-    if found.shape != (design.target.size, *array.shape) or not np.all(found.any(axis=0)):
+    matches = np.array([array == state for state in design.target.states])
+    if matches.shape != (design.target.size, *array.shape) or not np.all(matches.any(axis=0)):
         raise InputError(f"column {name!r} holds a value that is none of the declared classes")
-    return np.asarray(found.argmax(axis=0), np.int64)
+    return np.asarray(matches.argmax(axis=0), np.int64)
 
 
-def _read_numbers(values: Any, what: str) -> Floats:
-    """Read floats; what cannot be one is refused without being shown."""
+def _read_numbers(values: Any, subject: str) -> Floats:
+    """Read floats; refuse other values without showing them."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InputError(f"{what} must be numbers")
+    raise InputError(f"{subject} must be numbers")
 
 
 def _freeze(array: Array) -> Array:

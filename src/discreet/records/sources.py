@@ -1,4 +1,4 @@
-"""Sources: any table as an Ibis expression, and the one place where an engine runs over records.
+"""Sources: any table as an Ibis expression, and the only place where an engine runs over records.
 
 This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is
 replaced here before anybody sees it. Files are read by `record_files.py`, on the engines of `engine.py`; what a column
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 # environment, a profile, the machine's role); no part of a URL is ever shown, as it may hold some.
 
 datasets = import_late("pyarrow.dataset")
-"""It loads pandas where that is installed."""
+"""Imported lazily, since it imports pandas if that is installed."""
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
-"""What URLs of files begin with."""
+"""Schemes of URLs of files."""
 
 
 def open_store(
     engine: Any, url: str, wanted: tuple[str, ...] | None
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
-    """A Parquet file, or a folder of them, behind a URL.
+    """Open a Parquet file, or a folder of them, behind a URL.
 
     Args:
         engine: of `open_engine`.
@@ -68,23 +68,23 @@ def open_store(
         raise InputError("leave keys and passwords out of the URL of an object store: Arrow looks for them elsewhere")
     system, path = pyarrow.fs.FileSystem.from_uri(url)
     files = _list_files(system, path)
-    found = datasets.dataset(files, filesystem=system, format="parquet")
-    names = [found.schema.names[at] for at in positions(found.schema.names, wanted)]
+    stored = datasets.dataset(files, filesystem=system, format="parquet")
+    names = [stored.schema.names[at] for at in positions(stored.schema.names, wanted)]
     # Arrow reads all files by the types of the first, and has NULL where one lacks a column.
-    kinds = [(name, found.schema.field(name).type) for name in names]
-    for fragment in found.get_fragments():
-        own = fragment.physical_schema
-        odd = [name for name, kind in kinds if own.names.count(name) != 1 or own.field(name).type != kind]
+    kinds = [(name, stored.schema.field(name).type) for name in names]
+    for fragment in stored.get_fragments():
+        schema = fragment.physical_schema
+        odd = [name for name, kind in kinds if schema.names.count(name) != 1 or schema.field(name).type != kind]
         if odd:
             raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
-    engine.con.register("records", _ColumnStream(found, names))
+    engine.con.register("records", _ColumnStream(stored, names))
     text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
     coded = datasets.ParquetFileFormat(dictionary_columns=text)
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
-            again = datasets.dataset(files, filesystem=system, format=coded)
-            return iter(again.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
+            coded_store = datasets.dataset(files, filesystem=system, format=coded)
+            return iter(coded_store.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
 
         return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
 
@@ -92,7 +92,7 @@ def open_store(
 
 
 def is_dataset(source: Any) -> bool:
-    """Whether something is a data set of Arrow: there is none before its module is loaded."""
+    """Whether a source is a data set of Arrow; none exists before its module is loaded."""
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(source, module.Dataset)
 
@@ -100,7 +100,7 @@ def is_dataset(source: Any) -> bool:
 def open_dataset(
     engine: Any, dataset: pyarrow.dataset.Dataset, wanted: tuple[str, ...] | None
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
-    """A data set of Arrow that the caller has opened, of any format and place; the rest is as of `open_store`."""
+    """Open a data set of Arrow that the caller made, of any format and location; the rest is as in `open_store`."""
     names = [dataset.schema.names[at] for at in positions(dataset.schema.names, wanted)]
     engine.con.register("records", _ColumnStream(dataset, names))
 
@@ -115,7 +115,7 @@ def open_dataset(
 
 @dataclass(frozen=True, eq=False)
 class _ColumnStream:
-    """Columns of a data set that an engine reads as often as it likes, and Python for it.
+    """Columns of a data set as an Arrow stream that an engine can read repeatedly.
 
     A data set that DuckDB 2.0 scans by itself ends the process, or is waited for without end, where Arrow fails at a
     damaged file.
@@ -129,7 +129,7 @@ class _ColumnStream:
     names: Sequence[str]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A new stream of all records, of Arrow's PyCapsule interface."""
+        """Make a new stream of all records for Arrow's PyCapsule interface."""
         schema = pa.schema([self.dataset.schema.field(name) for name in self.names])
         blocks = self.dataset.scanner(columns=list(self.names), batch_size=BLOCK, use_threads=False).to_batches()
         return pa.RecordBatchReader.from_batches(schema, blocks).__arrow_c_stream__(requested_schema)
@@ -142,23 +142,23 @@ def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
         return [path]
     if info.type == pyarrow.fs.FileType.NotFound:
         raise InputError("there is no such file or folder in the object store")
-    listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-    found = sorted(one.path for one in listed if one.is_file and is_data(one.path.removeprefix(path).strip("/")))
-    if not found or not all(name.endswith((".parquet", ".pq")) for name in found):
+    entries = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    files = sorted(file.path for file in entries if file.is_file and is_data(file.path.removeprefix(path).strip("/")))
+    if not files or not all(name.endswith((".parquet", ".pq")) for name in files):
         raise InputError("a folder of an object store holds Parquet files (.parquet), and nothing else that is data")
-    return found
+    return files
 
 
 T = TypeVar("T")
 BlockReader = Callable[[Sequence[str]], Blocks | None]
 
 EMBEDDED = ("sqlite", "duckdb")
-"""Databases that are a file."""
+"""Databases in a file."""
 SERVERS = (
     "athena", "bigquery", "clickhouse", "databricks", "druid", "exasol", "flink", "impala", "materialize", "mssql",
     "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
 )  # fmt: skip
-"""Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
+"""Other databases that Ibis reads; engines in this process (such as `datafusion`) could spill records anywhere."""
 FAILURE_HINTS = {
     "AnalysisException": "has its session been stopped, and are there such a catalog, schema and table?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
@@ -184,7 +184,7 @@ FAILURE_HINTS = {
     "error": "is it packed, as its name says, and whole?",
     "ValueError": "do its columns hold text, numbers or logical values?",
 }
-"""What to look at, for the engine's kinds of failure; their own text may quote a record."""
+"""Hints by the engine's kind of failure; its own text may quote a record."""
 UNREADABLE = "the records could not be read to the end"
 FRAME_HINT = "; does a column mix types, such as 1 and '1'? Cast each to text or to numbers, under a name of its own"
 STORE_HINT = "is it Parquet, is its place right, and are credentials where Arrow looks for them?"
@@ -193,7 +193,7 @@ SERVER_HINT = "does the server answer, and are its name, port, user, password an
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Local:
-    """A source that can be read in this process, in blocks of Arrow, and what it stands for.
+    """A source that can be read in this process, in blocks of Arrow, and the expression that it stands for.
 
     Args:
         table: the same records as an expression.
@@ -227,15 +227,15 @@ def open_source(
     """
     foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
-    found, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
-    lost = set(names or ()) - set(found.columns)  # an engine may end a name at NUL
+    expression, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
+    lost = set(names or ()) - set(expression.columns)  # an engine may end a name at NUL
     require(not lost, f"no column can be called {shown(min(lost, default=''))} there; rename it, in the schema too")
     if foreign:
-        engine = engine_of(found) or "this engine"
+        engine = engine_of(expression) or "this engine"
         require_known(engine)
         if engine == "pyspark":
             hush()
-    return found, not foreign, None if blocks is None else Local(found, blocks)
+    return expression, not foreign, None if blocks is None else Local(expression, blocks)
 
 
 def guarded_read(read: Callable[[], T]) -> T:
@@ -259,7 +259,7 @@ def arrow(expression: ir.Table) -> pa.Table:
 
 
 def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
-    """Run an expression, and give its rows a block at a time; the engine holds few of them.
+    """Run an expression, and yield its rows a block at a time; the engine holds few of them.
 
     Args:
         expression: over records.
@@ -282,29 +282,29 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
 
 
 def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """Read what an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
+    """Read the numbers that an engine returns as they come: Ibis would read all rows of SQLite or Spark at once."""
     engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
     if engine.name not in (*EMBEDDED, "pyspark"):
         return iter(expression.to_pyarrow_batches(chunk_size=size))
     query = engine.compile(expression)
     if engine.name == "duckdb":
         return (batch.cast(schema) for batch in query_batches(engine, query, size))
-    found = engine.raw_sql(query)
+    cursor = engine.raw_sql(query)
     # Spark brings a partition at a time, and needs no Python where its executors run.
-    rows = iter(found.toLocalIterator() if engine.name == "pyspark" else found)
-    parts = iter(lambda: list(islice(rows, size)), [])
-    columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
-    return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
+    rows = iter(cursor.toLocalIterator() if engine.name == "pyspark" else cursor)
+    batches = iter(lambda: list(islice(rows, size)), [])
+    columns = (list(map(pa.array, zip(*batch, strict=True), schema.types)) for batch in batches)
+    return (pa.RecordBatch.from_arrays(batch, schema=schema) for batch in columns)
 
 
 def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """Read behind `read_guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
+    """Read behind `read_guarded` with hints by kind of failure; `hint` is for unknown kinds."""
     note = "The engine's own message may quote a record and is not shown"
     return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
 def _find_scheme(source: Any) -> str | None:
-    """Find what a URL begins with; None for anything else."""
+    """Find the scheme of a URL; None for anything else."""
     return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
 
 
@@ -339,19 +339,19 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
 
 
 def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
-    """Select the columns that are wanted of a table of Ibis."""
+    """Select the wanted columns of a table of Ibis."""
     return table.select(*[table.columns[at] for at in positions(table.columns, wanted)])
 
 
 def _is_bound(table: ir.Table) -> bool:
-    """Tell whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
+    """Whether a table of Ibis is in a database; one in memory would run on an engine that Ibis makes."""
     leaves = table.op().find(ops.PhysicalTable)
     return not all(isinstance(leaf, ops.InMemoryTable) for leaf in leaves)
 
 
 def _connect(url: str, table: str | None) -> ir.Table:
-    """Open a table of a database; no part of a URL that may be a password is ever shown."""
-    spelled, _, place = url.partition("://")
+    """Open a table of a database; never show a part of the URL that may be a password."""
+    spelled, _, address = url.partition("://")
     # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
     kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
     if kind not in (*EMBEDDED, *SERVERS):
@@ -363,7 +363,7 @@ def _connect(url: str, table: str | None) -> ir.Table:
     if table is None:
         raise InputError("a database URL needs the name of its table")
     base = _guard(
-        lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
+        lambda: _open_base(kind, address) if kind in EMBEDDED else _open_server(f"{kind}://{address}", kind),
         "the database cannot be opened",
         FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
     )
@@ -371,16 +371,16 @@ def _connect(url: str, table: str | None) -> ir.Table:
 
 
 def _find_table(base: Any, name: str) -> ir.Table:
-    """Find a table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
-    *place, last = name.split(".")
+    """Find a table by its name, which may contain dots, or have its schema and catalog before it."""
+    *qualifiers, last = name.split(".")
     wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
-    if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
+    if not qualifiers or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
         wanted.append((name, None))
-    if place:
-        wanted.append((last, place[0] if len(place) == 1 else tuple(place)))
-    for one, database in wanted:
+    if qualifiers:
+        wanted.append((last, qualifiers[0] if len(qualifiers) == 1 else tuple(qualifiers)))
+    for table, database in wanted:
         try:
-            return base.table(one, database=database)
+            return base.table(table, database=database)
         except ibis.common.exceptions.TableNotFound:
             pass
     if base.name != "pyspark":  # whose session may be others', too
@@ -401,11 +401,11 @@ def _open_server(url: str, kind: str) -> Any:
     raise InputError(f"reading from {kind} needs its driver: pip install {wanted}")
 
 
-def _open_base(kind: str, place: str) -> Any:
+def _open_base(kind: str, address: str) -> Any:
     """Open a database file, for reading only; three slashes before its name are relative and four absolute."""
-    path = Path(place.removeprefix("/"))
+    path = Path(address.removeprefix("/"))
     if not path.is_file():
-        absent = f"no file {shown_path(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
+        absent = f"no file {shown_path(path)}; " if address.startswith("/") and not {"@", "?"} & set(address) else ""
         raise InputError(f"{absent}{kind}:/// and a file's name are wanted: relative so, absolute with a fourth slash")
     if kind == "duckdb":
         return open_engine(path)
@@ -417,7 +417,7 @@ def _open_base(kind: str, place: str) -> Any:
 
 
 def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
-    """View an Arrow table through an engine of its own, and in blocks."""
+    """View an Arrow table through a new engine, and in blocks."""
     view = open_engine().create_view("records", ibis.memtable(table))
 
     def blocks(names: Sequence[str]) -> Blocks:

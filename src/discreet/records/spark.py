@@ -1,4 +1,4 @@
-"""Spark: a session from a URL. The library is an extra, and is imported where a session is wanted."""
+"""Spark: a session from a URL. The library is an extra, and is imported on use."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import ibis
 from discreet.errors import InputError
 
 SPARK = ("sc", "spark")
-"""What URLs of Spark begin with."""
+"""Schemes of URLs of Spark."""
 
 
 def hush() -> None:
-    """Keep Spark's library from writing its errors, which may quote a record, where an error is told by us."""
+    """Silence the log of Spark's library, whose errors may quote a record."""
     importlib.import_module("pyspark.logger").PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
 def open_spark(url: str) -> Any:
-    """A session of Spark, or the one that this process has; it logs nothing from here on.
+    """Open a session of Spark, or take that of this process; it logs nothing from then on.
 
     Args:
         url: `spark://host:port` of a master; `spark://` for the one that Spark itself is set up with, in
@@ -49,12 +49,12 @@ def open_spark(url: str) -> Any:
 
 
 def is_spark_frame(source: Any) -> bool:
-    """Whether a source is a frame of Spark; its library need not be there to know."""
+    """Whether a source is a Spark data frame; the library need not be installed."""
     return type(source).__module__.startswith("pyspark.sql")
 
 
 def spark_table(frame: Any) -> Any:
-    """A frame of Spark as a table of Ibis, in the session that it belongs to.
+    """Convert a Spark data frame to a table of Ibis, in its session.
 
     Args:
         frame: of `pyspark.sql`.

@@ -1,4 +1,4 @@
-"""Units of protection with several records: few of each are kept, by a rule that looks at that unit alone.
+"""Units of protection with several records: keep few of each, by a rule that depends on that unit alone.
 
 A promise for a person is kept by counts of records only if it is known how many one person has in them. Here at most k
 random ones of each person's records are kept: which ones, depends on digests of that person's records under a salt from
@@ -32,12 +32,12 @@ from discreet.records.sources import arrow
 from discreet.records.values import PREVIOUS
 
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
-"""Names of columns that no table has."""
+"""Names of helper columns, which no table has."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What tells units of protection apart.
+    """Identification of units of protection: column, order, and number of kept records.
 
     Args:
         column: public; its name.
@@ -55,7 +55,7 @@ class Unit:
 
 
 def check_unit_type(column: str, kind: Any) -> None:
-    """Refuse a column whose values could take two units for one.
+    """Refuse a column whose values could identify two units as one.
 
     Args:
         column: its name.
@@ -96,13 +96,13 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
     window = ibis.window(group_by=key, order_by=_draw_lots(table, unit))
     number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
     ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
-    found = ranked.filter(ranked[PLACE] < unit.most)
+    few = ranked.filter(ranked[PLACE] < unit.most)
     if unit.steps is not None:
-        found = found.mutate(**{STEPS: (unit.steps // found[NUMBER]).cast("int64")})
-    return found.drop(PLACE, NUMBER)
+        few = few.mutate(**{STEPS: (unit.steps // few[NUMBER]).cast("int64")})
+    return few.drop(PLACE, NUMBER)
 
 
-def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
+def join_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
     """Join each record with the record of the same unit before it.
 
     Args:
@@ -118,11 +118,11 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
     """
     assert unit.order is not None
     teach(table)
-    place = declared(table[unit.order])
-    places = [place]
-    if place.type().is_string():
-        places = [number_in(place), place if bytewise else by_bytes(place)]
-    order = [*(ibis.asc(each, nulls_first=False) for each in places), *_draw_lots(table, unit)]
+    position = declared(table[unit.order])
+    keys = [position]
+    if position.type().is_string():
+        keys = [number_in(position), position if bytewise else by_bytes(position)]
+    order = [*(ibis.asc(key, nulls_first=False) for key in keys), *_draw_lots(table, unit)]
     window = ibis.window(group_by=_find_unit_key(table, unit, bytewise=bytewise), order_by=order)
     before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
     paired = table.mutate(**before, **{PLACE: ibis.row_number().over(window)})
@@ -131,16 +131,16 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
-    """Write what the records of a group add to a cell: their number, or their steps where each unit counts once."""
+    """Write the amount that a group adds to a cell: its number of records, or their steps if each unit counts once."""
     if STEPS not in table.columns:
         return table.count()
-    found: ir.IntegerScalar = table[STEPS].sum().cast("int64")
-    return found
+    steps: ir.IntegerScalar = table[STEPS].sum().cast("int64")
+    return steps
 
 
 @dataclass(frozen=True)
 class UnitUse:
-    """How units are spread over records, for the curator's own screen: private.
+    """Numbers of units and of their records, for the curator's own screen: private.
 
     Args:
         units: how many there are.
@@ -156,7 +156,7 @@ class UnitUse:
 
 
 def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
-    """Count how units are spread over records.
+    """Count units and their records.
 
     Args:
         table, unit, bytewise: as of `few_of_each`.
@@ -172,16 +172,16 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
     """
     column = declared(table[unit.column], strictly=True)
     without = arrow(table.aggregate(n=column.isnull().sum()))["n"][0].as_py()
-    told = table.filter(column.notnull())
-    each = told.group_by(key=_find_unit_key(told, unit, bytewise=bytewise)).aggregate(n=told.count())
-    beyond = ibis.greatest(each["n"] - unit.most, 0).sum()
-    found = arrow(each.aggregate(units=each.count(), most=each["n"].max(), beyond=beyond)).to_pylist()[0]
-    return UnitUse(int(found["units"]), int(without or 0), int(found["most"] or 0), int(found["beyond"] or 0))
+    known = table.filter(column.notnull())
+    sizes = known.group_by(key=_find_unit_key(known, unit, bytewise=bytewise)).aggregate(n=known.count())
+    beyond = ibis.greatest(sizes["n"] - unit.most, 0).sum()
+    sums = arrow(sizes.aggregate(units=sizes.count(), most=sizes["n"].max(), beyond=beyond)).to_pylist()[0]
+    return UnitUse(int(sums["units"]), int(without or 0), int(sums["most"] or 0), int(sums["beyond"] or 0))
 
 
 def _require_places(table: ir.Table, unit: Unit) -> None:
-    """Refuse records without a unit or a place, or with one of another type than its column's."""
-    for name, what in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
+    """Refuse records without a unit or position, or with one of another type than its column's."""
+    for name, purpose in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
         if name is None:
             continue
         column, typed = table[name], declared(table[name], strictly=name == unit.column)
@@ -191,17 +191,17 @@ def _require_places(table: ir.Table, unit: Unit) -> None:
             kind = "text" if column.type().is_string() else "numbers"
             fault = f"mixes types: not all of its values are stored as {kind}; cast it, in a view of the table"
         if sums["untyped"]:
-            raise InputError(f"column {shown(name)}, which {what}, {fault}; nothing was spent")
+            raise InputError(f"column {shown(name)}, which {purpose}, {fault}; nothing was spent")
 
 
 def _find_unit_key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
-    """Find what is equal for the records of one unit, and for no others."""
+    """Find a key that is equal exactly for records of one unit."""
     column = declared(table[unit.column], strictly=True)
     return by_bytes(column) if column.type().is_string() and not bytewise else column
 
 
 def _draw_lots(table: ir.Table, unit: Unit) -> list[ir.Column]:
-    """List what puts records in an order that looks random, and depends on themselves alone.
+    """List sort keys that look random and depend on the records alone.
 
     Returns:
         Their digests; then numbers, as an engine may write two that are close as the same text.

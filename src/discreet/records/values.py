@@ -1,4 +1,4 @@
-"""Values: which texts of a column say the same state, and which say that nothing is known.
+"""Values: texts of a column that spell the same state, and those that mark a missing value.
 
 This file owns the one meaning of text for all sources: each rule is here once as a function of Python and once as a
 regular expression for engines, and a test holds the two together. Each value is judged alone.
@@ -13,23 +13,23 @@ from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 
 BLANKS = " \t\r\n"
-"""What may stand around a number or a logical word."""
+"""Blanks that may surround a number or a logical word."""
 NUMBER = (
     "[+-]?(([0-9]{1,200}([.][0-9]{0,90})?|[.][0-9]{1,90})([eE][+-]?[0-9]{1,2})?"
     "|[0-9]([.][0-9]{0,90})?[eE][+-]?([0-2][0-9]{2}|30[0-7]))"
 )
-"""A decimal number that 64 bits hold whatever its digits are: PostgreSQL refuses a larger or smaller one."""
+"""Pattern of a decimal number that 64 bits hold whatever its digits: PostgreSQL refuses larger or smaller ones."""
 INFINITE = "([iI][nN][fF]([iI][nN][iI][tT][yY])?|[1-9]([.][0-9]{0,90})?[eE][+]?(30[89]|3[1-9][0-9]|[4-9][0-9]{2}))"
-"""A number without its sign that is infinite, or as good as that in 64 bits."""
+"""Pattern, without sign, of a number that is infinite or overflows 64 bits."""
 PLAIN_NUMBER = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
-"""Sign, whole part and fraction of a plain decimal number, or marks without a digit."""
+"""Pattern with sign, integer part and fraction of a plain decimal number, or of marks without a digit."""
 LOGICAL_WORDS = ("true", "false")
 PREVIOUS = "previous."
-"""Before the name of a variable: its value in the record of the same unit before."""
+"""Prefix of a variable's name that stands for its value in the previous record of the same unit."""
 
 
 def canonical(text: str) -> str | None:
-    """The one spelling of a plain decimal number, or of `true` and `false`.
+    """Canonical spelling of a plain decimal number, or of `true` and `false`.
 
     Args:
         text: any.
@@ -45,16 +45,16 @@ def canonical(text: str) -> str | None:
     bare = text.strip(BLANKS)
     if bare.lower() in LOGICAL_WORDS and bare.isascii():
         return bare.lower()
-    found = PLAIN_NUMBER.fullmatch(bare)
-    if found is None or not any(mark in "0123456789" for mark in bare):
+    match = PLAIN_NUMBER.fullmatch(bare)
+    if match is None or not any(mark in "0123456789" for mark in bare):
         return None
-    sign, whole, fraction = found.groups()
+    sign, whole, fraction = match.groups()
     number = f"{whole or '0'}.{fraction}" if fraction else whole or "0"
     return f"-{number}" if sign == "-" and number != "0" else number
 
 
 def pattern(spelling: str) -> str:
-    r"""A regular expression for every text with a canonical spelling, that RE2, Python and PostgreSQL read alike.
+    r"""Regular expression of every text with a canonical spelling, that RE2, Python and PostgreSQL read alike.
 
     Args:
         spelling: of `canonical`.
@@ -78,7 +78,7 @@ def pattern(spelling: str) -> str:
 
 
 def whole(core: str) -> str:
-    """Write a regular expression for texts of which all but the blanks around it matches another one.
+    """Write a regular expression that matches a whole text, except the blanks around it, by another one.
 
     Args:
         core: the other one.
@@ -94,7 +94,7 @@ def whole(core: str) -> str:
 
 
 def other_spellings(variable: Variable) -> Mapping[str, int]:
-    """Canonical spellings of a variable's states, where text may say them otherwise than their names do.
+    """Canonical spellings of a variable's states, if text may spell them differently from their names.
 
     Args:
         variable: public.
@@ -109,11 +109,11 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
         >>> dict(other_spellings(Variable("x", ("0", "1", "many"))))
         {}
     """
-    found = {canonical(state): code for code, state in enumerate(variable.values)}
-    logical = [spelling in LOGICAL_WORDS for spelling in found]
-    if variable.numeric or None in found or len(found) < len(variable.values) or any(logical) != all(logical):
+    codes = {canonical(state): code for code, state in enumerate(variable.values)}
+    logical = [spelling in LOGICAL_WORDS for spelling in codes]
+    if variable.numeric or None in codes or len(codes) < len(variable.values) or any(logical) != all(logical):
         return {}
-    return {spelling: code for spelling, code in found.items() if spelling is not None}
+    return {spelling: code for spelling, code in codes.items() if spelling is not None}
 
 
 def is_number(text: str) -> bool:
@@ -133,7 +133,7 @@ def is_number(text: str) -> bool:
 
 
 def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
-    """Check the texts by which a caller says that a value is missing.
+    """Check the texts that mark a missing value.
 
     Args:
         na_values: public.
@@ -151,17 +151,17 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
     """
     if isinstance(na_values, str) or not isinstance(na_values, Iterable):
         raise InputError('na_values is a list of texts, such as ["?", "NA"]')
-    found = tuple(dict.fromkeys(na_values))
-    if not all(isinstance(text, str) for text in found):
+    texts = tuple(dict.fromkeys(na_values))
+    if not all(isinstance(text, str) for text in texts):
         raise InputError('na_values is a list of texts, such as ["?", "NA"]')
-    spelled = {canonical(text) for text in found} - {None}
+    spelled = {canonical(text) for text in texts} - {None}
     for variable in schema:
         if variable.numeric:
             continue
-        clash = set(found).intersection(variable.values)
+        clash = set(texts).intersection(variable.values)
         if clash or spelled.intersection(other_spellings(variable)):
             raise InputError(
                 f"variable {variable.name!r} has a state that na_values declare to be missing; "
                 "take it out of one of them"
             )
-    return found
+    return texts

@@ -1,1 +1,1 @@
-"""What is published: payloads, calibrations and the release document, alone and combined."""
+"""Releases: payloads, calibrations and the release document, alone and combined."""

@@ -1,4 +1,4 @@
-"""What a calibration or payload is in a release document, by the fields of its class.
+"""Codec of calibrations and payloads: JSON documents derived from the fields of their classes.
 
 A class says with `kind` under which name documents hold it. Its annotations say the rest: a field of type `Positive` is
 a positive number there, one of type `Fraction` exact text, one of type `CountTables` flat lists of integers by node.
@@ -42,7 +42,7 @@ Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
 def all_positive(*numbers: float | None) -> bool:
-    """Whether numbers, where there are any, are positive and finite.
+    """Whether all numbers that are not None are positive and finite.
 
     Example:
         >>> all_positive(1.0, None), all_positive(0.0)
@@ -53,11 +53,11 @@ def all_positive(*numbers: float | None) -> bool:
 
 Item = TypeVar("Item")
 Items = Annotated[list[Item], pydantic.Field(fail_fast=True)]
-"""A list of which the first fault is reported, not a million of them."""
+"""List whose first fault alone is reported."""
 
 
 class DocumentPart(pydantic.BaseModel):
-    """Fields are those listed, and no others."""
+    """Strict pydantic model: the fields listed, and no others."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -65,16 +65,16 @@ class DocumentPart(pydantic.BaseModel):
 P = TypeVar("P", bound=DocumentPart)
 
 
-def check_part(part: type[P], raw: object, what: str) -> P:
-    """What a file says, checked by the model of its form.
+def check_part(model: type[P], raw: object, subject: str) -> P:
+    """Validate JSON values of a file by a model.
 
     Args:
-        part: the model.
+        model: the model.
         raw: what the JSON text says.
-        what: the file, and "is damaged at" or another word before the place of a fault.
+        subject: the file, and "is damaged at" or another word before the place of a fault.
 
     Returns:
-        The part.
+        The validated model.
 
     Raises:
         InputError: the first fault, with its place.
@@ -86,10 +86,10 @@ def check_part(part: type[P], raw: object, what: str) -> P:
         discreet.errors.InputError: the file, at 'odd': Extra inputs are not permitted
     """
     try:
-        return part.model_validate(raw)
+        return model.model_validate(raw)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{what} {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
+        raise InputError(f"{subject} {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
 
 
 # -------------------------------------------------------------------------------------------------- fields of one kind
@@ -97,7 +97,7 @@ def check_part(part: type[P], raw: object, what: str) -> P:
 
 @dataclass(frozen=True)
 class Form:
-    """How the values of a type stand in a document.
+    """Form of a type's values in a document: pydantic type, writer and reader.
 
     Args:
         part: what pydantic takes there.
@@ -111,7 +111,7 @@ class Form:
 
 
 def shaped(network: Network, node: str, flat: Array, draws: int | None = None) -> Array:
-    """A flat table with its axes.
+    """Reshape a flat table to its axes.
 
     Args:
         network: public.
@@ -137,25 +137,25 @@ def _keep(value: Any, *_over: Any) -> Any:
 
 
 def _flatten(tables: Mapping[str, Array]) -> dict[str, Any]:
-    """Tables as lists."""
+    """Flatten tables to lists."""
     return {node: table.ravel().tolist() for node, table in tables.items()}
 
 
 def _read_budget(text: str, _over: Over) -> Fraction:
-    """An exact budget."""
+    """Read an exact budget."""
     return as_rational(text, "epsilon")
 
 
 def _read_budgets(texts: Iterable[str]) -> list[Fraction]:
-    """Exact budgets that will be added up: their sum shall not have millions of digits."""
-    found = [as_rational(text, "epsilon") for text in texts]
-    digits = sum(len(str(denominator)) for denominator in {part.denominator for part in found})
+    """Read exact budgets whose sum must not have millions of digits."""
+    budgets = [as_rational(text, "epsilon") for text in texts]
+    digits = sum(len(str(denominator)) for denominator in {budget.denominator for budget in budgets})
     at_most(BUDGET_DIGITS, digits, "digits of the budgets' different denominators")
-    return found
+    return budgets
 
 
 def _read_matrix(rows: list[list[float]], _over: Over) -> Array:
-    """Rows of equal length; of which length, the class says."""
+    """Read rows of equal length; the class checks which length."""
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise InputError("a matrix needs at least one row, and equally many numbers in each")
     return np.array(rows, np.float64)
@@ -191,18 +191,18 @@ Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, _read_ma
 """Rows of equally many numbers."""
 
 
-def _make_list_type(part: Any) -> Any:
-    """What pydantic takes for a list."""
-    return Annotated[list[part], pydantic.Field(fail_fast=True)]
+def _make_list_type(item: Any) -> Any:
+    """Make the pydantic type of a list."""
+    return Annotated[list[item], pydantic.Field(fail_fast=True)]
 
 
-def _make_mapping_type(part: Any) -> Any:
-    """What pydantic takes for a mapping from names."""
-    return dict[str, part]
+def _make_mapping_type(item: Any) -> Any:
+    """Make the pydantic type of a mapping from names."""
+    return dict[str, item]
 
 
 def _find_form(hint: Any) -> Form:
-    """How values of an annotated type stand in a document."""
+    """Find the form of an annotated type's values in a document."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return next((note for note in inner if isinstance(note, Form)), Form(hint, _keep, _keep))
@@ -211,25 +211,25 @@ def _find_form(hint: Any) -> Form:
     if isinstance(hint, type) and is_dataclass(hint):
         return Form(_KINDS[hint].part, encode, lambda raw, over: decode(raw, over))
     if origin in (Union, types.UnionType):
-        one = _find_form(next(part for part in inner if part is not type(None)))
+        form = _find_form(next(item for item in inner if item is not type(None)))
         return Form(
-            one.part | None,
-            lambda value: None if value is None else one.write(value),
-            lambda raw, over: None if raw is None else one.read(raw, over),
+            form.part | None,
+            lambda value: None if value is None else form.write(value),
+            lambda raw, over: None if raw is None else form.read(raw, over),
         )
     if origin is tuple:
-        one = _find_form(inner[0])
+        form = _find_form(inner[0])
         return Form(
-            _make_list_type(one.part),
-            lambda values: [one.write(value) for value in values],
-            lambda raw, over: tuple(one.read(part, over) for part in raw),
+            _make_list_type(form.part),
+            lambda values: [form.write(value) for value in values],
+            lambda raw, over: tuple(form.read(item, over) for item in raw),
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        one = _find_form(inner[1])
+        form = _find_form(inner[1])
         exact = inner[1] is Fraction
         return Form(
-            _make_mapping_type(one.part),
-            lambda values: {name: one.write(value) for name, value in values.items()},
+            _make_mapping_type(form.part),
+            lambda values: {name: form.write(value) for name, value in values.items()},
             lambda raw, _: dict(zip(raw, _read_budgets(raw.values()), strict=True)) if exact else raw,
         )
     return Form(hint, _keep, _keep)
@@ -259,7 +259,7 @@ class Scoped:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A class that documents hold.
+    """A class whose values stand in documents.
 
     Args:
         name: in documents; empty for a part without one.
@@ -309,57 +309,57 @@ def kind(
 
     def register(cls: T) -> T:
         hints = get_type_hints(cls, include_extras=True)
-        over = next((part.name for part in fields(cls) if hints[part.name] in (Network, Design)), "")
-        names = order or tuple(part.name for part in fields(cls) if part.name != over)
+        over = next((item.name for item in fields(cls) if hints[item.name] in (Network, Design)), "")
+        names = order or tuple(item.name for item in fields(cls) if item.name != over)
         forms = {
             attribute: ((renamed or {}).get(attribute, attribute), _find_form(_find_hint(cls, hints, attribute)))
             for attribute in names
             if scoped is None or attribute != scoped.name
         }
         known = {over, *names, *(scoped.columns if scoped else ())}
-        if not hasattr(cls, "made") and not {part.name for part in fields(cls)} <= known:
+        if not hasattr(cls, "made") and not {item.name for item in fields(cls)} <= known:
             raise TypeError(f"documents of {cls.__name__} would leave out a field: its order must name all of them")
-        parts: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         if name is not None:
-            parts["kind"] = (Literal[name] | None, None) if unnamed else (Literal[name], ...)
+            members["kind"] = (Literal[name] | None, None) if unnamed else (Literal[name], ...)
         for attribute in names:
             if scoped is not None and attribute == scoped.name:
-                parts[attribute] = (_make_list_type(_make_entry(scoped, hints)), ...)
+                members[attribute] = (_make_list_type(_make_entry(scoped, hints)), ...)
             else:
-                called, form = forms[attribute]
-                parts[called] = (form.part, None if type(None) in get_args(form.part) else ...)
-        made = pydantic.create_model(f"_{cls.__name__}", __base__=DocumentPart, __module__=cls.__module__, **parts)
-        _KINDS[cls], _CLASSES[made] = _Kind(name or "", made, names, forms, over, scoped), cls
+                key, form = forms[attribute]
+                members[key] = (form.part, None if type(None) in get_args(form.part) else ...)
+        model = pydantic.create_model(f"_{cls.__name__}", __base__=DocumentPart, __module__=cls.__module__, **members)
+        _KINDS[cls], _CLASSES[model] = _Kind(name or "", model, names, forms, over, scoped), cls
         return cls
 
     return register
 
 
 def _find_hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
-    """The type of a field or property."""
+    """Find the type of a field or property."""
     if attribute in hints:
         return hints[attribute]
     return get_type_hints(getattr(cls, attribute).fget, include_extras=True)["return"]
 
 
 def _make_entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[DocumentPart]:
-    """What pydantic takes for one set of variables."""
-    parts: dict[str, Any] = {"variables": (Items[str], ...)}
-    for field, called in scoped.columns.items():
-        part = _find_column_form(hints[field]).part
-        parts[called] = (part | None, None) if field in scoped.partial else (part, ...)
-    made: type[DocumentPart] = pydantic.create_model(scoped.entry, __base__=DocumentPart, **parts)
-    return made
+    """Make the pydantic model of the entry of one set of variables."""
+    members: dict[str, Any] = {"variables": (Items[str], ...)}
+    for field, key in scoped.columns.items():
+        item = _find_column_form(hints[field]).part
+        members[key] = (item | None, None) if field in scoped.partial else (item, ...)
+    model: type[DocumentPart] = pydantic.create_model(scoped.entry, __base__=DocumentPart, **members)
+    return model
 
 
 def _find_column_form(hint: Any) -> Form:
-    """The form of one value of a mapping over sets of variables; arrays get their axes later."""
+    """Find the form of one value of a mapping over sets of variables; arrays get their axes later."""
     value = get_args(hint)[1]
     return Form(Items[Integer], lambda array: array.ravel().tolist(), _keep) if value is Array else _find_form(value)
 
 
 def union_of(classes: Iterable[type]) -> Any:
-    """What pydantic takes for any of some kinds, told apart by their names.
+    """Make the pydantic union of some kinds, discriminated by their names.
 
     Args:
         classes: known to `kind`, each under a name.
@@ -368,23 +368,23 @@ def union_of(classes: Iterable[type]) -> Any:
         A type for a field of a model.
     """
     known = [_KINDS[cls] for cls in classes]
-    if all(one.part.model_fields["kind"].is_required() for one in known):
-        return Annotated[reduce(or_, (one.part for one in known)), pydantic.Field(discriminator="kind")]
-    tagged = (Annotated[one.part, pydantic.Tag(one.name)] for one in known)
+    if all(member.part.model_fields["kind"].is_required() for member in known):
+        return Annotated[reduce(or_, (member.part for member in known)), pydantic.Field(discriminator="kind")]
+    tagged = (Annotated[member.part, pydantic.Tag(member.name)] for member in known)
     return Annotated[reduce(or_, tagged), pydantic.Discriminator(_find_kind)]
 
 
 def _find_kind(value: Any) -> Any:
-    """The kind of a calibration; the first documents had one kind only and did not name it."""
-    found = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return found or "table_noise"
+    """Find the kind of a calibration; the first documents had one kind and did not name it."""
+    name = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return name or "table_noise"
 
 
 # ------------------------------------------------------------------------------------------------------ there and back
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """A calibration, a payload or a part of one as JSON values; what is None is left out.
+    """Encode a calibration, a payload or a part of one as JSON values; None is left out.
 
     Args:
         value: of a class that `kind` knows.
@@ -392,20 +392,20 @@ def encode(value: Any) -> dict[str, Any]:
     Returns:
         An object, its fields in the order of documents.
     """
-    known = _KINDS[type(value)]
-    named = known.part.model_fields.get("kind")
-    found: dict[str, Any] = {"kind": known.name} if named is not None and named.is_required() else {}
-    for attribute in known.order:
-        if known.scoped is not None and attribute == known.scoped.name:
-            found[attribute] = _write_entries(value, known.scoped)
+    form_of = _KINDS[type(value)]
+    named = form_of.part.model_fields.get("kind")
+    document: dict[str, Any] = {"kind": form_of.name} if named is not None and named.is_required() else {}
+    for attribute in form_of.order:
+        if form_of.scoped is not None and attribute == form_of.scoped.name:
+            document[attribute] = _write_entries(value, form_of.scoped)
         else:
-            called, form = known.forms[attribute]
-            found[called] = form.write(getattr(value, attribute))
-    return {name: part for name, part in found.items() if part is not None}
+            key, form = form_of.forms[attribute]
+            document[key] = form.write(getattr(value, attribute))
+    return {name: item for name, item in document.items() if item is not None}
 
 
 def decode(part: DocumentPart, over: Over) -> Any:
-    """The inverse.
+    """Decode what `encode` wrote.
 
     Args:
         part: as pydantic has checked it.
@@ -419,21 +419,19 @@ def decode(part: DocumentPart, over: Over) -> Any:
     """
     cls = _CLASSES[type(part)]
     known = _KINDS[cls]
-    values = {name: form.read(getattr(part, called), over) for name, (called, form) in known.forms.items()}
+    values = {name: form.read(getattr(part, key), over) for name, (key, form) in known.forms.items()}
     if known.scoped is not None:
         values |= _read_scoped(getattr(part, known.scoped.name), known.scoped, cls, over)
     if hasattr(cls, "made"):
         return cls.made(over, **values)
-    given = {part.name: over if part.name == known.over else values[part.name] for part in fields(cls)}
-    return cls(**given)
+    arguments = {item.name: over if item.name == known.over else values[item.name] for item in fields(cls)}
+    return cls(**arguments)
 
 
 def _write_entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
-    """Mappings over sets of variables as one list."""
+    """Write mappings over sets of variables as one list."""
     hints = get_type_hints(type(value), include_extras=True)
-    columns = {
-        called: (getattr(value, field), _find_column_form(hints[field])) for field, called in scoped.columns.items()
-    }
+    columns = {key: (getattr(value, field), _find_column_form(hints[field])) for field, key in scoped.columns.items()}
     whole = next(field for field in scoped.columns if field not in scoped.partial)
     return [
         {
@@ -445,27 +443,27 @@ def _write_entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
 
 
 def _read_scoped(entries: list[Any], scoped: Scoped, cls: type, over: Any) -> dict[str, dict[Scope, Any]]:
-    """The inverse."""
+    """Read what `_write_entries` wrote."""
     hints = get_type_hints(cls, include_extras=True)
     scopes = [tuple(entry.variables) for entry in entries]
     if len(set(scopes)) < len(scopes):
         raise InputError(f"'{scoped.name}' names a set of variables twice")
-    found: dict[str, dict[Scope, Any]] = {}
-    for field, called in scoped.columns.items():
-        column, value = [getattr(entry, called) for entry in entries], get_args(hints[field])[1]
+    columns: dict[str, dict[Scope, Any]] = {}
+    for field, key in scoped.columns.items():
+        column, value = [getattr(entry, key) for entry in entries], get_args(hints[field])[1]
         if field in scoped.partial:
-            found[field] = {scope: part for scope, part in zip(scopes, column, strict=True) if part is not None}
+            columns[field] = {scope: item for scope, item in zip(scopes, column, strict=True) if item is not None}
             continue
         if value is Array:
             column = [_shape_array(over, scope, flat, scoped.less) for scope, flat in zip(scopes, column, strict=True)]
         elif value is Fraction:
             column = _read_budgets(column)
-        found[field] = dict(zip(scopes, column, strict=True))
-    return found
+        columns[field] = dict(zip(scopes, column, strict=True))
+    return columns
 
 
 def _shape_array(network: Network, scope: Scope, flat: list[int], less: int) -> Array:
-    """A flat table over a set of variables with its axes; one that no machine can hold is refused."""
+    """Reshape a flat table over a set of variables; refuse one that is too large for memory."""
     sizes = tuple(network.schema[name].size for name in scope)
     table_cells(sizes)
     shape = tuple(size - less for size in sizes)

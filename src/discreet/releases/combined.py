@@ -1,4 +1,4 @@
-"""Several releases, figures by others and public records beside them, as one piece of evidence about one network.
+"""Combined evidence about one network: several releases, external figures and public records.
 
 Releases on the *same* data set measure the same records: their likelihoods do not multiply, because the records are
 shared and unknown. Releases on *different* data sets share the probabilities alone. Whoever combines them says which is
@@ -41,12 +41,12 @@ from discreet.util.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeat
 FORMAT = "discreet-combined"
 VERSION = 1
 ACCOUNT_FOR_EACH = "a data set of its own needs an account of its own"
-"""Advice by which releases on different records differ from those on the same ones."""
+"""Advice in errors: how to mark releases as made on different records."""
 
 
 @dataclass(frozen=True, eq=False)
 class Combined(Document, Tabular):
-    """Releases and figures by others, grouped by the data set they measured, and counts of public records.
+    """Releases and external figures, grouped by the data set that they measured, and counts of public records.
 
     Args:
         data_sets: for each data set its releases and figures, at least one in all.
@@ -71,10 +71,10 @@ class Combined(Document, Tabular):
     public: Tables | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be one piece of evidence."""
+        """Refuse releases that cannot be combined."""
         if not self.parts or not all(self.data_sets):
             raise InputError("nothing to combine: give at least one release")
-        if any(part.network != self.network for part in self.parts):
+        if any(document.network != self.network for document in self.parts):
             raise InputError("releases can be combined if their networks have the same variables, states and arcs")
         chose = next((release.id for release in self.releases if isinstance(release.payload, ChosenNetwork)), None)
         if chose is not None:
@@ -82,26 +82,26 @@ class Combined(Document, Tabular):
                 f"release {chose[:8]} chose a network and measured nothing else: there is no posterior of it; release "
                 "with its network (`--network FILE`, `Release.learned_network`) and read that"
             )
-        twice = first_repeated(part.id for part in self.parts)
+        twice = first_repeated(document.id for document in self.parts)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
         payers = dict[str, str]()
-        for parts in self.data_sets:
-            _require_one_data_set(parts)
-            for account, paid in (here := payers_of(parts)).items():
+        for data_set in self.data_sets:
+            _require_one_data_set(data_set)
+            for account, paid in (payers_here := payers_of(data_set)).items():
                 if account in payers:
                     raise InputError(
                         f"releases {payers[account][:8]} and {paid[:8]} were paid for by one account, so they measured "
                         f"the same records: combine them with data='same' (--data same); {ACCOUNT_FOR_EACH}"
                     )
-            payers |= here
+            payers |= payers_here
         if self.public is not None:
             _check_public(self.public, self.network)
 
     @property
     def parts(self) -> tuple[Release | External, ...]:
         """Releases and figures by others, data set by data set."""
-        return tuple(part for parts in self.data_sets for part in parts)
+        return tuple(document for data_set in self.data_sets for document in data_set)
 
     @property
     def id(self) -> str:
@@ -110,7 +110,7 @@ class Combined(Document, Tabular):
 
     @property
     def alone(self) -> Evidence:
-        """The one release or document of figures, where nothing is combined with it."""
+        """The only release or document of figures; itself if several are combined."""
         return self.parts[0] if len(self.parts) == 1 and self.public is None else self
 
     @property
@@ -121,12 +121,12 @@ class Combined(Document, Tabular):
     @property
     def releases(self) -> tuple[Release, ...]:
         """Releases alone, data set by data set."""
-        return tuple(part for part in self.parts if isinstance(part, Release))
+        return tuple(document for document in self.parts if isinstance(document, Release))
 
     @property
     def external(self) -> tuple[External, ...]:
         """Figures by others alone, data set by data set."""
-        return tuple(part for part in self.parts if isinstance(part, External))
+        return tuple(document for document in self.parts if isinstance(document, External))
 
     @property
     def network(self) -> Network:
@@ -135,7 +135,7 @@ class Combined(Document, Tabular):
 
     @property
     def dirichlet(self) -> Dirichlet:
-        """The curators' prior; of figures by others alone one that says nothing of the rows.
+        """The curators' prior; of external figures alone the default prior.
 
         Raises:
             InputError: the curators had different ones.
@@ -144,19 +144,19 @@ class Combined(Document, Tabular):
             return self.parts[0].dirichlet
         first, *others = (release.dirichlet for release in self.releases)
         if not all(
-            np.array_equal(first.alpha[node], other.alpha[node]) for other in others for node in self.network.nodes
+            np.array_equal(first.alpha[node], prior.alpha[node]) for prior in others for node in self.network.nodes
         ):
             raise InputError("the releases have different priors; give one to read them with")
         return first
 
     @property
     def private(self) -> bool:
-        """Whether every release is one, and no simulation; public records are public all the same."""
+        """Whether every release is private, none a simulation; public records are public in any case."""
         return all(release.private for release in self.releases)
 
     @property
     def records(self) -> tuple[int | None, ...]:
-        """Number of records of each data set, where it is public."""
+        """Number of records of each data set; None where it is not public."""
         return tuple(
             next((release.records for release in releases if release.records is not None), None)
             for releases in self.data_sets
@@ -164,27 +164,27 @@ class Combined(Document, Tabular):
 
     @property
     def guarantees(self) -> tuple[Guarantee | None, ...]:
-        """What holds for a record of each data set given all its releases.
+        """Composed guarantee of each data set's releases; None without one.
 
         None where relations or units differ, or where a simulation is among them, which promises nothing, or figures by
         others, whose promise is theirs.
         """
-        found: list[Guarantee | None] = []
-        for parts in self.data_sets:
-            releases = [part for part in parts if isinstance(part, Release)]
+        guarantees: list[Guarantee | None] = []
+        for data_set in self.data_sets:
+            releases = [document for document in data_set if isinstance(document, Release)]
             promises = [release.guarantee for release in releases]
             alike = len({(promise.relation, promise.unit) for promise in promises}) == 1
-            ours = len(releases) == len(parts) and all(release.private for release in releases)
-            found.append(compose(promises) if alike and ours else None)
-        return tuple(found)
+            ours = len(releases) == len(data_set) and all(release.private for release in releases)
+            guarantees.append(compose(promises) if alike and ours else None)
+        return tuple(guarantees)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """The rows of all parts, as of `Release.tidy`, each with the number of its "data_set" and its "id"."""
+        """List the rows of all parts, as `Release.tidy`, each with the number of its "data_set" and its "id"."""
         return [
-            {"data_set": number, "id": part.id, **row}
-            for number, parts in enumerate(self.data_sets, 1)
-            for part in parts
-            for row in part.tidy()
+            {"data_set": number, "id": document.id, **row}
+            for number, data_set in enumerate(self.data_sets, 1)
+            for document in data_set
+            for row in document.tidy()
         ]
 
     def summary(self, *, width: int | None = None) -> str:
@@ -193,12 +193,12 @@ class Combined(Document, Tabular):
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.
         """
-        told = [
-            f"data set {number} of {len(self.data_sets)}\n{part.summary(width=width)}"
-            for number, parts in enumerate(self.data_sets, 1)
-            for part in parts
+        texts = [
+            f"data set {number} of {len(self.data_sets)}\n{document.summary(width=width)}"
+            for number, data_set in enumerate(self.data_sets, 1)
+            for document in data_set
         ]
-        return "\n\n".join([*told, *(["public records are counted beside them"] if self.public is not None else [])])
+        return "\n\n".join([*texts, *(["public records are counted beside them"] if self.public is not None else [])])
 
     def _repr_html_(self) -> str:
         """The summaries and the network, for a notebook."""
@@ -234,23 +234,23 @@ class Combined(Document, Tabular):
 
 
 Evidence = Release | External | Combined
-"""What posteriors over a network read."""
+"""Evidence that posteriors over a network read."""
 
 
-def payers_of(parts: Iterable[Release | External]) -> dict[str, str]:
-    """Map the public ids of accounts to what they paid for; what names no account stands for itself.
+def payers_of(documents: Iterable[Release | External]) -> dict[str, str]:
+    """Map public ids of accounts to a release that each paid for; without an account, a release's id to itself.
 
     Args:
-        parts: releases and figures by others.
+        documents: releases and figures by others.
 
     Returns:
         For each account the id of the last of its releases.
     """
-    return {part.account or part.id: part.id for part in parts}
+    return {document.account or document.id: document.id for document in documents}
 
 
 def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | None]) -> None:
-    """Refuse a prior that was learned from releases of an account that paid for what is read, or released, with it.
+    """Refuse a prior learned from releases of the account that paid for the evidence: records would count twice.
 
     Args:
         prior: that the reader or the curator gave.
@@ -302,22 +302,22 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
     """
     if data not in ("same", "different"):
         raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
-    listed = [evidence_of(part) for part in parts]
-    known = [part.public for part in listed if part.public is not None] + ([] if public is None else [public])
+    listed = [evidence_of(piece) for piece in parts]
+    known = [piece.public for piece in listed if piece.public is not None] + ([] if public is None else [public])
     if len(known) > 1:
         raise InputError("public records are given twice; count them together and give them once")
-    sets = [releases for part in listed for releases in part.data_sets]
-    if data == "same" and any(len(part.data_sets) > 1 for part in listed):
+    sets = [releases for piece in listed for releases in piece.data_sets]
+    if data == "same" and any(len(piece.data_sets) > 1 for piece in listed):
         raise InputError("parts on different data sets cannot all be on the same one; combine the same ones first")
     merged = [tuple(release for releases in sets for release in releases)] if data == "same" else sets
     return Combined(tuple(merged) if any(merged) else (), known[0] if known else None)
 
 
-def evidence_of(part: Evidence) -> Combined:
-    """One release or document of figures as combined evidence, or what is combined already.
+def evidence_of(evidence: Evidence) -> Combined:
+    """Convert one release or document of figures to combined evidence; combined evidence is returned as it is.
 
     Args:
-        part: a release, a document of figures by others, or what `combine` returned.
+        evidence: a release, a document of figures by others, or what `combine` returned.
 
     Returns:
         Combined evidence of one data set; what is combined already as it is.
@@ -336,11 +336,11 @@ def evidence_of(part: Evidence) -> Combined:
         >>> dc.tools.evidence_of(census).parts == (census,)
         True
     """
-    if isinstance(part, Combined):
-        return part
-    if not isinstance(part, Release | External):
-        raise InputError(f"a release or combined releases were expected, not {type(part).__name__}")
-    return Combined(((part,),))
+    if isinstance(evidence, Combined):
+        return evidence
+    if not isinstance(evidence, Release | External):
+        raise InputError(f"a release or combined releases were expected, not {type(evidence).__name__}")
+    return Combined(((evidence,),))
 
 
 def load(path: str | Path) -> Evidence:
@@ -400,9 +400,9 @@ def loads(text: str) -> Evidence:
     return _read_evidence(text, "the release")
 
 
-def _read_evidence(text: str, what: str) -> Evidence:
-    """Read a document of which errors say what it is."""
-    raw, cells = read_json(text, what, DOCUMENT_BYTES), free_cells(len(text))
+def _read_evidence(text: str, subject: str) -> Evidence:
+    """Read a document that errors name by `subject`."""
+    raw, cells = read_json(text, subject, DOCUMENT_BYTES), free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
         return _read_combined(raw, cells)
     if isinstance(raw, dict) and raw.get("format") not in (RELEASE_FORMAT, EXTERNAL_FORMAT):
@@ -412,13 +412,13 @@ def _read_evidence(text: str, what: str) -> Evidence:
 
 
 def _read_part(raw: Any, cells: int) -> Release | External:
-    """A release or figures by others from a document that was JSON."""
+    """Read a release or external figures from JSON values."""
     external = isinstance(raw, dict) and raw.get("format") == EXTERNAL_FORMAT
     return read_external(raw, cells) if external else read_release(raw, cells)
 
 
 def _read_combined(raw: Any, cells: int) -> Combined:
-    """Combined releases from a document that was JSON, whose tables may have so many cells together."""
+    """Read combined releases from JSON values, with at most `cells` cells in all tables."""
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
     if type(raw.get("version")) is not int or raw["version"] != VERSION:
@@ -426,24 +426,24 @@ def _read_combined(raw: Any, cells: int) -> Combined:
     if set(raw) != {"format", "version", "public", "data_sets"}:
         raise InputError("the combined file is damaged: it needs the fields 'public' and 'data_sets', and no others")
     sets = raw["data_sets"]
-    if not isinstance(sets, list) or not all(isinstance(part, list) for part in sets):
+    if not isinstance(sets, list) or not all(isinstance(item, list) for item in sets):
         raise InputError("the combined file is damaged at 'data_sets': lists of releases were expected")
     count = sum(map(len, sets))
     at_most(RELEASES, count, "combined releases")
     if not count:
         raise InputError("the combined file is damaged at 'data_sets': it has no release")
     # All are over one network and list the cells that they measured, so each has its part of the characters.
-    releases = tuple(tuple(_read_part(part, cells // count) for part in parts) for parts in sets)
-    network = next(part for parts in releases for part in parts).network
+    releases = tuple(tuple(_read_part(item, cells // count) for item in documents) for documents in sets)
+    network = next(item for documents in releases for item in documents).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
 
 
-def _require_one_data_set(parts: tuple[Release | External, ...]) -> None:
-    """Refuse parts that cannot have measured the same records."""
-    if len({part.records for part in parts} - {None}) > 1:
+def _require_one_data_set(documents: tuple[Release | External, ...]) -> None:
+    """Refuse documents that cannot have measured the same records."""
+    if len({document.records for document in documents} - {None}) > 1:
         raise InputError("releases on the same data set state different numbers of records; are they?")
-    kept = {part.policy.units for part in parts if isinstance(part, Release)}
-    if len(kept) > 1:
+    rules = {document.policy.units for document in documents if isinstance(document, Release)}
+    if len(rules) > 1:
         raise InputError(
             "releases of one data set that kept other records of its units are neither of the same records nor of "
             "independent ones; read the records once (read_records) and make all releases of them"
@@ -451,7 +451,7 @@ def _require_one_data_set(parts: tuple[Release | External, ...]) -> None:
 
 
 def _check_public(public: Tables, network: Network) -> None:
-    """Refuse tables that are not the counts of one set of records."""
+    """Refuse tables that are not counts of one set of records."""
     if public.network != network or public.draws is not None:
         raise InputError("public records must be counted over the network of the releases")
     if any(table.dtype.kind not in "iu" or np.any(table < 0) for table in public.values()):
@@ -460,23 +460,23 @@ def _check_public(public: Tables, network: Network) -> None:
         raise InputError("counts of public records must have the same total in every family")
     for node in network.nodes:
         for name in network.family(node):
-            found = margin(public[node], network.family(node), (name,))
-            if not np.array_equal(found, margin(public[name], network.family(name), (name,))):
+            counts = margin(public[node], network.family(node), (name,))
+            if not np.array_equal(counts, margin(public[name], network.family(name), (name,))):
                 raise InputError(
                     f"counts of public records disagree on {shown(name)} between its own family and {shown(node)}'s"
                 )
 
 
 def _read_public(raw: object, network: Network) -> Tables:
-    """Counts of public records from a document."""
+    """Read counts of public records from a document."""
     if not isinstance(raw, dict) or set(raw) != set(network.nodes):
         raise InputError("the combined file is damaged at 'public': a list of counts for every node was expected")
-    found = {}
+    tables = {}
     for node, values in raw.items():
         whole = isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
         if not whole or len(values) != network.cells(network.family(node)):
             raise InputError(
                 f"the combined file is damaged at {shown(f'public.{node}')}: a whole number for every cell was expected"
             )
-        found[node] = np.array(values, np.int64).reshape(network.shape(node))
-    return Tables(network, found)
+        tables[node] = np.array(values, np.int64).reshape(network.shape(node))
+    return Tables(network, tables)

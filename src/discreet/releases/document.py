@@ -1,4 +1,4 @@
-"""The head of a release document: the network or design that it is over, and a design's prior, there and back.
+"""Parts of a release document: guarantee, network or design, and a design's prior, read and written.
 
 Networks and designs declare their variables each in their own way, which is why these parts are written out; the other
 parts follow from the fields of their classes, in `codec.py`.
@@ -27,17 +27,17 @@ from discreet.util.randomness import Seed
 
 
 class Document(ABC):
-    """What was measured, as JSON: a release, figures by others, or several of them."""
+    """JSON document of measurements: a release, external figures, or several of them."""
 
     what: ClassVar[str] = "document"
-    """Its name in errors."""
+    """Name of the document in errors."""
 
     @abstractmethod
     def dumps(self) -> str:
         """The document as JSON text."""
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the document, whole or not at all; a file that is there, and may have cost budget, is kept.
+        """Write the document atomically; an existing file, which may have cost budget, is not replaced.
 
         Args:
             path: of the file.
@@ -51,26 +51,26 @@ class Document(ABC):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """Releases and figures by others that it consists of: itself alone, if it is one."""
+        """Releases and external figures of which it consists: itself, if it is one."""
         return (self,)
 
     @property
     def one_release(self) -> Any:
-        """The release that it is; None of figures by others and of several releases."""
+        """The release itself; None if it is external figures or several releases."""
         return None
 
     @property
     def alone(self) -> Any:
-        """Its one part, where it is no more than that; else itself."""
+        """Its only part, or itself if it has several."""
         return self
 
     @property
     @abstractmethod
     def answers_over(self) -> Network:
-        """The network that its answers are of; InputError where there is none."""
+        """The network of its answers; InputError without one."""
 
     def posterior(self, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
-        """Read what was measured: short for `discreet.read(release, ...)`, which says all about it.
+        """Read the posterior: short for `discreet.read(release, ...)`, which documents it.
 
         Args:
             method: "auto" takes what the release is read by.
@@ -102,7 +102,7 @@ class Document(ABC):
 
 
 class GuaranteePart(DocumentPart):
-    """A promise."""
+    """A guarantee."""
 
     epsilon: Budget
     delta: Budget
@@ -111,7 +111,7 @@ class GuaranteePart(DocumentPart):
 
 
 def write_guarantee(guarantee: Guarantee) -> dict[str, str]:
-    """Promise to document."""
+    """Write a guarantee to a document."""
     return {
         "epsilon": as_text(guarantee.epsilon),
         "delta": as_text(guarantee.delta),
@@ -121,7 +121,7 @@ def write_guarantee(guarantee: Guarantee) -> dict[str, str]:
 
 
 def read_guarantee(part: GuaranteePart) -> Guarantee:
-    """Document to promise; InputError where it is none."""
+    """Read a guarantee from a document; InputError if invalid."""
     check_name(part.unit, "the unit")
     return Guarantee(**part.model_dump())
 
@@ -144,7 +144,7 @@ class _LearnedPart(DocumentPart):
 
 
 class NetworkPart(DocumentPart):
-    """A network: variables with their states, the parents of each, and which release chose it, if one did."""
+    """A network: variables with their states, the parents of each, and the release that chose it, if any."""
 
     variables: Items[_VariablePart]
     parents: dict[str, Items[str]]
@@ -159,7 +159,7 @@ class _ColumnPart(DocumentPart):
 
 
 class DesignPart(DocumentPart):
-    """A design: features with their bounds, the target, and what is known of a record's length."""
+    """A design: features with their bounds, the target, and the norm of a record."""
 
     features: Items[_ColumnPart]
     target: _ColumnPart | None = None
@@ -176,7 +176,7 @@ class NormalPart(DocumentPart):
 
 
 def write_network(network: Network) -> dict[str, Any]:
-    """Network to document."""
+    """Write a network to a document."""
     return {
         "variables": [
             {"name": variable.name, "states": list(variable.states)}
@@ -190,7 +190,7 @@ def write_network(network: Network) -> dict[str, Any]:
 
 
 def read_network(part: NetworkPart) -> Network:
-    """Document to network.
+    """Read a network from a document.
 
     Raises:
         InputError: no network, or more of anything than a file may declare.
@@ -216,8 +216,8 @@ def read_network(part: NetworkPart) -> Network:
 
 
 def write_design(design: Design) -> dict[str, Any]:
-    """Design to document."""
-    found = {
+    """Write a design to a document."""
+    document = {
         "features": [_write_column(variable) for variable in design.features],
         "target": None if design.target is None else _write_column(design.target),
         "norm": design.norm,
@@ -225,11 +225,11 @@ def write_design(design: Design) -> dict[str, Any]:
         "counted": design.counted or None,
         "groups": [list(group) for group in design.groups] or None,
     }
-    return {name: part for name, part in found.items() if part is not None}
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def read_design(part: DesignPart) -> Design:
-    """Document to design.
+    """Read a design from a document.
 
     Raises:
         InputError: no design, or more of anything than a file may declare.
@@ -256,23 +256,23 @@ def read_design_file(path: str | Path) -> Design:
     Raises:
         InputError: no such file, not JSON of this form, or no design; the message has the place.
     """
-    what = f"design {shown_path(path)}"
-    raw = read_json(read_text(path, "design", NETWORK_BYTES), what, NETWORK_BYTES)
-    part = check_part(DesignPart, raw, f"{what}, at")
+    subject = f"design {shown_path(path)}"
+    raw = read_json(read_text(path, "design", NETWORK_BYTES), subject, NETWORK_BYTES)
+    part = check_part(DesignPart, raw, f"{subject}, at")
     try:
         return read_design(part)
     except InputError as error:
-        raise InputError(f"{what}: {error}") from None
+        raise InputError(f"{subject}: {error}") from None
 
 
 def _write_column(variable: Variable) -> dict[str, Any]:
-    """Variable of a design to document."""
+    """Write a variable of a design to a document."""
     states = {"states": list(variable.states)} if variable.states else {}
     typed = {"type": variable.type} if variable.type != "real" else {}
     bounds = {} if variable.bounds is None else {"bounds": list(variable.bounds)}
     return {"name": variable.name, **states, **bounds, **typed}
 
 
-def _read_variable(part: _ColumnPart) -> Variable:
-    """Document to variable."""
-    return Variable(part.name, tuple(part.states or ()), bounds=part.bounds, type=part.type or "real")
+def _read_variable(column: _ColumnPart) -> Variable:
+    """Read a variable of a design from a document."""
+    return Variable(column.name, tuple(column.states or ()), bounds=column.bounds, type=column.type or "real")

@@ -1,4 +1,4 @@
-"""Figures by others from what they are published in: a CSV or data frame of cells, and objects of mbi.
+"""External figures from their published forms: a CSV or data frame of cells, and measurements of mbi.
 
 Objects are read by their documented attributes; their libraries are not imported. Numbers and lists, such as those that
 OpenDP returns, need no reader: `external_table` takes them.
@@ -28,13 +28,13 @@ from discreet.util.json_files import read_text
 from discreet.util.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
 
 FIGURE_COLUMNS = ("count", "value")
-"""Columns that may have the figures."""
+"""Names that the column of figures may have."""
 SCALE_COLUMN = "scale"
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells of one table as they were listed.
+    """Cells of one table in the order of the list.
 
     Args:
         scope: variables, in the order of their columns.
@@ -52,7 +52,7 @@ class _Cells:
 def measured_cells(
     cells: Any, network: Network, noise: StatedNoise | LawTag, *, guarantee: Guarantee | str | None, source: str
 ) -> External:
-    """Figures by others from a table with a row for each cell.
+    """Read external figures from a table with a row for each cell.
 
     Args:
         cells: path of a CSV with a header, or a data frame (pandas, Polars, Arrow). Columns: variables of the network,
@@ -87,12 +87,12 @@ def measured_cells(
     path = isinstance(cells, str | Path)
     columns = _read_csv(cells) if path else _read_frame(cells)
     try:
-        found = _read_cells(columns, network)
-        stated = _group_by_noise(noise, found.scales)
-        parts = [_measure_rows(network, found, law, rows, guarantee, source) for law, rows in stated.items()]
+        listed_cells = _read_cells(columns, network)
+        stated = _group_by_noise(noise, listed_cells.scales)
+        documents = [_measure_rows(network, listed_cells, law, rows, guarantee, source) for law, rows in stated.items()]
     except InputError as error:
         raise InputError(f"cells {shown_path(cells)}: {error}" if path else str(error)) from None
-    return reduce(_merge, parts)
+    return reduce(_merge, documents)
 
 
 def measured_mbi(
@@ -103,7 +103,7 @@ def measured_mbi(
     guarantee: Guarantee | str | None,
     source: str,
 ) -> External:
-    """Figures by others from measurements of private-pgm.
+    """Convert measurements of private-pgm to external figures.
 
     Args:
         measurements: `mbi.LinearMeasurement`, by their attributes `noisy_measurement`, `clique`, `stddev` and `query`:
@@ -133,31 +133,31 @@ def measured_mbi(
         (('sex',), 2.0)
     """
     require(law in (Gaussian.tag, Laplace.tag, DiscreteGaussian.tag), "the law of mbi's noise is gaussian or laplace")
-    parts = []
-    for part in measurements:
+    tables = []
+    for marginal in measurements:
         attributes = ("noisy_measurement", "clique", "stddev")
-        require(all(hasattr(part, name) for name in attributes), f"a measurement of mbi has {listed(attributes)}")
-        scope, figures = tuple(map(str, part.clique)), np.asarray(part.noisy_measurement).ravel()
+        require(all(hasattr(marginal, name) for name in attributes), f"a measurement of mbi has {listed(attributes)}")
+        scope, figures = tuple(map(str, marginal.clique)), np.asarray(marginal.noisy_measurement).ravel()
         unknown = next((name for name in scope if name not in network.schema), None)
         require(unknown is None, f"the network has no variable {shown(unknown)}")
         sizes = tuple(network.schema[name].size for name in scope)
-        noise = StatedNoise(law, float(part.stddev) / math.sqrt(LAWS[law].unit))
-        rows = _read_query_rows(getattr(part, "query", None), table_cells(sizes))
+        noise = StatedNoise(law, float(marginal.stddev) / math.sqrt(LAWS[law].unit))
+        rows = _read_query_rows(getattr(marginal, "query", None), table_cells(sizes))
         if rows is None:
             require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")
             figures = figures.reshape(sizes)
-        parts.append(external_table(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
-    require(bool(parts), "there is no measurement")
-    return reduce(_merge, parts)
+        tables.append(external_table(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
+    require(bool(tables), "there is no measurement")
+    return reduce(_merge, tables)
 
 
-def _merge(one: External, other: External) -> External:
-    """Both documents, of one source, as one."""
-    return replace(one, measurements=(*one.measurements, *other.measurements))
+def _merge(first: External, second: External) -> External:
+    """Merge two documents of one source."""
+    return replace(first, measurements=(*first.measurements, *second.measurements))
 
 
 def _read_query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """What each cell adds to the numbers of a query of mbi, shape (numbers, cells); None where they are the cells."""
+    """Find the query matrix of an mbi measurement, shape (numbers, cells); None for the identity."""
     named = {type(query).__name__, getattr(query, "__name__", "")}
     if query is None or named & {"DatavectorQuery", "datavector"}:
         return None
@@ -175,7 +175,7 @@ def _read_query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.floa
 
 
 def _read_csv(path: str | Path) -> dict[str, list[Any]]:
-    """Columns of a CSV file by their names."""
+    """Read the columns of a CSV file by name."""
     text = read_text(path, "cells", NETWORK_BYTES)
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
@@ -189,11 +189,11 @@ def _read_csv(path: str | Path) -> dict[str, list[Any]]:
         first_repeated(header) is None,
         f"cells {shown_path(path)}: the column {shown(first_repeated(header))} is there twice",
     )
-    return {name: [row[place] for row in body] for place, name in enumerate(header)}
+    return {name: [row[column] for row in body] for column, name in enumerate(header)}
 
 
 def _read_frame(frame: Any) -> dict[str, list[Any]]:
-    """Columns of a data frame by their names."""
+    """Read the columns of a data frame by name."""
     require(hasattr(frame, "__arrow_c_stream__"), "cells are the path of a CSV file or a data frame")
     table = read_guarded(lambda: arrow_table(frame), "the data frame cannot be read")
     at_most(FREE_CELLS, table.num_rows * table.num_columns, "entries of the cells")
@@ -205,15 +205,15 @@ def _read_frame(frame: Any) -> dict[str, list[Any]]:
 
 
 def _read_cells(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cells:
-    """The cells that columns list."""
+    """Read the cells that columns list."""
     scope = tuple(name for name in columns if name in network.schema)
     others = [name for name in columns if name not in network.schema]
     named = [name for name in others if name in FIGURE_COLUMNS]
     require(
         len(named) == 1, f"one column {' or '.join(FIGURE_COLUMNS)} with the figures was expected, beside variables"
     )
-    odd = next((name for name in others if name not in (*FIGURE_COLUMNS, SCALE_COLUMN)), None)
-    require(odd is None, f"the network has no variable {shown(odd)}")
+    unknown = next((name for name in others if name not in (*FIGURE_COLUMNS, SCALE_COLUMN)), None)
+    require(unknown is None, f"the network has no variable {shown(unknown)}")
     figures = _read_floats(columns[named[0]], named[0])
     require(bool(figures), "no cell is listed")
     sizes = [network.schema[name].size for name in scope]
@@ -221,11 +221,11 @@ def _read_cells(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cell
     codes = np.zeros(len(figures), np.int64)
     for name, size in zip(scope, sizes, strict=True):
         states = {state: code for code, state in enumerate(network.schema[name].states)}
-        found = [states.get(str(value), -1) for value in columns[name]]
-        if -1 in found:
-            state = str(columns[name][found.index(-1)])
+        codes_of = [states.get(str(value), -1) for value in columns[name]]
+        if -1 in codes_of:
+            state = str(columns[name][codes_of.index(-1)])
             raise InputError(f"{shown(name)} has no state {shown(state)}; it has: {listed(states)}")
-        codes = codes * size + np.array(found)
+        codes = codes * size + np.array(codes_of)
     twice = len(np.unique(codes)) < len(codes)
     require(not twice, "a cell is listed twice: name each combination of states once")
     return _Cells(
@@ -237,25 +237,25 @@ def _read_cells(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cell
 
 
 def _read_floats(column: Sequence[Any], name: str) -> list[float]:
-    """Finite numbers of a column."""
+    """Read finite numbers of a column."""
     try:
-        found = [float(value) for value in column]
+        numbers = [float(value) for value in column]
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"the column {shown(name)} has an entry that is no number") from None
-    require(all(map(math.isfinite, found)), f"the column {shown(name)} has an entry that is not finite")
-    return found
+    require(all(map(math.isfinite, numbers)), f"the column {shown(name)} has an entry that is not finite")
+    return numbers
 
 
 def _group_by_noise(noise: StatedNoise | LawTag, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
-    """Which rows have which noise."""
+    """Group rows by the law and scale of their noise."""
     if isinstance(noise, StatedNoise):
         require(scales is None, "the scale is given twice: leave out the column 'scale', or name the law alone")
         return {noise: []}
     require(scales is not None, "the noise needs its scale: give it, or a column 'scale' with that of each cell")
-    found: dict[StatedNoise, list[int]] = {}
+    rows_by_noise: dict[StatedNoise, list[int]] = {}
     for row, scale in enumerate(scales or ()):
-        found.setdefault(StatedNoise(noise, scale), []).append(row)
-    return found
+        rows_by_noise.setdefault(StatedNoise(noise, scale), []).append(row)
+    return rows_by_noise
 
 
 def _measure_rows(
@@ -266,7 +266,7 @@ def _measure_rows(
     guarantee: Guarantee | str | None,
     source: str,
 ) -> External:
-    """The rows of one noise, or all of them where none are named: as a table where they are all cells of one."""
+    """Make figures of the rows of one noise (all, if none are named): a table if they are all its cells."""
     picked = list(rows) or list(range(len(cells.codes)))
     sizes = tuple(network.schema[name].size for name in cells.scope)
     figures, codes = np.array(cells.figures)[picked], np.array(cells.codes)[picked]

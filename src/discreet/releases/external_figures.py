@@ -1,4 +1,4 @@
-"""Figures by others: tables and weighted sums that somebody else measured, with a stated law of their noise.
+"""External figures: tables and weighted sums by another source, with a stated law of their noise.
 
 A census office prints exact margins, another library adds noise of its own, an older publication has a table that was
 rounded. This document carries such figures over any variables of a network, and says who made them and who guarantees
@@ -49,12 +49,12 @@ from discreet.util.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, c
 FORMAT = "discreet-external"
 VERSION = 1
 LARGEST_FIGURE = 2.0**60
-"""Sums of figures up to here stay within 64 bits."""
+"""Largest figure: sums of such figures stay within 64 bits."""
 
 
 @dataclass(frozen=True)
 class StatedNoise:
-    """The law of the noise in figures by others, as whoever made them states it.
+    """Law of the noise in external figures, as their source states it.
 
     Args:
         law: "laplace" (density `exp(-|x| / scale) / 2 scale`), "gaussian" (deviation `scale`), "discrete_laplace"
@@ -76,7 +76,7 @@ class StatedNoise:
     scale: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no law."""
+        """Refuse an unknown law or an invalid scale."""
         require(self.law in LAWS, f"noise is one of {listed(LAWS)}, not {shown(self.law)}")
         try:
             object.__setattr__(self, "scale", float(self.scale))
@@ -87,7 +87,7 @@ class StatedNoise:
 
 @dataclass(frozen=True, eq=False)
 class External(Document, Tabular):
-    """A document of figures by others on one data set; `external_table` makes one.
+    """External figures on one data set; `external_table` makes such a document.
 
     Args:
         network: over whose variables they are.
@@ -115,9 +115,9 @@ class External(Document, Tabular):
     source: str
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing, or not whence it comes."""
+        """Refuse figures without a table, a source or a valid guarantee."""
         require(bool(self.measurements), "a document of figures by others needs at least one table")
-        totals = {part.known_total for part in self.measurements} - {None}
+        totals = {table.known_total for table in self.measurements} - {None}
         require(len(totals) < 2, "exact tables of the same records have the same sum; are these of the same records?")
         text = isinstance(self.source, str) and bool(self.source.strip())
         require(text, "figures by others need their source, in words such as 'census 2021, table 3'")
@@ -145,56 +145,56 @@ class External(Document, Tabular):
         Raises:
             InputError: as of `external_table`, or another exact number of records.
         """
-        more = _make_measurement(self.network, values, over, noise, weights)
-        return replace(self, measurements=(*self.measurements, more))
+        measurement = _make_measurement(self.network, values, over, noise, weights)
+        return replace(self, measurements=(*self.measurements, measurement))
 
     @cached_property
     def id(self) -> str:
-        """32 hexadecimal digits that follow from the content: the same figures are the same document."""
+        """Digest of the content, 32 hexadecimal digits: equal figures are the same document."""
         return hashlib.sha256(self.dumps().encode()).hexdigest()[:32]
 
     @property
     def answers_over(self) -> Network:
-        """The network over whose variables they are."""
+        """The network of the figures' variables."""
         return self.network
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """None of ours: what protects these figures is their source's promise."""
+        """`(None,)`: the source, not this package, protects these figures."""
         return ()
 
     @property
     def private(self) -> bool:
-        """Whether it is no simulation."""
+        """True: external figures are no simulation."""
         return True
 
     @property
     def records(self) -> int | None:
-        """The number of records where a table says it exactly."""
-        return next((part.known_total for part in self.measurements if part.known_total is not None), None)
+        """Number of records if a table states it exactly, else None."""
+        return next((table.known_total for table in self.measurements if table.known_total is not None), None)
 
     @property
     def dirichlet(self) -> Dirichlet:
-        """A prior that says nothing of the rows: figures by others come without one."""
+        """The default prior: external figures come without one."""
         return Dirichlet.uniform(self.network)
 
     @property
     def promise(self) -> str:
-        """Who guarantees what, in one line."""
+        """Guarantee of the source, in one line."""
         if self.guarantee is None:
             return printable(f"public figures of {self.source}, which promise nothing")
         return printable(f"guaranteed by {self.source}, not by this package: {self.guarantee}")
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each number that was measured, as of `Release.tidy`."""
-        return [row for part in self.measurements for row in measured_rows(part, self.network)]
+        """List a row for each measured number, as `Release.tidy`."""
+        return [row for table in self.measurements for row in measured_rows(table, self.network)]
 
     def _repr_html_(self) -> str:
-        """What was measured, who promises what, and the network, for a notebook."""
+        """The summary, the guarantee and the network, for a notebook."""
         return f"<p>{html_text(self.summary())}</p><p>{html_text(self.promise)}</p>{self.network._repr_html_()}"
 
     def summary(self, *, width: int | None = None) -> str:
-        """What was measured, and how large the noise is.
+        """Write the measured tables and the scale of their noise.
 
         Args:
             width: columns of the terminal, as of `fold`.
@@ -203,11 +203,11 @@ class External(Document, Tabular):
             One line, but where that is longer than the terminal.
         """
         scales: dict[str, list[float]] = {}
-        for law in (part.noise for part in self.measurements if part.noise is not None):
+        for law in (table.noise for table in self.measurements if table.noise is not None):
             scales.setdefault(law.words, []).append(law.scale)
-        told = "; ".join(f"{words} {spread(found)}" for words, found in scales.items())
-        scopes = listed(f"({', '.join(part.scope)})" for part in self.measurements)
-        return fold(f"tables over {scopes}: {told} records", width)
+        noises = "; ".join(f"{words} {spread(values)}" for words, values in scales.items())
+        scopes = listed(f"({', '.join(table.scope)})" for table in self.measurements)
+        return fold(f"tables over {scopes}: {noises} records", width)
 
     def dumps(self) -> str:
         """The document as JSON text, a measurement a line.
@@ -219,9 +219,9 @@ class External(Document, Tabular):
         words = write_guarantee(promise) if isinstance(promise, Guarantee) else promise
         head = {"format": FORMAT, "version": VERSION, "source": self.source, "guarantee": words}
         network = json_text(write_network(self.network))
-        parts = ",\n".join(json_text(_write_measurement(part)) for part in self.measurements)
+        measurements = ",\n".join(json_text(_write_measurement(table)) for table in self.measurements)
         start = json_text(head)[:-1]
-        return f'{start},\n"network": {network},\n"measurements": [\n{parts}\n]}}\n'
+        return f'{start},\n"network": {network},\n"measurements": [\n{measurements}\n]}}\n'
 
     @staticmethod
     def loads(text: str) -> External:
@@ -265,7 +265,7 @@ def external_table(
     source: str,
     weights: npt.ArrayLike | None = None,
 ) -> External:
-    r"""Take in figures that others published, such as a census's, so that they can be read like a release.
+    r"""Make external figures of a published table, such as a census, that can be read like a release.
 
     Of records x_1 .. x_n with counts N over the variables `over`, the figures are
 
@@ -312,7 +312,7 @@ def external_table(
 def _make_measurement(
     network: Network, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None
 ) -> Measurement:
-    """Figures in the form that all readers take, once they are what they must be."""
+    """Check figures and make the measurement that all readers take."""
     require(isinstance(noise, StatedNoise), 'the noise is a StatedNoise, such as StatedNoise("laplace", 2)')
     require(not isinstance(over, str), "the variables of a table are a list of names, not one text")
     scope = tuple(over)
@@ -340,17 +340,17 @@ def _make_measurement(
     return Measurement(scope, read_only(numbers), law, weights=rows)
 
 
-def _read_numbers(values: npt.ArrayLike, what: str) -> Array:
-    """Finite numbers, float64, none beyond 2^60."""
+def _read_numbers(values: npt.ArrayLike, subject: str) -> Array:
+    """Read finite numbers, float64, none beyond 2^60."""
     try:
-        found = np.asarray(values)
-        kept = found.astype(np.float64) if found.dtype.kind in "iuf" else None
+        array = np.asarray(values)
+        numbers = array.astype(np.float64) if array.dtype.kind in "iuf" else None
     except (TypeError, ValueError):
-        kept = None
-    if kept is None:
-        raise InputError(f"{what} are an array of numbers")
-    require(bool(np.all(np.abs(kept) <= LARGEST_FIGURE)), f"{what} are finite numbers, none beyond 2^60")
-    return kept
+        numbers = None
+    if numbers is None:
+        raise InputError(f"{subject} are an array of numbers")
+    require(bool(np.all(np.abs(numbers) <= LARGEST_FIGURE)), f"{subject} are finite numbers, none beyond 2^60")
+    return numbers
 
 
 # ------------------------------------------------------------------------------------------------------- the document
@@ -369,7 +369,7 @@ class _Figures(DocumentPart):
 
 
 class ExternalPart(DocumentPart):
-    """Figures by others; tables and the weights of a sum are flat, in the order of their variables, last fastest."""
+    """External figures; tables and weights of a sum are flat, in the order of their variables, last fastest."""
 
     format: Literal["discreet-external"]
     version: Literal[1]
@@ -380,7 +380,7 @@ class ExternalPart(DocumentPart):
 
 
 def read_external(raw: Any, cells: int) -> External:
-    """Figures by others from a document that was JSON.
+    """Read external figures from JSON values.
 
     Args:
         raw: what the JSON text says.
@@ -404,37 +404,37 @@ def read_external(raw: Any, cells: int) -> External:
 
 
 def _read_figures(part: ExternalPart, cells: int) -> External:
-    """Document to figures; what pydantic cannot see is checked by the types themselves."""
+    """Read figures from a document; the types check what pydantic cannot."""
     network = read_network(part.network)
     at_most(cells, network.size, "cells of all tables")
     promise = part.guarantee
     words = read_guarantee(promise) if isinstance(promise, GuaranteePart) else promise
-    found = tuple(_read_measurement(network, figures) for figures in part.measurements)
-    return External(network, found, words, part.source)
+    measurements = tuple(_read_measurement(network, figures) for figures in part.measurements)
+    return External(network, measurements, words, part.source)
 
 
-def _read_measurement(network: Network, part: _Figures) -> Measurement:
-    """One measurement of a document."""
-    at_most(PARENTS, part.variables, "variables of a table")
-    noise, values = StatedNoise(part.noise.law, part.noise.scale), np.array(part.values, np.float64)
-    if part.weights is not None:
-        if any(len(row) != len(part.weights[0]) for row in part.weights):
+def _read_measurement(network: Network, figures: _Figures) -> Measurement:
+    """Read one measurement of a document."""
+    at_most(PARENTS, figures.variables, "variables of a table")
+    noise, values = StatedNoise(figures.noise.law, figures.noise.scale), np.array(figures.values, np.float64)
+    if figures.weights is not None:
+        if any(len(row) != len(figures.weights[0]) for row in figures.weights):
             raise InputError("the sums of a table have equally many weights")
-        return _make_measurement(network, values, part.variables, noise, np.array(part.weights, np.float64))
-    unknown = next((name for name in part.variables if name not in network.schema), None)
+        return _make_measurement(network, values, figures.variables, noise, np.array(figures.weights, np.float64))
+    unknown = next((name for name in figures.variables if name not in network.schema), None)
     require(unknown is None, f"the network has no variable {shown(unknown)}")
-    sizes = tuple(network.schema[name].size for name in part.variables)
+    sizes = tuple(network.schema[name].size for name in figures.variables)
     fits = math.prod(sizes) == values.size
-    require(fits, f"the table over ({listed(part.variables)}) has {values.size} cells, not those of its variables")
-    return _make_measurement(network, values.reshape(sizes), part.variables, noise, None)
+    require(fits, f"the table over ({listed(figures.variables)}) has {values.size} cells, not those of its variables")
+    return _make_measurement(network, values.reshape(sizes), figures.variables, noise, None)
 
 
-def _write_measurement(part: Measurement) -> dict[str, Any]:
-    """One measurement as JSON values."""
-    found = {
-        "variables": list(part.scope),
-        "noise": {"law": part.tag, "scale": part.scale},
-        "values": part.values.ravel().tolist(),
+def _write_measurement(measurement: Measurement) -> dict[str, Any]:
+    """Write one measurement as JSON values."""
+    document = {
+        "variables": list(measurement.scope),
+        "noise": {"law": measurement.tag, "scale": measurement.scale},
+        "values": measurement.values.ravel().tolist(),
     }
-    rows = part.weights
-    return found if rows is None else found | {"weights": rows.reshape(len(rows), -1).tolist()}
+    rows = measurement.weights
+    return document if rows is None else document | {"weights": rows.reshape(len(rows), -1).tolist()}

@@ -1,4 +1,4 @@
-"""What a release holds as rows: the numbers of draws, of probabilities and of weights, with their names."""
+"""Rows of a release: the numbers of draws, of probabilities and of weights, with their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = Iterator[dict[str, Any]]
 
 
 def list_probabilities(tables: Tables) -> Rows:
-    """List the probabilities of a network, of each draw where there are draws."""
+    """List the probabilities of a network, for each draw if there are draws."""
     network = tables.network
     for node, table in tables.items():
         family = network.family(node)
@@ -24,10 +24,10 @@ def list_probabilities(tables: Tables) -> Rows:
             numbers.reshape(-1, numbers.shape[-1]).tolist(),
             strict=True,
         ):
-            given = ", ".join(f"{name}={state}" for name, state in zip(family[:-1], states[:-1], strict=True))
+            parents = ", ".join(f"{name}={state}" for name, state in zip(family[:-1], states[:-1], strict=True))
             for draw, probability in enumerate(row):
                 at = {"draw": draw} if tables.draws else {}
-                yield {"node": node, "given": given, "state": states[-1], **at, "probability": probability}
+                yield {"node": node, "given": parents, "state": states[-1], **at, "probability": probability}
 
 
 def list_drawn(names: Sequence[str], numbers: Floats) -> Rows:
@@ -37,7 +37,7 @@ def list_drawn(names: Sequence[str], numbers: Floats) -> Rows:
 
 
 def name_weights(design: Design) -> list[str]:
-    """Name the weights of a design, of each class where there are more than two."""
+    """Name the weights of a design, for each class if there are more than two."""
     names = [*design.names, *(["intercept"] if design.intercept else [])]
     if design.outputs == 1 or design.target is None:
         return names

@@ -1,4 +1,4 @@
-"""What was measured: sums over records that a release has with noise, in the one form that all readers take.
+"""Measurements: noisy sums over records, in the one form that all readers take.
 
 Each kind of payload (`kinds/`) says once what it measured. Posteriors, fits, summaries and reports read that, and need
 to know no payload.
@@ -57,7 +57,7 @@ class Measurement:
 
     @property
     def tag(self) -> str | None:
-        """The law of the noise, as documents name it."""
+        """Name of the law of the noise in documents."""
         return None if self.noise is None else self.noise.tag
 
     @property
@@ -67,11 +67,11 @@ class Measurement:
 
     @property
     def star(self) -> Star | None:
-        """The law of the noise, where the table is one of several whose noise agrees."""
+        """Law of the noise if the table is one of a star, else None."""
         return self.noise if isinstance(self.noise, Star) else None
 
     def per_unit(self, steps: int) -> Measurement:
-        """The same said of units that count so many steps each.
+        """Convert the measurement to units that count `steps` each.
 
         Args:
             steps: at least 1; 1 changes nothing.
@@ -84,7 +84,7 @@ class Measurement:
 
     @property
     def table(self) -> bool:
-        """Whether every cell of the scope was measured by itself."""
+        """Whether every cell of the scope was measured, not contrasts or weighted sums."""
         return not self.contrasts and self.weights is None
 
     @property
@@ -111,51 +111,51 @@ class Scores:
     total: tuple[int, float] | None = None
 
     def per_unit(self, steps: int) -> Scores:
-        """The same said of units that count so many records each."""
+        """Convert to units that count so many records each."""
         tables = {scope: table * steps for scope, table in self.tables.items()}
         total = None if self.total is None else (round(self.total[0] / steps), self.total[1] / steps)
         return replace(self, tables=tables, total=total)
 
 
 def spread(values: Iterable[float]) -> str:
-    """One number for a line of text, or the smallest and the largest.
+    """Format equal numbers as one, else the smallest and the largest.
 
     Example:
         >>> spread([2.0, 2.0]), spread([3.0, 2.0])
         ('2', '2 to 3')
     """
-    found = sorted(set(values))
-    return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
+    distinct = sorted(set(values))
+    return f"{distinct[0]:.4g}" if len(distinct) == 1 else f"{distinct[0]:.4g} to {distinct[-1]:.4g}"
 
 
-def measured_rows(part: Measurement, network: Network) -> Iterator[dict[str, Any]]:
-    """The cells of a table, contrasts of neighbouring states, or weighted sums.
+def measured_rows(table: Measurement, network: Network) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a measurement: cells of a table, contrasts of neighbouring states, or weighted sums.
 
     Args:
-        part: what was measured.
+        table: what was measured.
         network: of its variables.
 
     Yields:
         Rows as of `Released.rows`; of weighted sums the states are their numbers.
     """
-    axes = [_list_states(network.schema[name], part.contrasts) for name in part.scope]
-    if part.weights is not None:
-        axes = [[f"sum {number}" for number in range(1, len(part.weights) + 1)]]
-    what = {"variables": ", ".join(part.scope)}
-    noise = {"scale": part.scale, "noise": part.tag, "contrast": part.contrasts}
-    noise |= {} if part.sampling is None else {"sampled": part.sampling}
-    for states, value in zip(product(*axes), np.ravel(part.values).tolist(), strict=True):
-        yield {**what, "states": ", ".join(states), "value": value, **noise}
+    axes = [_list_states(network.schema[name], table.contrasts) for name in table.scope]
+    if table.weights is not None:
+        axes = [[f"sum {number}" for number in range(1, len(table.weights) + 1)]]
+    scope = {"variables": ", ".join(table.scope)}
+    noise = {"scale": table.scale, "noise": table.tag, "contrast": table.contrasts}
+    noise |= {} if table.sampling is None else {"sampled": table.sampling}
+    for states, value in zip(product(*axes), np.ravel(table.values).tolist(), strict=True):
+        yield {**scope, "states": ", ".join(states), "value": value, **noise}
 
 
 def _list_states(variable: Variable, contrasts: bool) -> Sequence[str]:
     """List the states of an axis, or pairs of neighbouring ones."""
     states = variable.states
-    return [f"{one} - {other}" for one, other in pairwise(states)] if contrasts else states
+    return [f"{low} - {high}" for low, high in pairwise(states)] if contrasts else states
 
 
 class Calibration(ABC):
-    """How a budget became noise: public, and computed before any record is seen.
+    """Calibration of noise to a budget: public, and computed before any record is read.
 
     Attributes:
         of_design: Whether it is over a design, and not over a network.
@@ -175,12 +175,12 @@ class Calibration(ABC):
 
     @property
     def continuous(self) -> bool:
-        """Whether what it describes is drawn from a continuous law, which cannot be written down."""
+        """Whether its draws come from a continuous law, which cannot be enumerated."""
         return False
 
 
 class Reported(Calibration):
-    """A calibration that states what all of it costs, as the noise's own privacy map reports it."""
+    """A calibration that states its total cost, as the privacy map of its noise reports it."""
 
     reported: Fraction
 
@@ -191,7 +191,7 @@ class Reported(Calibration):
 
 
 class Released(ABC):
-    """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
+    """Interface of payloads: their measurements, and whether they agree with a calibration."""
 
     @property
     def over(self) -> Network | Design:
@@ -200,15 +200,15 @@ class Released(ABC):
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured of the records by the states of some variables; nothing where that is another thing."""
+        """Measurements of the records by the states of some variables; empty if the payload is of another kind."""
         return ()
 
     def scores(self, calibration: object) -> Scores | None:
-        """What was chosen by scores, given the calibration that this agrees with; None where that is another thing."""
+        """Choices by scores, given the calibration that it agrees with; None if the payload is of another kind."""
         return None
 
     def per_unit(self, steps: int) -> Self:
-        """The same said of units that count so many records each: what is not in measurements or scores.
+        """Convert to units that count so many records each: what is not in measurements or scores.
 
         A posterior of so much a record counts a unit for all of its records, and a sum over records is one over units
         that count for all of theirs; nothing else of a payload is about the number of records.
@@ -216,7 +216,7 @@ class Released(ABC):
         return self
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """The most that one step of a unit moves the log weight of what was drawn, nats; None where nothing was.
+        """Largest change in nats of the log weight of a draw by one step of a unit; None if nothing was drawn.
 
         Args:
             calibration: that this agrees with.
@@ -226,39 +226,39 @@ class Released(ABC):
 
     @property
     def drawn_together(self) -> tuple[int, float | None] | None:
-        """How many draws of a posterior this is, and the scale of the number of records beside; None of other kinds."""
+        """Number of posterior draws, and the noise scale of the number of records; None for other kinds."""
         return None
 
     def rows(self) -> list[dict[str, Any]]:
-        """What was released, a row for each number, as it was published.
+        """List a row for each released number, as published.
 
         Returns:
             Of tables and contrasts rows of "variables", "states", "value" with its noise, "scale" of the noise and its
             law, "noise"; of a chosen network its arcs; of draws and candidates their numbers; of a regression the noisy
             sums of products, or its weights.
         """
-        return [row for part in self.measurements for row in measured_rows(part, cast(Network, self.over))]
+        return [row for table in self.measurements for row in measured_rows(table, cast(Network, self.over))]
 
     @property
     def answers_over(self) -> Network | None:
-        """The network that answers are of, where that is not what the payload is over; None elsewhere."""
+        """The network of the answers if it is not that of the payload, else None."""
         return None
 
     @abstractmethod
     def agrees(self, calibration: object) -> bool:
-        """Whether this is what a calibration describes: its kind, and all numbers that both state."""
+        """Whether the payload agrees with a calibration: its kind, and all numbers that both state."""
 
     @abstractmethod
     def summary(self, calibration: object) -> str:
-        """How large the noise is, in the unit of what was released: one line, given the calibration it agrees with."""
+        """Write the scale of the noise in the unit of the release: one line, given the calibration."""
 
     def counts_records(self, relation: Relation) -> bool:
-        """Whether a reader knows the number of records once: as it is where it is public, or with noise."""
+        """Whether a reader knows the number of records once: exactly if it is public, or with noise."""
         return True
 
 
 class MeasuredTables(Released):
-    """Payloads that are wholly in their `measurements`: all readers of tables and contrasts read them."""
+    """Payloads that consist of their `measurements`: all readers of tables and contrasts read them."""
 
 
 def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type, ...]:

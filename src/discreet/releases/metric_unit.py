@@ -1,4 +1,4 @@
-"""What the amount of a metric's unit is an amount of: of a column, and of nothing that words say."""
+"""Meaning of the amount in a metric's unit: of a column, and of nothing that words say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.privacy.guarantee import Guarantee, Relation
 
 
 def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]:
-    """What the amount of a metric's unit is an amount of; its words alone may say anything.
+    """Meaning of the amount in a metric's unit; its words alone may say anything.
 
     Args:
         guarantee: of a release.
@@ -26,10 +26,10 @@ def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]
     """
     if guarantee.relation is not Relation.METRIC:
         return []
-    given, words = guarantee.unit.split(maxsplit=1)
+    amount, words = guarantee.unit.split(maxsplit=1)
     return [
-        f"the {given} is in the unit of column {shown(each.name)}, whose bounds are {each.bounds[0]:g} to "
-        f"{each.bounds[1]:g}, whatever {shown(words)} says"
-        for each in variables
-        if each.bounds is not None
+        f"the {amount} is in the unit of column {shown(variable.name)}, whose bounds are {variable.bounds[0]:g} to "
+        f"{variable.bounds[1]:g}, whatever {shown(words)} says"
+        for variable in variables
+        if variable.bounds is not None
     ]

@@ -1,4 +1,4 @@
-"""What was done with records before they were counted: public, fixed before any record is read, said in every release.
+"""Policy on records before they are counted: public, fixed before any record is read, stated in every release.
 
 A unit of protection that has several records counts up to `steps` times in a table. What one record could cost is
 promised for epsilon / steps (`privacy/guarantee.py: for_each`), so that the unit costs epsilon; and readers take every
@@ -19,14 +19,14 @@ from discreet.releases.codec import DocumentPart
 from discreet.util.limits import check_name
 
 MOST_RECORDS = 1000
-"""Of a unit: each costs a thousandth of epsilon then."""
-MOST_WEIGHED = 12
-"""Of a unit whose records share its weight: 27,720 steps hold the shares of 1 to 12 records exactly."""
+"""Most records of a unit: with so many each gets a thousandth of epsilon."""
+MOST_WEIGHTED_RECORDS = 12
+"""Most records of a unit that share its weight: 27,720 steps hold the shares of 1 to 12 records exactly."""
 
 
 @dataclass(frozen=True)
 class RecordsPolicy:
-    """What was done with records that are not complete and within bounds, and with units that have several.
+    """Treatment of records that are incomplete or out of bounds, and of units with several records.
 
     Args:
         missing: "error" refuses a table with a missing value; "drop" leaves out every record that has one; "keep"
@@ -56,7 +56,7 @@ class RecordsPolicy:
     selection: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse other words."""
+        """Refuse unknown settings."""
         if self.missing not in ("error", "drop", "keep"):
             raise InputError(f"missing values are met by 'error', 'drop' or 'keep', not {shown(self.missing)}")
         if self.out_of_bounds not in ("error", "clip"):
@@ -68,10 +68,10 @@ class RecordsPolicy:
         self._check_units()
 
     def _check_units(self) -> None:
-        """Refuse what cannot be done with units."""
+        """Refuse settings of units that contradict each other."""
         if self.weights not in ("record", "unit"):
             raise InputError(f"weights are those of each 'record' or of each 'unit', not {shown(self.weights)}")
-        most = MOST_WEIGHED if self.weights == "unit" else MOST_RECORDS
+        most = MOST_WEIGHTED_RECORDS if self.weights == "unit" else MOST_RECORDS
         if type(self.max_records) is not int or not 1 <= self.max_records <= most:
             raise InputError(
                 f"max_records is a whole number from 1 to {most:,}"
@@ -87,16 +87,16 @@ class RecordsPolicy:
 
     @property
     def steps(self) -> int:
-        """How often a unit may count in any cell of a table: what stands for one unit there."""
+        """Most counts of a unit in any cell of a table: the number that stands for one unit there."""
         return math.lcm(*range(1, self.max_records + 1)) if self.weights == "unit" else self.max_records
 
     @property
     def units(self) -> tuple[object, ...]:
-        """Equal where the same records of the same units count alike."""
+        """Settings that are equal if the same records of the same units count alike."""
         return self.unit_column, self.max_records, self.weights, self.order_column, self.selection
 
     def check(self, guarantee: Guarantee) -> None:
-        """Refuse a promise that records so treated could not keep, or that nobody stands for.
+        """Refuse a guarantee that this treatment of the records cannot keep, or that nobody claims.
 
         Args:
             guarantee: wanted, for units.
@@ -129,7 +129,7 @@ class RecordsPolicy:
             )
 
     def check_claim(self, guarantee: Guarantee) -> None:
-        """Refuse to protect a unit that nothing tells apart, unless the curator says that each has one record.
+        """Refuse to protect a unit without an ID column, unless the curator claims one record for each.
 
         Args:
             guarantee: wanted, for units.
@@ -147,7 +147,7 @@ class RecordsPolicy:
             )
 
     def unit_lines(self, unit: str) -> list[str]:
-        """What was done with units, in words; nothing where every record is a unit.
+        """Write the treatment of units; empty if every record is a unit.
 
         Args:
             unit: of the promise.
@@ -160,7 +160,7 @@ class RecordsPolicy:
             apart += f", each with the one before it by column {shown(self.order_column)}"
         if self.max_records == 1:
             return [f"one record of each {unit} was kept, {apart}"]
-        kept = f"at most {self.max_records:,} records of each {unit} were kept, {apart}"
+        limit = f"at most {self.max_records:,} records of each {unit} were kept, {apart}"
         if self.weights == "unit":
             how = (
                 f"each {unit} counts once, in {self.steps:,} steps that its records share; "
@@ -168,17 +168,17 @@ class RecordsPolicy:
             )
         else:
             how = f"intervals take {self.steps:,} records for one {unit}, as its records may be alike"
-        return [kept, how]
+        return [limit, how]
 
     def document(self) -> dict[str, Any]:
-        """The policy as a part of a release; what nobody asked for is left out."""
-        asked = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Write the policy as a part of a release; defaults are left out."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
-        return {name: value for name, value in asked.items() if name not in defaults or value != defaults[name]}
+        return {name: value for name, value in settings.items() if name not in defaults or value != defaults[name]}
 
 
 class PolicyPart(DocumentPart):
-    """What a document says of the records."""
+    """Records of a document: their policy and their number."""
 
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
     missing: Literal["error", "drop", "keep"]
@@ -192,5 +192,5 @@ class PolicyPart(DocumentPart):
 
     @property
     def policy(self) -> RecordsPolicy:
-        """Without the number of records."""
+        """Read the policy, without the number of records."""
         return RecordsPolicy(**self.model_dump(exclude={"count"}))

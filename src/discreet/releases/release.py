@@ -44,7 +44,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Document, Tabular):
-    """What a curator publishes.
+    """Document that a curator publishes: guarantee, calibration and payload of one run of a mechanism.
 
     Args:
         id: random, 32 hexadecimal digits; the ledger's charge has the same.
@@ -107,7 +107,7 @@ class Release(Document, Tabular):
             raise InputError("the number of records is either public, or measured with noise")
 
     def __repr__(self) -> str:
-        """What was promised, and by which mechanism; a payload may be millions of numbers."""
+        """Guarantee and mechanism alone: a payload may be millions of numbers."""
         return printable(f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})")
 
     @property
@@ -121,7 +121,7 @@ class Release(Document, Tabular):
 
     @property
     def learned_network(self) -> Network:
-        """The network that a release of `structure` chose, which says so in every release that is made with it.
+        """The network that a release of `structure` chose; releases made with it state their origin.
 
         Raises:
             InputError: the release chose none.
@@ -144,22 +144,22 @@ class Release(Document, Tabular):
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """What was measured by the states of the network's variables, in units: `policy.steps` of a table are one."""
-        return tuple(part.per_unit(self.policy.steps) for part in self.payload.measurements)
+        """Measurements over the network's variables, in units: `policy.steps` of a table are one."""
+        return tuple(table.per_unit(self.policy.steps) for table in self.payload.measurements)
 
     @property
     def scores(self) -> Scores | None:
-        """What was chosen by scores, of which a unit adds `policy.steps` records' worth; None of another payload."""
-        found = self.payload.scores(self.calibration)
-        return found and found.per_unit(self.policy.steps)
+        """Choices by scores, to which a unit adds `policy.steps` records; None for another payload."""
+        scores = self.payload.scores(self.calibration)
+        return scores and scores.per_unit(self.policy.steps)
 
     @property
     def unit_payload(self) -> Released:
-        """The payload as readers take it: said of units, where several steps are one."""
+        """The payload as readers take it: in units, of which each may be several steps."""
         return self.payload if self.policy.steps == 1 else self.payload.per_unit(self.policy.steps)
 
     def payload_as(self, kind: type[K]) -> K:
-        """The payload as readers take it, which is of a kind.
+        """The payload as readers take it; InputError if it is not of a kind.
 
         Args:
             kind: class of payloads.
@@ -177,7 +177,7 @@ class Release(Document, Tabular):
 
     @property
     def networks(self) -> tuple[Network, ...]:
-        """The public network, alone; none where the release is over a design."""
+        """The public network, alone; empty if the release is over a design."""
         return () if isinstance(self.prior, Normal) else (self.network,)
 
     @property
@@ -187,12 +187,12 @@ class Release(Document, Tabular):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What holds for its records, as `Combined.guarantees` says of each data set."""
+        """Its guarantee, in the form of `Combined.guarantees`."""
         return (self.guarantee,)
 
     @property
     def answers_over(self) -> Network:
-        """The network that answers are of: that of the states that were chosen among, the chosen or the public one.
+        """The network of the answers: that of the payload, the chosen one, or the public one.
 
         Raises:
             InputError: its posterior is of coefficients, components or a direction.
@@ -219,7 +219,7 @@ class Release(Document, Tabular):
 
     @property
     def unit_lines(self) -> list[str]:
-        """What the unit of the promise is, in words: of a metric see `unit_lines`.
+        """The unit of the guarantee in words; for a metric see `unit_lines`.
 
         Of records what told units apart, or whose word it is that each has one record; nothing of the unit "record".
         """
@@ -229,16 +229,16 @@ class Release(Document, Tabular):
         return self.policy.unit_lines(promise.unit)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """What was released, a row for each number with its noise, as it was published; see `Released.rows`."""
+        """List a row for each released number with its noise, as published; see `Released.rows`."""
         return self.payload.rows()
 
     def summary(self, *, width: int | None = None) -> str:
-        """What is promised to whom, by which mechanism, what it spent, and what is in it, a line each.
+        """Write the guarantee, the mechanism, the budget spent and the content, a line each.
 
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.
         """
-        return "\n".join(fold(f"{name}: {printable(told)}", width) for name, told in release_facts(self).items())
+        return "\n".join(fold(f"{name}: {printable(fact)}", width) for name, fact in release_facts(self).items())
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the network; arguments and errors as of `Network.plot`.
@@ -260,7 +260,7 @@ class Release(Document, Tabular):
 
     @property
     def _shown_network(self) -> Network:
-        """The network that was chosen, where one was."""
+        """The chosen network if there is one, else the public one."""
         return self.payload.chosen if isinstance(self.payload, ChosenNetwork) else self.network
 
     def dumps(self) -> str:
@@ -320,7 +320,7 @@ class _DesignDocument(DesignHead):
 
 
 def read_release(raw: Any, cells: int) -> Release:
-    """A release from a document that was JSON.
+    """Read a release from JSON values.
 
     Args:
         raw: what the JSON text says.
@@ -344,19 +344,19 @@ def read_release(raw: Any, cells: int) -> Release:
         return Release(**fields, payload=decode(document.payload, fields["prior"].over))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = _find_place(raw, first["loc"], first["type"])
+        path = _find_fault_path(raw, first["loc"], first["type"])
         reason = first["msg"].replace(" found using _find_kind()", "")
         if first["type"] == "union_tag_invalid":
             reason = (
                 f"no kind {shown(first['ctx']['tag'])} is known; one that a pack brings is read where it is installed"
             )
-        raise InputError(f"the release is damaged at {shown(place)}: {reason}") from None
+        raise InputError(f"the release is damaged at {shown(path)}: {reason}") from None
     except InputError as error:
         raise InputError(f"the release is damaged: {error}") from None
 
 
 def release_schema() -> str:
-    """The JSON Schema of releases and of figures by others, as kept in `release.schema.json` beside this file.
+    """JSON Schema of releases and of external figures, as kept in `release.schema.json` beside this file.
 
     Returns:
         JSON text.
@@ -366,23 +366,23 @@ def release_schema() -> str:
 
 
 def _write_lines(value: object, *, depth: int, indent: int = 0) -> str:
-    """JSON with one line for each entry of the outer objects, and everything deeper on one line."""
+    """Write JSON with one line for each entry of the outer objects, and everything deeper on one line."""
     if not isinstance(value, dict) or depth == 0:
         return json_text(value, allow_nan=False)
     pad = " " * (indent + 1)
     inner = (
-        f"{pad}{json_text(key)}: {_write_lines(part, depth=depth - 1, indent=indent + 1)}"
-        for key, part in value.items()
+        f"{pad}{json_text(key)}: {_write_lines(item, depth=depth - 1, indent=indent + 1)}"
+        for key, item in value.items()
     )
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
 
 
-def _find_place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
-    """Where in the document a fault is: pydantic's steps to it, without the names that it gives to kinds of a union."""
-    kept, part = [], document
+def _find_fault_path(document: object, steps: tuple[int | str, ...], fault: str) -> str:
+    """Find the path of a fault in the document: pydantic's steps without its names of the kinds of a union."""
+    path, value = [], document
     for step in steps:
-        if (isinstance(part, dict) and step in part) or (isinstance(part, list) and step in range(len(part))):
-            part = part[step]  # type: ignore[index]
-            kept.append(str(step))
+        if (isinstance(value, dict) and step in value) or (isinstance(value, list) and step in range(len(value))):
+            value = value[step]  # type: ignore[index]
+            path.append(str(step))
     absent = {"missing": steps[-1:], "union_tag_invalid": ("kind",), "union_tag_not_found": ("kind",)}
-    return ".".join([*kept, *map(str, absent.get(fault, ()))])
+    return ".".join([*path, *map(str, absent.get(fault, ()))])

@@ -1,4 +1,4 @@
-"""What a release is in a few lines: for notebooks and terminals."""
+"""Facts of a release in a few lines, for notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def facts_html(facts: Mapping[str, str]) -> str:
-    """What `release_facts` says, as a table of HTML in which names are text."""
+    """Write the facts of `release_facts` as an HTML table with escaped names."""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td style="text-align: left">{html_text(told)}</td></tr>'
-        for name, told in facts.items()
+        f'<tr><th scope="row">{name}</th><td style="text-align: left">{html_text(fact)}</td></tr>'
+        for name, fact in facts.items()
     )
     return f"<table><tbody>{rows}</tbody></table>"
 
 
 def release_facts(release: Release) -> Mapping[str, str]:
-    """What a release is, in a few words each; nothing of it comes from a record but the public number of records.
+    """Facts of a release by name; none comes from a record but the public number of records.
 
     Args:
         release: of any kind.

@@ -1,4 +1,4 @@
-"""The head of a release document: all of it but the payload, there and back, and whether readers would take it.
+"""Head of a release document: all but the payload, read, written and checked as readers do.
 
 Everything here is known before a record is read. So `require_readable` puts it through the reader before anything is
 charged: a release that is paid for can be read.
@@ -42,14 +42,14 @@ from discreet.util.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 FORMAT = "discreet-release"
 VERSION = 1
 NUMBER_BYTES = 26
-"""Characters of a number in a document at most, with the comma and the space after it: 17 digits, a point, a sign, and
+"""Most characters of a number in a document, with the comma and the space after it: 17 digits, a point, a sign, and
 an exponent of five."""
 
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class _ReleaseHead(DocumentPart):
-    """Fields of all releases, but what they are over."""
+    """Fields of all releases except their network or design."""
 
     format: Literal["discreet-release"]
     version: Literal[1]
@@ -62,7 +62,7 @@ class _ReleaseHead(DocumentPart):
     records: PolicyPart
 
     def fields_of(self, cells: int) -> dict[str, Any]:
-        """Fields of the release but its payload; what pydantic cannot see is checked by the types themselves.
+        """Read the fields of the release except its payload; the types check what pydantic cannot.
 
         Args:
             cells: most cells that all its tables may have together.
@@ -116,7 +116,7 @@ class DesignHead(_ReleaseHead):
 
 
 def write_head(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Head of a document.
+    """Write the head of a document.
 
     Args:
         fields: of the release; the payload may be missing.
@@ -144,7 +144,7 @@ def write_head(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_readable(numbers: int, **fields: Any) -> None:
-    """Refuse a release that no reader would take, before there is one: its head goes through the reader.
+    """Refuse a release that no reader would accept before it is made: pass its head through the reader.
 
     Args:
         numbers: most that its payload has.
@@ -169,20 +169,20 @@ def require_readable(numbers: int, **fields: Any) -> None:
 
 
 def _compress_alpha(alpha: Array) -> float | list[float]:
-    """One number where all concentrations of a node are equal."""
+    """Write one number for a node whose concentrations are all equal."""
     flat = alpha.ravel()
     return float(flat[0]) if np.all(flat == flat[0]) else [float(value) for value in flat]
 
 
 def _expand_alpha(network: Network, node: str, alpha: float | list[float]) -> Array:
-    """The inverse of `_compress_alpha`."""
+    """Invert `_compress_alpha`."""
     if isinstance(alpha, list):
         return shaped(network, node, np.array(alpha, np.float64))
     return np.full(network.shape(node), alpha)
 
 
 def _read_day(text: str) -> date:
-    """A day of the calendar."""
+    """Read a day of the calendar."""
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Mechanisms put to the test: audits of what they promise, and rehearsals of what they are worth."""
+"""Verification of mechanisms: audits of their guarantees, and simulations of their accuracy."""

@@ -1,4 +1,4 @@
-"""The plan from the wanted accuracy, and the width of each question's interval over budgets and records."""
+"""Accuracy plan: the budget for a wanted accuracy, and interval widths over budgets and numbers of records."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import Guarantee
 from discreet.util.framed import Tabular
 from discreet.verify.plan_text import plan_text
-from discreet.verify.width_curves import NEXT_TO_NOTHING
+from discreet.verify.width_curves import LEAST_NOISE
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
-"""Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
+"""Range of budgets searched: below it a release says next to nothing, above it noise is less than a record."""
 FIRST_EPSILON = 1.0
-"""Budget from which the wanted one is sought."""
+"""Budget at which the search begins."""
 NORMAL_ERROR = math.sqrt(2 / math.pi) / 1.959964
 """Expected absolute error over the half-width of a 95 % interval, where errors are normal."""
 BISECTIONS = 40
 RECORD_FACTORS = (0.25, 0.5, 1, 2, 4)
-"""Of the stated number of records, those that are shown beside it."""
+"""Multiples of the stated number of records that a plan tabulates."""
 BUDGET_FACTORS = (0.25, 0.5, 1, 2, 4)
-"""Of the stated budget, those that are shown beside it."""
+"""Multiples of the stated budget that a plan tabulates."""
 
 
 @dataclass(frozen=True)
 class PlannedWidth:
-    """How wide the interval of one question is expected to be, by the budget of the release.
+    """Expected width of one query's interval as a function of the budget of the release.
 
     Args:
         query: as text.
@@ -76,7 +76,7 @@ class PlannedWidth:
         return min(self.largest, math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records)))
 
     def noise(self, epsilon: float) -> float:
-        """The part of the half-width that is noise: it and the sampling part are sides of a right angle.
+        """Noise part of the half-width: half-width^2 = noise^2 + sampling^2.
 
         Args:
             epsilon: greater than 0.
@@ -84,13 +84,14 @@ class PlannedWidth:
         Returns:
             The part.
         """
-        parts = [math.sqrt(max(width**2 - self.sampling**2, (NEXT_TO_NOTHING * width) ** 2)) for width in self.widths]
+        noises = [math.sqrt(max(width**2 - self.sampling**2, (LEAST_NOISE * width) ** 2)) for width in self.widths]
         known, at = np.log(self.epsilons), math.log(epsilon)
-        inside = float(np.interp(at, known, np.log(parts)))
+        inside = float(np.interp(at, known, np.log(noises)))
+        # Log-log interpolation; outside the simulated budgets noise is proportional to 1 / epsilon.
         return math.exp(inside - (at - min(max(at, known[0]), known[-1])))
 
     def needed(self, within: float) -> float:
-        """The smallest budget at which the interval is as narrow as wanted.
+        """Smallest budget at which the interval is as narrow as wanted.
 
         Args:
             within: half-width.
@@ -109,7 +110,7 @@ class PlannedWidth:
 
 @dataclass(frozen=True)
 class AccuracyPlan(Tabular):
-    """The budget that buys the wanted accuracy, and how wide intervals are at others.
+    """Budget for a wanted accuracy, and expected interval widths at others.
 
     Args:
         mechanism: its name.
@@ -143,31 +144,31 @@ class AccuracyPlan(Tabular):
 
     @property
     def epsilon(self) -> float:
-        """The budget that half-widths are shown for: the stated one, or 1 where there is none."""
+        """Budget of the listed half-widths: the stated one, or 1 without one."""
         return FIRST_EPSILON if self.guarantee is None else float(self.guarantee.epsilon)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The questions with the budget that each needs, and at the stated one the parts of its half-width.
+        """List the queries with the budget that each needs, and the parts of its half-width at the stated one.
 
         Returns:
             For each question "query", "epsilon" (None where none is enough, or none was sought), "half_width", its
             relative standard error "uncertainty", "sampling", "noise", "low" and "high", between which the half-widths
             of eight in ten releases lie, and "error", the expected absolute error of the answer.
         """
-        needed = [math.inf if self.within is None else one.needed(self.within) for one in self.questions]
+        needed = [math.inf if self.within is None else width.needed(self.within) for width in self.questions]
         return [
             {
-                "query": one.query,
+                "query": width.query,
                 "epsilon": epsilon if math.isfinite(epsilon) else None,
-                "half_width": one.at(self.epsilon),
-                "uncertainty": one.uncertainty,
-                "sampling": one.sampling,
-                "noise": one.noise(self.epsilon),
-                "low": one.spread[0] * one.at(self.epsilon),
-                "high": min(one.largest, one.spread[1] * one.at(self.epsilon)),
-                "error": one.error * one.at(self.epsilon),
+                "half_width": width.at(self.epsilon),
+                "uncertainty": width.uncertainty,
+                "sampling": width.sampling,
+                "noise": width.noise(self.epsilon),
+                "low": width.spread[0] * width.at(self.epsilon),
+                "high": min(width.largest, width.spread[1] * width.at(self.epsilon)),
+                "error": width.error * width.at(self.epsilon),
             }
-            for one, epsilon in zip(self.questions, needed, strict=True)
+            for width, epsilon in zip(self.questions, needed, strict=True)
         ]
 
     def tidy(self) -> list[dict[str, Any]]:
@@ -175,7 +176,7 @@ class AccuracyPlan(Tabular):
         return self.rows()
 
     def summary(self, *, width: int | None = None) -> str:
-        """The epsilon, the questions with the parts of their half-widths, and half-widths at other budgets, as text."""
+        """Write epsilon, the queries with the parts of their half-widths, and half-widths at other budgets, as text."""
         return plan_text(self, width)
 
     def _repr_html_(self) -> str:
@@ -190,18 +191,18 @@ class AccuracyPlan(Tabular):
         """
         return [
             {
-                "query": one.query,
+                "query": width.query,
                 "records": round(self.records * factor),
                 "epsilon": self.epsilon * times,
-                "half_width": one.at(self.epsilon * times, records=factor),
+                "half_width": width.at(self.epsilon * times, records=factor),
             }
-            for one in self.questions
+            for width in self.questions
             for factor in RECORD_FACTORS
             for times in BUDGET_FACTORS
         ]
 
     def to_svg(self, *, against: str = "epsilon") -> str:
-        """A picture of the half-widths.
+        """Draw the half-widths.
 
         Args:
             against: "epsilon", for the stated number of records; or "records", at the stated budget.
@@ -216,15 +217,15 @@ class AccuracyPlan(Tabular):
             raise InputError(f"a picture is against epsilon or records, not {shown(against)}")
         budgets = against == "epsilon"
         lines = {
-            one.query: [(self.epsilon * times, one.at(self.epsilon * times)) for times in BUDGET_FACTORS]
+            width.query: [(self.epsilon * times, width.at(self.epsilon * times)) for times in BUDGET_FACTORS]
             if budgets
-            else [(self.records * times, one.at(self.epsilon, records=times)) for times in RECORD_FACTORS]
-            for one in self.questions
+            else [(self.records * times, width.at(self.epsilon, records=times)) for times in RECORD_FACTORS]
+            for width in self.questions
         }
-        beside = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
+        fixed = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
         return line_chart(
             lines,
-            title=f"Expected half-width of 95 % intervals, {beside}",
+            title=f"Expected half-width of 95 % intervals, {fixed}",
             x_label="epsilon" if budgets else "records",
             y_label="half-width",
             wanted=self.within,

@@ -1,4 +1,4 @@
-"""The audit: how much a mechanism really reveals, on networks so small that every data set can be written down.
+"""Audit of mechanisms: the privacy loss on networks so small that every data set can be enumerated.
 
 A mechanism touches records only through a source of randomness. The audit puts its own source in its place, which logs
 what it is given and answers by a script:
@@ -72,13 +72,13 @@ from discreet.verify.tiny_data import (
 Data = tuple[tuple[Any, ...], ...]
 
 MOST_PAIRED_BINS = 12
-"""Of a variable of more bins not all pairs are looked at: from so many the farthest that some units reach."""
+"""Most bins whose pairs are all audited; of more, the farthest that some units reach from this many bins."""
 REACHED_UNITS = (1, 2, 5, 10, 10**9)
-"""Numbers of units within which the farthest bin is looked for; the last reaches the first and the last bin."""
+"""Distances in units within which the farthest bin is audited; the last reaches the first and the last bin."""
 
 
 def changed_readings(over: Network | Design, amount: Fraction, rests: Iterable[Data]) -> dict[tuple[Data, Data], int]:
-    """Data sets that differ in one reading of one record, which is in another bin.
+    """List pairs of data sets in which one reading of one record is in another bin.
 
     The reading moves from the end of one bin to the start of the other, the least that brings it there. Bins that touch
     are not enough: a unit may span several, and then does more.
@@ -101,64 +101,64 @@ def changed_readings(over: Network | Design, amount: Fraction, rests: Iterable[D
     """
     variables = () if isinstance(over, Design) else over.variables
     moves = [
-        ((*record[:place], one, *record[place + 1 :]), (*record[:place], other, *record[place + 1 :]), units)
+        ((*record[:axis], low, *record[axis + 1 :]), (*record[:axis], high, *record[axis + 1 :]), units)
         for record in ([0 for _ in variables], [variable.size - 1 for variable in variables])
-        for place, variable in enumerate(variables)
+        for axis, variable in enumerate(variables)
         if variable.bounds is not None
-        for one, other, units in _list_moves(variable, amount)
+        for low, high, units in _list_moves(variable, amount)
     ]
     if not moves:
         raise InputError(
             "an audit under a metric moves readings: it needs a network with a numeric variable and its bins"
         )
-    return {((*rest, one), (*rest, other)): units for rest in rests for one, other, units in moves}
+    return {((*rest, low), (*rest, high)): units for rest in rests for low, high, units in moves}
 
 
 def _list_moves(variable: Variable, amount: Fraction) -> Iterator[tuple[int, int, int]]:
-    """List pairs of bins, and the least units from a reading in the one to a reading in the other."""
+    """List pairs of bins with the least distance in units between a reading in one and a reading in the other."""
     assert variable.bounds is not None
     cuts = [float(variable.bounds[0]), *variable.bins]
     ends = [Fraction(float(np.nextafter(cut, -math.inf))) for cut in cuts[1:]]
     starts = [Fraction(cut) for cut in cuts]
 
-    def units(one: int, other: int) -> int:
-        return math.ceil((starts[other] - ends[one]) / amount)
+    def units(low: int, high: int) -> int:
+        return math.ceil((starts[high] - ends[low]) / amount)
 
     last = len(cuts) - 1
     if last < MOST_PAIRED_BINS:
-        yield from ((one, other, units(one, other)) for other in range(last + 1) for one in range(other))
+        yield from ((low, high, units(low, high)) for high in range(last + 1) for low in range(high))
         return
-    for place in range(MOST_PAIRED_BINS):
-        at = place * last // (MOST_PAIRED_BINS - 1)
+    for step in range(MOST_PAIRED_BINS):
+        at = step * last // (MOST_PAIRED_BINS - 1)
         for most in REACHED_UNITS:
             above = max((bin for bin in range(at + 1, last + 1) if units(at, bin) <= most), default=at)
             below = min((bin for bin in range(at) if units(bin, at) <= most), default=at)
-            yield from ((one, other, units(one, other)) for one, other in ((at, above), (below, at)) if one < other)
+            yield from ((low, high, units(low, high)) for low, high in ((at, above), (below, at)) if low < high)
 
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Record = tuple[Any, ...]
 Pairs = Mapping[tuple[Any, Any], int]
-"""Pairs of data sets, and by how many units they differ: neighbours by one."""
+"""Pairs of data sets, and the units in which they differ: 1 for neighbours."""
 
 ONE_RECORD = RecordsPolicy("error", "error")
-"""Every record is a unit."""
+"""Policy under which every record is a unit."""
 MOST_AUDITED_RECORDS = 3
-"""Records of the larger of two neighbouring data sets."""
+"""Most records of the larger of two neighbouring data sets."""
 MOST_FOLLOWED_CHOICES = 8
-"""Answers to a choice that are followed to what is released."""
+"""Answers to a choice that an audit follows to the release."""
 FLOAT_SLACK = 1e-7
-"""Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
+"""Log ratios are computed in floating point; inexact mechanisms hold back more than this."""
 VECTOR_SLACK = 1e-12
-"""The same for noise on vectors, whose losses are quotients of whole numbers: one step of a sensitivity is seen."""
+"""Slack of losses of vector noise, which are quotients of integers: one step of a sensitivity shows."""
 POINTS_WORDS = "densities at points"
-"""What kind of check that is."""
+"""Kind of check by which a perturbed objective is audited, in words."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the audit found for one network and relation.
+    """Finding of an audit for one network and relation.
 
     Args:
         network: its name, or that of the design.
@@ -197,7 +197,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether the promise stands; where `exact` is False: whether it is not refuted."""
+        """Whether the guarantee holds; if `exact` is False, whether it is not refuted."""
         return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + self.slack
 
 
@@ -242,36 +242,36 @@ def audit(
         (True, True, 1.0)
     """
     check_relation(mechanism, guarantee)
-    given = _list_taken(mechanism, guarantee) if networks is None else networks
-    found = []
+    cases = _list_accepted(mechanism, guarantee) if networks is None else networks
+    findings = []
     with under_way("auditing") as bar:
-        for done, (name, over) in enumerate(given.items()):
-            bar(done, len(given))
-            found.append(_audit_one(mechanism, name, over, guarantee, most, policy))
-    return tuple(found)
+        for done, (name, over) in enumerate(cases.items()):
+            bar(done, len(cases))
+            findings.append(_audit_one(mechanism, name, over, guarantee, most, policy))
+    return tuple(findings)
 
 
-def _list_taken(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
-    """List the networks or designs that a mechanism takes with its options, which may name nodes."""
+def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
+    """List the audit's networks or designs that a mechanism accepts with its options."""
     entry = MECHANISMS.get(mechanism.name)
-    own: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
+    candidates: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
     if guarantee.relation is Relation.METRIC:
-        own = audit_readings()
+        candidates = audit_readings()
     if mechanism.only is not None:
-        own = {"its own": mechanism.only}
+        candidates = {"its own": mechanism.only}
     if mechanism.over == "design":
         targets = MECHANISMS[mechanism.name].targets
-        own = {name: design for name, design in audit_designs().items() if design.predicts in targets}
-    found, refused = dict[str, Network | Design](), ""
-    for name, over in own.items():
+        candidates = {name: design for name, design in audit_designs().items() if design.predicts in targets}
+    accepted, refused = dict[str, Network | Design](), ""
+    for name, over in candidates.items():
         try:
             prior = prior_over(over)
             mechanism.calibrate(over, prior, guarantee)
-            found[name] = over
+            accepted[name] = over
         except InputError as error:
             refused = str(error)
-    require(bool(found), refused)
-    return found
+    require(bool(accepted), refused)
+    return accepted
 
 
 def _audit_one(
@@ -287,7 +287,7 @@ def _audit_one(
     policy.check(guarantee)
     # What it says that it spends is no evidence: a bug may be there.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
-    check = _check_of(calibration)
+    check = _find_check(calibration)
     crowd = check.crowd(over, calibration)
     if guarantee.relation is Relation.METRIC:
         kinds = kinds_of(over)
@@ -305,7 +305,7 @@ def _audit_one(
 
 
 class Audited(NamedTuple):
-    """What is followed: a mechanism and its calibration, a prior, pairs of data sets, and what was promised."""
+    """Case of an audit: mechanism, calibration, prior, pairs of data sets, and guarantee."""
 
     mechanism: Mechanism
     calibration: Any
@@ -315,7 +315,7 @@ class Audited(NamedTuple):
 
 
 def enumerate_losses(case: Audited) -> tuple[float, str]:
-    """Measure the loss of noise and choices that can be written down.
+    """Measure the loss of discrete noise and choices by enumeration.
 
     Args:
         case: what is followed.
@@ -324,16 +324,16 @@ def enumerate_losses(case: Audited) -> tuple[float, str]:
 
 
 def _compare_densities(case: Audited) -> tuple[float, str]:
-    """Measure the loss of a perturbed objective, at points."""
+    """Measure the loss of a perturbed objective by densities at points."""
     few = {pair: units for pair, units in case.pairs.items() if max(map(len, pair)) <= 2}
     measure_loss(*case._replace(pairs=few), 0, None)
-    found = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
-    return objective_loss(case.mechanism, case.calibration, case.prior, found, case.pairs, case.guarantee), POINTS_WORDS
+    sums = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
+    return objective_loss(case.mechanism, case.calibration, case.prior, sums, case.pairs, case.guarantee), POINTS_WORDS
 
 
 @dataclass(frozen=True)
 class Check:
-    """How a kind of calibration is followed.
+    """Check of a kind of calibration: how its loss is measured.
 
     Args:
         measure: measures the largest loss; its result says what kind of check found it.
@@ -356,15 +356,15 @@ CHECKS: Mapping[type, Check] = {
     AuditNoise: Check(enumerate_losses, asks_anew=True),
     ObjectiveNoise: Check(_compare_densities, continuous=True, crowd=lambda _over, _calibration: SMALL_CROWD_RECORDS),
 }
-"""Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows."""
+"""Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
 
-def _check_of(calibration: object) -> Check:
-    """How a calibration is followed; a pack's as the pack says, or by writing down all that it asks for."""
-    brought = dict(of_packs("discreet.checks"))
-    if type(calibration) in brought:
-        found: Check = brought[type(calibration)]
-        return found
+def _find_check(calibration: object) -> Check:
+    """Find the check of a calibration; of a pack's kind its own check, or enumeration."""
+    checks = dict(of_packs("discreet.checks"))
+    if type(calibration) in checks:
+        check: Check = checks[type(calibration)]
+        return check
     if type(calibration) in of_packs("discreet.kinds"):
         return Check(enumerate_losses)
     if type(calibration) not in CHECKS:
@@ -381,7 +381,7 @@ def measure_loss(
     draws: int,
     real: Any,
 ) -> float:
-    """Measure the largest loss over all pairs and scripts; without draws only leaks are looked for.
+    """Measure the largest loss over all pairs and scripts; without draws only search for leaks.
 
     Args:
         mechanism, calibration, prior, pairs, guarantee: as of `Audited`.
@@ -398,52 +398,51 @@ def measure_loss(
     all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    known = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
-    keys = {data: _make_key(data, counts) for data, counts in known.items()}
-    different = {(keys[one], keys[other]): units for (one, other), units in pairs.items() if keys[one] != keys[other]}
-    by_key = {keys[data]: counts for data, counts in known.items()}
+    inputs = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
+    keys = {data: _make_key(data, counts) for data, counts in inputs.items()}
+    different = {(keys[a], keys[b]): units for (a, b), units in pairs.items() if keys[a] != keys[b]}
+    by_key = {keys[data]: counts for data, counts in inputs.items()}
     largest = 0.0
     scripts: list[ScriptedAnswers] = [ScriptedAnswers()]
-    asked: dict[Any, Any] | None = None
+    cells: dict[Any, Any] | None = None
     for number, script in enumerate(scripts):
         logs = {
             key: logged(mechanism, calibration, prior, counts, script, real if number == 0 else None, again=number == 0)
             for key, counts in by_key.items()
         }
         if not draws:
-            for one, other in different:
-                refuse_leaks(logs[one], logs[other])
+            for a, b in different:
+                refuse_leaks(logs[a], logs[b])
             different = {}
         losses = (
-            loss(logs[one], logs[other], draws, epsilon=epsilon, delta=delta) / units
-            for (one, other), units in different.items()
+            loss(logs[a], logs[b], draws, epsilon=epsilon, delta=delta) / units for (a, b), units in different.items()
         )
         largest = max(largest, *losses) if different else largest
-        asked = _refuse_other_questions(logs, None if _check_of(calibration).asks_anew else asked)
+        cells = _refuse_changed_requests(logs, None if _find_check(calibration).asks_anew else cells)
         if number == 0:
-            scripts += _list_other_answers(logs.values())
+            scripts += _list_further_scripts(logs.values())
     return largest
 
 
-def _refuse_other_questions(logs: Mapping[Any, Log], asked: dict[Any, Any] | None) -> dict[Any, Any]:
-    """Refuse noise that is not asked for as before, and a mechanism that fails; return how much was asked for."""
+def _refuse_changed_requests(logs: Mapping[Any, Log], expected: dict[Any, Any] | None) -> dict[Any, Any]:
+    """Refuse a mechanism that fails or whose requests for noise changed; return the number of noisy cells."""
     raised = next((log.raised for log in logs.values() if log.raised), None)
     if raised:
         # All neighbours agree, or it would be a leak.
         raise InputError(f"the mechanism fails whatever the records are: {raised}")
     cells = {key: log.source.cells for key, log in logs.items()}
-    if asked is not None and cells != asked:
+    if expected is not None and cells != expected:
         raise Leak("how much noise is asked for depends on the answers: they are chosen among")
     return cells
 
 
 def _make_key(data: Any, counts: Any) -> Any:
-    """Make a key that is the same of data sets that no mechanism can tell apart."""
+    """Make a key that is equal for data sets with equal statistics."""
     return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
 
 
-def _list_other_answers(logs: Iterable[Log]) -> list[ScriptedAnswers]:
-    """List what else the scripts answer: other noise, and each of what was to be chosen among."""
+def _list_further_scripts(logs: Iterable[Log]) -> list[ScriptedAnswers]:
+    """List further scripts: other noise, and each alternative of every choice."""
     sources = [log.source for log in logs]
     kinds = range(1, NOISE_SCRIPTS) if any(source.scripted for source in sources) else ()
     widest = max((len(choice) for source in sources for choice in source.choices), default=1)

@@ -1,4 +1,4 @@
-"""Losses: the largest log ratio of the probabilities of what was asked for two data sets, exactly."""
+"""Exact privacy losses: the largest log ratio of output probabilities of two data sets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LOG_COIN = -64 * math.log(2)
 """Log-probability of the coin that sends a row anywhere on its grid."""
 
 
-def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> float:
-    """The largest loss between two data sets, the larger of the two directions.
+def loss(first: Log, second: Log, draws: int, *, epsilon: float, delta: float) -> float:
+    """Privacy loss between two data sets, the larger of the two directions.
 
     Args:
-        one: what a mechanism gave to the source for the first data set.
-        other: the same for the second.
+        first: log of the mechanism for the first data set.
+        second: the same for the second data set.
         draws: independent ones, of which one was enumerated.
         epsilon: nats; where the noise is Gaussian, its loss is wanted at this promise.
         delta: of the same promise.
@@ -40,17 +40,17 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
     Raises:
         Leak: something else than what the noise hides is not the same for both.
     """
-    a, b = one.source, other.source
-    refuse_leaks(one, other)
+    a, b = first.source, second.source
+    refuse_leaks(first, second)
     # Of the first data set against the second, and the other way round: an output has one of the two ratios.
     total = np.zeros(2)
     for (u, scale, shares), (v, _, _) in zip(a.laplace, b.laplace, strict=True):
         total += _measure_laplace(u.ravel(), v.ravel(), scale, shares)
     for p, q in zip(a.choices, b.choices, strict=True):
         total += np.max(p - q), np.max(q - p)
-    for row, (paths, others) in enumerate(zip(one.rows, other.rows, strict=True)):
+    for row, (paths, others) in enumerate(zip(first.rows, second.rows, strict=True)):
         # A row that the coin sends anywhere takes every path alike.
-        least = LOG_COIN - math.log(len(paths)) if _may_credit(one, other, row) else -math.inf
+        least = LOG_COIN - math.log(len(paths)) if _may_credit_coin(first, second, row) else -math.inf
         gaps = [_subtract_logs(paths[path], others[path], least) for path in paths]
         total += draws * max(gaps), -draws * min(gaps)
     for (u, scale, shape), (v, _, _) in zip(a.vectors, b.vectors, strict=True):
@@ -61,27 +61,27 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
     return float(total.max()) + (_measure_gaussian(calls, epsilon, delta) if calls else 0.0)
 
 
-def refuse_leaks(one: Log, other: Log) -> None:
-    """Everything but the values that noise hides must be the same for both."""
-    if bool(one.raised) != bool(other.raised):
-        raise Leak(f"whether the draw fails depends on the records: {one.raised or other.raised}")
-    if _list_questions(one) != _list_questions(other):
+def refuse_leaks(first: Log, second: Log) -> None:
+    """Refuse logs that differ in anything but the values that noise hides."""
+    if bool(first.raised) != bool(second.raised):
+        raise Leak(f"whether the draw fails depends on the records: {first.raised or second.raised}")
+    if _list_requests_of(first) != _list_requests_of(second):
         raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
-    if one.released != other.released:
+    if first.released != second.released:
         raise Leak("with the noise held fixed, the release depends on the records")
 
 
-def _may_credit(one: Log, other: Log, row: int) -> bool:
+def _may_credit_coin(first: Log, second: Log, row: int) -> bool:
     """Whether the coin of a row sends it anywhere, in both data sets alike and to every point with equal chance."""
-    if one.astray is None or other.astray is None:
+    if first.astray is None or second.astray is None:
         return False
-    logs = [log for astray in (one.astray, other.astray) for at, log in astray if at == row]
-    even = -math.log(len(one.rows[row]))
+    logs = [log for astray in (first.astray, second.astray) for at, log in astray if at == row]
+    even = -math.log(len(first.rows[row]))
     return bool(logs) and all(abs(log - even) < 1e-6 for log in logs)
 
 
-def _list_questions(log: Log) -> Any:
-    """List what was asked of the source, but for the values that noise hides."""
+def _list_requests_of(log: Log) -> Any:
+    """List the requests to the source of noise, without the values that noise hides."""
     source = log.source
     laplace = [(values.shape, scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.shape, scale) for values, scale in source.gaussian]
@@ -97,9 +97,9 @@ def _list_questions(log: Log) -> Any:
     )
 
 
-def _subtract_logs(one: float, other: float, least: float) -> float:
+def _subtract_logs(first: float, second: float, least: float) -> float:
     """Subtract two log-probabilities, after `exp(least)` is added to both probabilities."""
-    a, b = np.logaddexp([one, other], least).tolist() if least > -math.inf else (one, other)
+    a, b = np.logaddexp([first, second], least).tolist() if least > -math.inf else (first, second)
     return 0.0 if a == b else a - b
 
 
@@ -116,12 +116,13 @@ def _measure_laplace(u: Integers, v: Integers, scale: float, shares: tuple[Fract
 
 @cache
 def _measure_sampled(u: int, v: int, scale: float, share: Fraction) -> tuple[float, float]:
-    """Measure them for one entry whose records are first sampled, over a window beyond which the ratio is constant."""
+    """Measure the log ratios of one subsampled entry, over a window beyond which the ratio is constant."""
     window = np.arange(-2, max(u, v) + 3)
 
     def logs(count: int) -> Floats:
-        kept = np.arange(count + 1)
-        terms = binom.logpmf(kept, count, float(share)) + DiscreteLaplace(scale).log_density(window[:, None] - kept)
+        # Mixture: Binomial(count, share) records are sampled, then receive discrete Laplace noise.
+        sample = np.arange(count + 1)
+        terms = binom.logpmf(sample, count, float(share)) + DiscreteLaplace(scale).log_density(window[:, None] - sample)
         return np.asarray(np.logaddexp.reduce(terms, axis=1))
 
     gaps = logs(u) - logs(v)
@@ -138,13 +139,14 @@ def _measure_gaussian(calls: Iterable[tuple[Integers, float]], epsilon: float, d
 
 @cache
 def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: float, delta: float) -> float:
-    """Find epsilon at delta by what moved under each scale of the noise."""
+    """Find epsilon at delta by the squared moves under each scale of the noise."""
     losses, law = np.zeros(1), np.ones(1)
     for scale, steps in moved:
-        more, masses = DiscreteGaussian(scale).losses(steps)
-        losses, law = np.add.outer(losses, more).ravel(), np.multiply.outer(law, masses).ravel()
+        step_losses, masses = DiscreteGaussian(scale).losses(steps)
+        losses, law = np.add.outer(losses, step_losses).ravel(), np.multiply.outer(law, masses).ravel()
 
     def divergence(at: float) -> float:
+        # Hockey-stick divergence: delta(epsilon) = E (1 - e^(epsilon - L))+ over the privacy loss L.
         over = losses > at
         return float(np.sum(law[over] * -np.expm1(at - losses[over])))
 

@@ -1,4 +1,4 @@
-"""The plan: how far off each mechanism's answers will be, simulated on made-up records before anything is spent."""
+"""Plan of mechanisms: their expected errors, on simulated records, before any budget is spent."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from discreet.util.randomness import Seed, as_generator
 Floats = npt.NDArray[np.float64]
 
 MOST_PLANNED_RECORDS = 100_000_000
-"""Records of a plan; each takes eight bytes for every node."""
+"""Most records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
-"""Row of the error that is left without any noise: records are a sample, too."""
+"""Name of the row of the sampling error, without any noise."""
 PLAN_DRAWS = 200
-"""Draws of a posterior whose mean a plan takes for the answer."""
+"""Draws of a posterior whose mean is the answer of a plan."""
 RESIDUAL_DEVIATION = 0.2
-"""Deviation of a made-up target, or of features from their axis, in the design's coordinates."""
+"""Standard deviation of a simulated target, or of features from their axis, in the design's coordinates."""
 LEAST_CONVEXITY = 1e-3
-"""Regularisation of made-up classes, and the length of the gradient at their minimum: theirs may be apart."""
+"""Regularisation of simulated classes, which may be separable, and gradient length at their minimum."""
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Error of one mechanism, averaged over made-up data sets.
+    """Error of one mechanism, averaged over simulated data sets.
 
     Args:
         mechanism: its name.
@@ -85,7 +85,7 @@ def plan(
     mechanisms: Mapping[str, Mechanism] | None = None,
     prior: Dirichlet | Normal | None = None,
 ) -> tuple[ExpectedError, ...]:
-    """Simulate mechanisms on made-up records, and compare what they release with what the records were made up from.
+    """Simulate mechanisms on simulated records, and compare their releases with the true probabilities.
 
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
     are. Over a design features fill their bounds evenly, or their ball; a numeric target is linear in them with a
@@ -132,32 +132,34 @@ def plan(
         mechanisms = {name: entry.example for name, entry in fit.items()}
     if isinstance(truth, Design):
         believed = Normal(truth, 1.0) if prior is None else prior
-        return _compare(mechanisms, believed, guarantee, lambda: _make_up_for_design(truth, records, rng), repeats, rng)
+        return _compare(
+            mechanisms, believed, guarantee, lambda: _simulate_for_design(truth, records, rng), repeats, rng
+        )
     believed = Dirichlet.uniform(truth.network) if prior is None else prior
     marginals = _compute_marginals(truth)
     return _compare(
         mechanisms,
         believed,
         guarantee,
-        lambda: _make_up_records(truth, marginals, believed, records, rng),
+        lambda: _simulate_records(truth, marginals, believed, records, rng),
         repeats,
         rng,
     )
 
 
-_MadeUp = tuple[
+_SimulatedRecords = tuple[
     Callable[[Mechanism], Statistic],
     tuple[float, float],
     Callable[[Release], tuple[float, float]],
 ]
-"""Made-up records: their statistic for a mechanism, the errors of reading them without noise, those of a release."""
+"""Simulated records: statistic by mechanism, errors without noise, and errors of a release."""
 
 
 def _compare(
     chosen: Mapping[str, Mechanism],
     believed: Dirichlet | Normal,
     guarantee: Guarantee,
-    made_up: Callable[[], _MadeUp],
+    made_up: Callable[[], _SimulatedRecords],
     repeats: int,
     rng: np.random.Generator,
 ) -> tuple[ExpectedError, ...]:
@@ -174,8 +176,8 @@ def _compare(
         for repeat in range(repeats):
             statistic, without_noise, read = made_up()
             errors[SAMPLING_ALONE].append(without_noise)
-            for place, (name, promise) in enumerate(promised.items()):
-                bar(repeat * len(promised) + place, repeats * len(promised))
+            for index, (name, promise) in enumerate(promised.items()):
+                bar(repeat * len(promised) + index, repeats * len(promised))
                 try:
                     release = simulate(chosen[name], statistic(chosen[name]), believed, promise, rng=rng)
                     errors[name].append(read(release))
@@ -183,18 +185,18 @@ def _compare(
                     refused[name] = str(error)
             promised = {name: promise for name, promise in promised.items() if name not in refused}
     return tuple(
-        _average(name, promised.get(name), [] if name in refused else found, refused.get(name))
-        for name, found in errors.items()
+        _average(name, promised.get(name), [] if name in refused else pairs, refused.get(name))
+        for name, pairs in errors.items()
     )
 
 
-def _make_up_records(
+def _simulate_records(
     theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
-) -> _MadeUp:
-    """Make up records from a network's probabilities."""
+) -> _SimulatedRecords:
+    """Simulate records from a network's probabilities."""
 
     def errors(release: Release) -> tuple[float, float]:
-        reader = plug_in if any(one.name == "particles" for one in readers_of(release)) else read
+        reader = plug_in if any(reader.name == "particles" for reader in readers_of(release)) else read
         return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)
@@ -207,22 +209,22 @@ def _make_up_records(
     return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), errors
 
 
-def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
-    """Make up records from a design's random weights."""
-    rows, truth = _make_up_rows(design, records, rng)
+def _simulate_for_design(design: Design, records: int, rng: np.random.Generator) -> _SimulatedRecords:
+    """Simulate records from a design's random weights."""
+    rows, truth = _simulate_rows(design, records, rng)
 
     def errors(release: Release) -> tuple[float, float]:
         return _measure_weight_errors(_read_weights(release, rng), truth, rows)
 
     return (
         lambda mechanism: statistic_of(mechanism, rows, design),
-        _measure_weight_errors(_fit_openly(rows), truth, rows),
+        _measure_weight_errors(_fit_without_noise(rows), truth, rows),
         errors,
     )
 
 
 def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
-    """Take the guarantee, without its delta where the mechanism has no use for one."""
+    """Take the guarantee, without its delta if the mechanism does not use one."""
     try:
         mechanism.calibrate(prior.over, prior, guarantee)
         return guarantee
@@ -234,8 +236,8 @@ def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: 
     return pure
 
 
-def _make_up_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Make up records of a design; return them, and the weights or the axis that made them."""
+def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """Simulate records of a design; return them, and their weights or axis."""
     wide, target = len(design.features), design.target
     lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
     inside = rng.uniform(-1, 1, (records, wide))
@@ -251,15 +253,17 @@ def _make_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
     scaled = design.scaled(features)
     truth = rng.normal(size=design.size)
     if design.predicts != "number":
-        return _make_up_targets(design, features, scaled, rng)
+        return _simulate_targets(design, features, scaled, rng)
     truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
     return read_rows(
         design, features, design.predicted(scaled @ truth + RESIDUAL_DEVIATION * rng.normal(size=records))
     ), truth
 
 
-def _make_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Make up classes or counts by random weights, which of several classes sum to 0 over them."""
+def _simulate_targets(
+    design: Design, features: Floats, scaled: Floats, rng: np.random.Generator
+) -> tuple[Rows, Floats]:
+    """Simulate classes or counts from random weights, which sum to 0 over several classes."""
     truth = centred(rng.normal(size=design.weights), design.outputs)
     means = _expect_targets(design, scaled, truth)
     assert design.target is not None
@@ -276,12 +280,12 @@ def _expect_targets(design: Design, scaled: Floats, weights: Floats) -> Floats:
     return response_of(design).means(weights.reshape(design.outputs, -1) @ scaled.T)
 
 
-def _fit_openly(rows: Rows) -> Floats:
+def _fit_without_noise(rows: Rows) -> Floats:
     """Fit weights, or an axis, without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
     if design.predicts not in ("number", "nothing"):
-        found = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
-        return centred(found, design.outputs)
+        weights = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
+        return centred(weights, design.outputs)
     v = rows.coordinates / GRID_STEPS
     if design.target is None:
         return np.asarray(np.linalg.eigh(v.T @ v)[1][:, -1])
@@ -298,22 +302,22 @@ def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
     return np.asarray(read(release, draws=PLAN_DRAWS, rng=rng).mean())
 
 
-def _measure_weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
+def _measure_weight_errors(estimate: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
     """Measure mean absolute errors of weights, and of predictions; of an axis those of unit vectors."""
     v, target = rows.coordinates / GRID_STEPS, rows.design.target
     if target is None:
-        found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
-        found = found * np.sign(found @ truth)
-        return float(np.abs(found - truth).mean()), float("nan")
+        estimate, truth = (axis / np.linalg.norm(axis) for axis in (estimate, truth))
+        estimate = estimate * np.sign(estimate @ truth)
+        return float(np.abs(estimate - truth).mean()), float("nan")
     if rows.design.predicts == "number":
-        before, after = v @ truth, v @ found
+        before, after = v @ truth, v @ estimate
     else:
-        before, after = (_expect_targets(rows.design, v, part) for part in (truth, found))
-    return float(np.abs(found - truth).mean()), float(np.abs(after - before).mean())
+        before, after = (_expect_targets(rows.design, v, weights) for weights in (truth, estimate))
+    return float(np.abs(estimate - truth).mean()), float(np.abs(after - before).mean())
 
 
 def _compute_marginals(theta: Tables) -> dict[str, Floats]:
-    """Compute probabilities of single variables; none where exact inference is out of reach."""
+    """Compute probabilities of single variables; none if exact inference is out of reach."""
     single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
     try:
         return Laws(single).marginals()
@@ -324,19 +328,19 @@ def _compute_marginals(theta: Tables) -> dict[str, Floats]:
 def _measure_errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
     """Measure mean absolute errors of table entries and of marginals."""
     cells = float(np.mean([np.abs(estimate[node] - theta[node]).mean() for node in theta]))
-    found = _compute_marginals(estimate) if truth else {}
-    gaps = [np.abs(found[node] - truth[node]).mean() for node in found]
+    marginals = _compute_marginals(estimate) if truth else {}
+    gaps = [np.abs(marginals[node] - truth[node]).mean() for node in marginals]
     return cells, float(np.mean(gaps)) if gaps else float("nan")
 
 
 def _average(
-    name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None
+    name: str, guarantee: Guarantee | None, errors: list[tuple[float, float]], refused: str | None
 ) -> ExpectedError:
     """Average errors over data sets, with standard errors."""
-    if not found:
+    if not errors:
         nothing = float("nan")
         return ExpectedError(name, guarantee, nothing, nothing, (nothing, nothing), refused)
-    table = np.array(found)
+    table = np.array(errors)
     spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.full(2, np.nan)
     cells, marginals = table.mean(axis=0)
     return ExpectedError(name, guarantee, float(cells), float(marginals), (float(spread[0]), float(spread[1])), refused)

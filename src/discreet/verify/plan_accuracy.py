@@ -1,4 +1,4 @@
-"""From the accuracy that is wanted to the budget that buys it: how wide intervals of a release will be.
+"""Planning by accuracy: simulate the interval widths of a release, and find the budget for a wanted width.
 
 A half-width h follows from simulation: records are made up from public probabilities, released, and read as an analyst
 would, and the stated questions are asked. Few releases have to tell it, so each counts for all budgets:
@@ -54,19 +54,19 @@ from discreet.verify.width_curves import WidthCurves, fit_widths
 WIDTH_DRAWS = 400
 """Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of four by 5 %."""
 NOISELESS_RELEASES = 2
-"""Data sets that are released with next to no noise."""
+"""Number of data sets released with next to no noise."""
 LEAST_RELEASES, MOST_RELEASES = 4, 9
-"""That are simulated at budgets around the wanted one, a data set or a set of probabilities for each."""
+"""Simulated releases at budgets around the wanted one, each with a new data set or set of probabilities."""
 WANTED_ERROR = 0.05
 """Standard error of the logarithm of a mean half-width at which no more releases are simulated."""
 BUDGET_TURNS = (1.0, 0.5, 2.0)
-"""Of the wanted budget, those that are simulated in turn."""
+"""Multiples of the wanted budget that are simulated in turn."""
 NORMAL_RELEASES = 4
-"""Releases that this is worth, beside the errors of those that were simulated."""
-LARGEST = 0.5
-"""Half-width of a probability of which nothing is known."""
-LEAST_WIDTH = 1e-12
-"""Stands for half-widths of what is certain."""
+"""Weight, in releases, of `NORMAL_ERROR` beside the simulated errors."""
+LARGEST_HALF_WIDTH = 0.5
+"""Half-width of a probability about which nothing is known."""
+LEAST_HALF_WIDTH = 1e-12
+"""Half-width that stands for 0, of a certain answer."""
 
 
 def plan_accuracy(
@@ -117,7 +117,7 @@ def plan_accuracy(
     mechanism = planned() if mechanism is None else mechanism
     require_mechanism(mechanism)
     network = truth if isinstance(truth, Network) else truth.network
-    asked = _read_queries(queries, network)
+    parsed = _read_queries(queries, network)
     if within is None and guarantee is None:
         raise InputError("a plan needs the half-width that is wanted, or the guarantee that it is about")
     if within is not None and not (math.isfinite(within) and within > 0):
@@ -129,46 +129,46 @@ def plan_accuracy(
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     known = isinstance(truth, Tables)
     with under_way("planning"):
-        worlds = _make_up(truth, mechanism, asked, records, rng)
-        simulated = _Simulated(asked, worlds, mechanism, promise, rng, typical=not known)
+        worlds = _simulate_data_sets(truth, mechanism, parsed, records, rng)
+        simulated = _Simulated(parsed, worlds, mechanism, promise, rng, typical=not known)
         if within is None:
             questions = _search(simulated, lambda _: float(promise.epsilon), known=known)
             plan = AccuracyPlan(mechanism.name, promise, None, records, questions)
         else:
-            questions = _search(simulated, lambda found: _find_budget(found, within), known=known)
-            plan = _state(questions, mechanism.name, promise, within, records)
+            questions = _search(simulated, lambda widths: _find_budget(widths, within), known=known)
+            plan = _make_plan(questions, mechanism.name, promise, within, records)
     return replace(plan, over_networks=not known)
 
 
 @dataclass(frozen=True, eq=False)
-class _World:
-    """A made-up data set, its law, and the true answers: those of each question's rows."""
+class _DataSet:
+    """A simulated data set, and the true answers, with a row for each row of a query."""
 
     counts: Counts
     truth: list[Floats]
 
 
 class _Simulated:
-    """Half-widths of questions, of simulated releases at some budgets, each of a data set of its own."""
+    """Half-widths of queries over simulated releases at some budgets, each of a new data set."""
 
     def __init__(
         self,
-        asked: Sequence[Query],
-        worlds: Sequence[_World],
+        queries: Sequence[Query],
+        worlds: Sequence[_DataSet],
         mechanism: Mechanism,
         promise: Guarantee,
         rng: np.random.Generator,
         *,
         typical: bool,
     ) -> None:
-        self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
+        self._asked, self._worlds, self._mechanism, self._promise = queries, worlds, mechanism, promise
         self._rng, self._typical = rng, typical
         self._budgets: list[float] = []
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
-        opened = np.array([self._ask(_read_openly(world.counts, rng), world.truth)[0] for world in worlds])
-        own = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
-        self._sampling = opened * (np.array(own) / opened[: len(own)]).mean(axis=0)
+        opened = np.array([self._ask(_read_without_noise(world.counts, rng), world.truth)[0] for world in worlds])
+        noiseless = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
+        self._sampling = opened * (np.array(noiseless) / opened[: len(noiseless)]).mean(axis=0)
 
     def add(self, epsilon: float) -> None:
         """Simulate a release of the next data set."""
@@ -178,24 +178,25 @@ class _Simulated:
         self._errors.append(errors)
 
     def uncertainty(self, centre: float) -> float:
-        """Standard error of the logarithm of the mean that is known worst, near a budget."""
+        """Largest standard error of a log mean half-width, near a budget."""
         return float(self._fit(centre).uncertainty.max())
 
     def questions(self, centre: float) -> tuple[PlannedWidth, ...]:
-        """What is known of each question, around a budget."""
+        """Expected widths of each query, around a budget."""
         curves = self._fit(centre)
         budgets = tuple(centre * factor for factor in BUDGET_FACTORS)
         widths = np.array([curves.at(budget) for budget in budgets])
         h, errors = np.array(self._widths).sum(axis=0), np.array(self._errors).sum(axis=0)
-        more = NORMAL_RELEASES / len(self._budgets) * h
-        shares = (errors + NORMAL_ERROR * more) / (h + more)
+        # Ratio of absolute error to half-width, shrunk to that of normal errors by the weight of NORMAL_RELEASES.
+        prior_widths = NORMAL_RELEASES / len(self._budgets) * h
+        shares = (errors + NORMAL_ERROR * prior_widths) / (h + prior_widths)
         return tuple(
             PlannedWidth(
                 str(query),
                 budgets,
                 tuple(widths[:, index].tolist()),
                 float(curves.sampling[index]),
-                math.inf if isinstance(query, NumberQuery) else LARGEST,
+                math.inf if isinstance(query, NumberQuery) else LARGEST_HALF_WIDTH,
                 (float(curves.spread[0, index]), float(curves.spread[1, index])),
                 float(shares[index]),
                 float(curves.uncertainty[index]),
@@ -204,11 +205,11 @@ class _Simulated:
         )
 
     def _fit(self, centre: float) -> WidthCurves:
-        """What the releases so far tell, near a budget."""
+        """Fit width curves to the releases so far, near a budget."""
         return fit_widths(self._budgets, np.array(self._widths), self._sampling, centre, typical=self._typical)
 
-    def _release(self, world: _World, epsilon: float) -> tuple[Floats, Floats]:
-        """Half-widths and absolute errors of the answers of one release, shape (questions,) each."""
+    def _release(self, world: _DataSet, epsilon: float) -> tuple[Floats, Floats]:
+        """Simulate a release: half-widths and absolute errors of its answers, shape (questions,) each."""
         promise = self._promise
         stated = Guarantee(epsilon=repr(epsilon), delta=promise.delta, relation=promise.relation, unit=promise.unit)
         release = simulate(self._mechanism, world.counts, Dirichlet.uniform(world.counts.over), stated, rng=self._rng)
@@ -216,41 +217,41 @@ class _Simulated:
         return self._ask(posterior, world.truth)
 
     def _ask(self, posterior: PosteriorDraws, truth: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Half-widths of the widest rows, and how far their means are from the truth."""
-        found = []
+        """Find half-widths of the widest rows, and absolute errors of their means."""
+        pairs = []
         for query, true in zip(self._asked, truth, strict=True):
             try:
                 rows = answer_many(posterior, [query])[0].tidy()
             except InputError:  # evidence that a random network, or the noise, leaves no record of
                 if isinstance(query, NumberQuery):
                     raise
-                found.append((LARGEST, LARGEST))
+                pairs.append((LARGEST_HALF_WIDTH, LARGEST_HALF_WIDTH))
                 continue
-            widths = [max(row["upper"] - row["lower"], LEAST_WIDTH) / 2 for row in rows]
+            widths = [max(row["upper"] - row["lower"], LEAST_HALF_WIDTH) / 2 for row in rows]
             widest = int(np.argmax(widths))
-            found.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
-        widths_of, errors = np.array(found).T
+            pairs.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
+        widths_of, errors = np.array(pairs).T
         return widths_of, errors
 
 
 def _without_twins(posterior: PosteriorDraws) -> PosteriorDraws:
-    """Draws that nobody asks which part of them is noise."""
-    wide = posterior.saturated and replace(posterior.saturated, twins=None)
-    return replace(posterior, twins=None, saturated=wide)
+    """Drop the twin draws, which a plan does not use."""
+    saturated = posterior.saturated and replace(posterior.saturated, twins=None)
+    return replace(posterior, twins=None, saturated=saturated)
 
 
-def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
-    """The posterior of made-up records that are seen as they are: what sampling alone leaves open."""
+def _read_without_noise(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
+    """Posterior of simulated records without noise: the sampling error alone."""
     return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(WIDTH_DRAWS, rng=rng))
 
 
 def _search(
     simulated: _Simulated, find_budget: Callable[[Sequence[PlannedWidth]], float], *, known: bool
 ) -> tuple[PlannedWidth, ...]:
-    """Simulate releases around a budget that follows from those before, until what it gives is known."""
+    """Simulate releases around a budget updated from those before, until its half-widths are known."""
     centre = find_budget(())
     for turn in range(MOST_RELEASES):
-        epsilon = _keep_inside(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
+        epsilon = _clip_epsilon(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
         simulated.add(float(f"{epsilon:.3g}"))
         centre = find_budget(simulated.questions(centre))
         if known and turn + 1 >= LEAST_RELEASES and simulated.uncertainty(centre) <= WANTED_ERROR:
@@ -259,70 +260,70 @@ def _search(
 
 
 def _find_budget(questions: Sequence[PlannedWidth], within: float) -> float:
-    """The budget that is enough for all that can be answered so narrowly; at first one to begin with."""
-    needed = [one.needed(within) for one in questions]
-    return _keep_inside(max((one for one in needed if math.isfinite(one)), default=FIRST_EPSILON))
+    """Smallest budget that is enough for all queries that can be so narrow; `FIRST_EPSILON` if none can."""
+    needed = [width.needed(within) for width in questions]
+    return _clip_epsilon(max((width for width in needed if math.isfinite(width)), default=FIRST_EPSILON))
 
 
-def _keep_inside(epsilon: float) -> float:
-    """The nearest budget that is looked at."""
+def _clip_epsilon(epsilon: float) -> float:
+    """Nearest budget in the range searched."""
     return min(max(epsilon, LOWEST_EPSILON), HIGHEST_EPSILON)
 
 
 def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Query]:
-    """Queries whose rows have a width, over the network."""
+    """Parse queries whose rows have a width."""
     if isinstance(queries, str | Query) or not queries:
         raise InputError("a plan takes a list of queries, at least one")
-    asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
-    for query in asked:
+    parsed = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
+    for query in parsed:
         check_names(query, network.schema)
         if isinstance(query, MostProbable):
             raise InputError(f"{query}: a most probable state has no width; ask for P(...)")
-    return asked
+    return parsed
 
 
-def _make_up(
-    truth: Tables | Network, mechanism: Mechanism, asked: Sequence[Query], records: int, rng: np.random.Generator
-) -> list[_World]:
-    """Make up data sets: of known probabilities, or each of its own ones."""
+def _simulate_data_sets(
+    truth: Tables | Network, mechanism: Mechanism, queries: Sequence[Query], records: int, rng: np.random.Generator
+) -> list[_DataSet]:
+    """Simulate data sets: from known probabilities, or each from new random ones."""
     if isinstance(truth, Network):
         theta = [Dirichlet.uniform(truth).draw(1, rng=rng) for _ in range(MOST_RELEASES)]
     else:
         single = Tables(truth.network, {node: table[..., None] for node, table in truth.items()}, draws=1)
         theta = [single] * MOST_RELEASES
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
-    worlds = list[_World]()
-    for one in theta:
-        alone = Tables(one.network, {node: table[..., 0] for node, table in one.items()})
-        counts = count_codes(one.network, sample_codes(alone, records, rng), scopes)
-        known = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_truly(one, asked)
-        worlds.append(_World(counts, known))
+    worlds = list[_DataSet]()
+    for tables in theta:
+        single_draw = Tables(tables.network, {node: table[..., 0] for node, table in tables.items()})
+        counts = count_codes(tables.network, sample_codes(single_draw, records, rng), scopes)
+        answers = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_exactly(tables, queries)
+        worlds.append(_DataSet(counts, answers))
     return worlds
 
 
-def _answer_truly(theta: Tables, asked: Sequence[Query]) -> list[Floats]:
-    """The answers under probabilities that are known, an array of its rows for each question."""
-    return [np.array([row["mean"] for row in one.rows]) for one in answer_many(PosteriorDraws(theta), asked)]
+def _answer_exactly(theta: Tables, queries: Sequence[Query]) -> list[Floats]:
+    """Answer queries under known probabilities, an array of its rows for each query."""
+    return [np.array([row["mean"] for row in result.rows]) for result in answer_many(PosteriorDraws(theta), queries)]
 
 
-def _state(
+def _make_plan(
     questions: tuple[PlannedWidth, ...], mechanism: str, promise: Guarantee, within: float, records: int
 ) -> AccuracyPlan:
-    """The plan, with the budget rounded up, or the reason why there is none."""
-    wide = [one for one in questions if one.sampling >= within]
-    if wide:
-        worst = max(one.sampling for one in wide)
+    """Make the plan, with the budget rounded up, or the reason why there is none."""
+    too_wide = [width for width in questions if width.sampling >= within]
+    if too_wide:
+        worst = max(width.sampling for width in too_wide)
         enough = float(f"{1.05 * records * (worst / within) ** 2:.1e}")
         reason = (
-            f"sampling alone is wider for {listed([one.query for one in wide])}: up to {worst:.3g} with {records:,} "
-            f"records; about {enough:,.0f} records would leave room for noise"
+            f"sampling alone is wider for {listed([width.query for width in too_wide])}: up to {worst:.3g} with "
+            f"{records:,} records; about {enough:,.0f} records would leave room for noise"
         )
         return AccuracyPlan(mechanism, None, within, records, questions, reason)
-    needed = max(one.needed(within) for one in questions)
+    needed = max(width.needed(within) for width in questions)
     if math.isinf(needed):
         reason = f"no budget up to {HIGHEST_EPSILON:g} is enough"
         return AccuracyPlan(mechanism, None, within, records, questions, reason)
     unit = 10.0 ** (math.floor(math.log10(needed)) - 1)
     stated = f"{math.ceil(needed / unit - 1e-9) * unit:.10g}"
-    found = Guarantee(epsilon=stated, delta=promise.delta, relation=promise.relation, unit=promise.unit)
-    return AccuracyPlan(mechanism, found, within, records, questions)
+    stated_promise = Guarantee(epsilon=stated, delta=promise.delta, relation=promise.relation, unit=promise.unit)
+    return AccuracyPlan(mechanism, stated_promise, within, records, questions)

@@ -1,4 +1,4 @@
-"""A plan from accuracy as text, for a terminal."""
+"""Text of an accuracy plan, for a terminal."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def plan_text(plan: AccuracyPlan, width: int | None = None) -> str:
-    """What is needed, its parts, and what other budgets and numbers of records would give.
+    """Write the budget, the half-widths with their parts, and those at other budgets and numbers of records.
 
     Args:
         plan: of some questions.
         width: columns of the terminal, as of `columns`; None for lines as long as they are.
     """
     head = plan.refused or f"epsilon {as_text(plan.guarantee.epsilon)}"  # type: ignore[union-attr]
-    parts = [fold(f"{plan.mechanism}: {head}", width), widths_text(plan, width), _write_table(plan, width)]
+    blocks = [fold(f"{plan.mechanism}: {head}", width), widths_text(plan, width), _write_table(plan, width)]
     if plan.over_networks:
-        parts.append(fold("the network has no probabilities: those of several random ones were taken", width))
-    return "\n\n".join(parts)
+        blocks.append(fold("the network has no probabilities: those of several random ones were taken", width))
+    return "\n\n".join(blocks)
 
 
 def widths_text(plan: AccuracyPlan, width: int | None = None) -> str:
-    """What each question needs, how wide it is and of what, and how far off.
+    """Write each query's budget, half-width with its parts, and expected error.
 
     Args:
         plan: of some questions.
@@ -53,13 +53,13 @@ def widths_text(plan: AccuracyPlan, width: int | None = None) -> str:
 
 
 def _write_table(plan: AccuracyPlan, width: int | None) -> str:
-    """Half-widths by budget and number of records; of several questions the widest."""
+    """Write half-widths by budget and number of records; of several queries the widest."""
     cells = sorted(plan.table(), key=lambda row: (row["records"], row["epsilon"]))
     lines = []
     for records, group in groupby(cells, key=lambda row: row["records"]):
         widths = [max(row["half_width"] for row in same) for _, same in groupby(group, key=lambda row: row["epsilon"])]
         lines.append((f"{records:,}", *(f"{width:.3g}" for width in widths)))
     budgets = sorted({row["epsilon"] for row in cells})
-    what = "half-width" if len(plan.questions) == 1 else "widest half-width"
-    table = columns(("records", *(f"{one:.3g}" for one in budgets)), lines, width)
-    return f"{what} by records and epsilon\n{table}"
+    measure = "half-width" if len(plan.questions) == 1 else "widest half-width"
+    table = columns(("records", *(f"{epsilon:.3g}" for epsilon in budgets)), lines, width)
+    return f"{measure} by records and epsilon\n{table}"

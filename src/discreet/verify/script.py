@@ -1,4 +1,4 @@
-"""Scripts: a source of randomness that answers by rote, and what a mechanism gave to it.
+"""Scripts: a source of randomness with fixed answers, and a log of what a mechanism passed to it.
 
 The audit runs a draw once for every answer that a choice or a row can have, and keeps what was asked along the way.
 """
@@ -30,28 +30,28 @@ stage, or what is released, may depend on the answers of the first."""
 MOST_NOISE_BITS = 40
 """Much noise is a power of two, at most this one."""
 MOST_NOISE_CALLS = 1000
-"""Calls for noise in one draw: whoever asks for more waits for an answer that he likes."""
+"""Most calls for noise in one draw: a mechanism with more resamples until it likes an answer."""
 SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
-OVER = {"network", "design"}
-"""Fields of a payload that are the same in all of an audit: what it is over."""
+DOMAIN_FIELDS = {"network", "design"}
+"""Fields of a payload that are constant in an audit: its network or design."""
 TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""
 TAG_RANGE = 2**20, 2**22
-"""From where to where tags are drawn: their sums and multiples are then hardly ever tags."""
+"""Range of random tags: their sums and multiples are then hardly ever tags."""
 
 
 class Leak(Exception):
-    """With the noise held fixed, the release still depends on the records; the text says what of it."""
+    """Error: with the noise held fixed, the release still depends on the records; the text says how."""
 
 
 class Lost(InputError):
-    """The audit cannot follow what the mechanism does."""
+    """Error: the audit cannot follow what the mechanism does."""
 
 
 @dataclass(frozen=True)
 class ScriptedAnswers:
-    """What a script answers, the same for every data set.
+    """Answers of a script, equal for every data set.
 
     Args:
         noise: kind of noisy numbers, 0 to NOISE_SCRIPTS - 1.
@@ -64,7 +64,7 @@ class ScriptedAnswers:
 
 @dataclass
 class Script:
-    """A source of randomness that logs what it is given and answers by a script, whatever it is given.
+    """Source of randomness that logs its input and answers by a script, independently of the input.
 
     Args:
         answers: of the script.
@@ -98,30 +98,30 @@ class Script:
 
     @property
     def scripted(self) -> bool:
-        """Whether answers were noisy numbers."""
+        """Whether the script answered with noisy numbers."""
         return bool(self.laplace or self.gaussian or self.vectors or self.stars or self.gammas)
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """How many noisy numbers were asked for; not by how many calls, as honest noise is grouped by its scale."""
+        """Number of noisy numbers requested, not of calls: honest noise may be grouped by its scale."""
         plain = (sum(call[0].size for call in calls) for calls in (self.laplace, self.gaussian, self.vectors))
         return (*plain, sum(table.size for tables, _ in self.stars for table in tables))
 
     def _answer(self, shape: tuple[int, ...]) -> Integers:
-        """Make an answer that is the same for every data set."""
+        """Make an answer that is equal for every data set."""
         calls = len(self.laplace) + len(self.gaussian) + len(self.vectors) + len(self.stars)
         if calls > MOST_NOISE_CALLS:
             raise Leak("noise is asked for again and again, until an answer suits")
         return _make_noise(self.answers.noise, calls, shape).copy()
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
-        """Log, and answer."""
+        """Log the values, and answer."""
         counts, shares = self._remove_tags(values)
         self.laplace.append((counts, scale, shares))
         return self._answer(values.shape)
 
     def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
-        """Log, and answer."""
+        """Log the values, and answer."""
         counts, shares = self._remove_tags(values)
         if set(shares) != {Fraction(1)}:
             raise Lost("the audit cannot follow Gaussian noise on a sample of the records")
@@ -130,7 +130,7 @@ class Script:
         return self.first if first and self.first is not None else self._answer(values.shape)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
-        """Nothing is drawn: every count is marked as one of a sample of its own."""
+        """Mark every count as one of a separate sample, without drawing."""
         tags = np.random.default_rng([self.tagging, self.thinned]).choice(
             TAG_RANGE[1] - TAG_RANGE[0], values.size, replace=False
         )
@@ -142,9 +142,9 @@ class Script:
     def _remove_tags(self, values: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
         """Find counts as they were before sampling, and each one's probability."""
         tags = (values + TAG_DIGIT // 2) // TAG_DIGIT
-        found = [self.samples.pop(tag, None) if tag else Fraction(1) for tag in tags.ravel().tolist()]
-        shares = tuple(share for share in found if share is not None)
-        if len(shares) < len(found):
+        chances = [self.samples.pop(tag, None) if tag else Fraction(1) for tag in tags.ravel().tolist()]
+        shares = tuple(share for share in chances if share is not None)
+        if len(shares) < len(chances):
             raise Lost("the audit cannot follow a sample of the records that is used twice or summed")
         return values - TAG_DIGIT * tags, shares
 
@@ -161,44 +161,44 @@ class Script:
 
     def pick(self, weights: Floats, draws: int) -> Integers:
         """Log the width, the answer and its log-probability, so many times; answer along the path."""
-        taken, row = self.rows[-1], len(self.rows) - 1
-        width, place = len(weights), len(taken)
+        picks, row = self.rows[-1], len(self.rows) - 1
+        width, step = len(weights), len(picks)
         if draws > 1:
             self.several.add(row)
         if self.scramble:
-            picked = np.random.default_rng([self.scramble, row, place]).integers(0, width, draws)
+            picked = np.random.default_rng([self.scramble, row, step]).integers(0, width, draws)
         else:
             # With coins, a row's own picks follow those of the row before that went astray: they take no path.
-            on = self.astray is None or (0 < row <= len(self.astray) and place < self.astray[row - 1])
-            answer = self.path[place] if on and place < len(self.path) else 0
+            on = self.astray is None or (0 < row <= len(self.astray) and step < self.astray[row - 1])
+            answer = self.path[step] if on and step < len(self.path) else 0
             picked = np.full(draws, min(answer, width - 1), np.int64)
         total, chosen = float(weights.sum()), picked.tolist() if self.scramble else [int(picked[0])]
         shares = [float(weights[answer]) / total for answer in chosen]
         log = sum(math.log(share) if share > 0 else -math.inf for share in shares)
-        taken.append((width, chosen[0], log if self.scramble else draws * log))
+        picks.append((width, chosen[0], log if self.scramble else draws * log))
         return picked
 
     def rarely(self, draws: int) -> npt.NDArray[np.bool_]:
-        """Ends a row."""
+        """End a row."""
         self.coins += 1
         self.rows.append([])
         return np.full(draws, self.astray is not None)
 
     def log_gamma(self, shapes: Floats) -> Floats:
-        """Log how many; what is given by them is measured statistically, what is released besides is not."""
+        """Log the number of variates; their release is audited statistically, all else exactly."""
         if not self.continuous:
             raise Lost("gamma variates are audited statistically")
         self.gammas.append(shapes.shape)
         return np.random.default_rng([self.answers.noise, len(self.gammas)]).normal(size=shapes.shape)
 
     def k_norm(self, values: Integers, scale: float, shape: ShapeTag) -> Integers:
-        """Log, and answer."""
+        """Log the values, and answer."""
         self.vectors.append((values, scale, shape))
         first = len(self.vectors) == 1 and not self.gaussian
         return self.first if first and self.first is not None else self._answer(values.shape)
 
     def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
-        """Log, and answer by numbers that agree on what the tables share."""
+        """Log the values, and answer by numbers that agree on what the tables share."""
         self.stars.append((tuple(table.copy() for table in tables), scale))
         answers = [self._answer(table.shape) for table in tables]
         totals = answers[0].sum(axis=1)
@@ -207,13 +207,13 @@ class Script:
         return answers
 
     def uniforms(self, number: int) -> Floats:
-        """What is made of uniform variates is measured statistically, and never run by a script."""
+        """Refuse: uniform variates are audited statistically, never by a script."""
         raise Leak("uniform variates were asked for, which this audit cannot follow")
 
 
 @lru_cache(maxsize=1024)
 def _make_noise(kind: int, calls: int, shape: tuple[int, ...]) -> Integers:
-    """Make noise of a kind for one call: always the same, so that it is made once; not to be changed."""
+    """Make noise of a kind for one call: deterministic and cached; do not change it."""
     rng = np.random.default_rng([kind, calls])
     if kind < 2:
         return rng.integers(-3 * kind, 3 * kind + 1, shape)
@@ -223,7 +223,7 @@ def _make_noise(kind: int, calls: int, shape: tuple[int, ...]) -> Integers:
 
 @dataclass(frozen=True)
 class Log:
-    """What a mechanism gave to the source for one data set, and what it released along every path.
+    """Log of a mechanism for one data set: its requests for noise, and its release along every path.
 
     Args:
         source: of the first path.
@@ -251,7 +251,7 @@ def logged(
     *,
     again: bool = False,
 ) -> Log:
-    """Run the draw by a script, once for every path of a row: all rows take the same path at once. Then otherwise.
+    """Run the draw by a script once for every path of a row, all rows on the same path; then on scrambled paths.
 
     Args:
         mechanism: whose draw is run.
@@ -288,9 +288,9 @@ def logged(
         for row, picks in zip(rows, source.rows, strict=False):
             row[tuple(answer for _, answer, _ in picks)] = sum(log for _, _, log in picks)
         longest = max(source.rows, key=len)
-        for place in range(len(path), len(longest)):
-            width = max(picks[place][0] for picks in source.rows if len(picks) > place)
-            todo += [(*path, *(0,) * (place - len(path)), answer) for answer in range(1, width)]
+        for step in range(len(path), len(longest)):
+            width = max(picks[step][0] for picks in source.rows if len(picks) > step)
+            todo += [(*path, *(0,) * (step - len(path)), answer) for answer in range(1, width)]
     picking, furthest = any(first.rows), max(released)
     for seed in range(1, SCRAMBLED_RUNS + 1) if picking else ():
         source = run(("scrambled", seed), Script(answers, continuous=continuous, scramble=seed))
@@ -299,7 +299,7 @@ def logged(
         run("real", Script(answers, continuous=continuous, scramble=1), real)
     if again:
         source = run("again", Script(answers, continuous=continuous, tagging=1))
-        if released["again"] != released[()] or _list_asked(source) != _list_asked(first):
+        if released["again"] != released[()] or _list_requests(source) != _list_requests(first):
             raise Leak("the same answers do not give the same release: other randomness, or a sample without noise")
     astray = _follow_strays(run, first, furthest, released) if picking and first.coins and not raised else None
     return Log(first, released, tuple(rows), astray, raised)
@@ -325,7 +325,7 @@ def _draw_release(
 
 
 def _refuse_tied_rows(rows: list[dict[tuple[int, ...], float]], source: Script) -> None:
-    """A row's law must be the same whatever other rows have answered: losses of rows are added."""
+    """Refuse rows whose distribution depends on the answers of other rows: losses of rows are added."""
     tied = len(source.rows) != len(rows)
     for number, (row, picks) in enumerate(zip(rows, source.rows, strict=False)):
         if number not in source.several:
@@ -341,9 +341,9 @@ def _follow_strays(
     furthest: tuple[int, ...],
     released: Mapping[Any, Any],
 ) -> tuple[Any, ...] | None:
-    """Follow what rows do when their coin comes up: it counts only where they are then drawn anew, and released."""
+    """Follow rows whose coin comes up: it counts only if they are then drawn anew and released."""
     lengths = tuple(map(len, first.rows))
-    found: list[Any] = []
+    strays: list[Any] = []
     for path in (furthest, ()):
         source = run(("astray", path), replace(_restart(first, path), astray=lengths))
         if released["astray", path] != released[path] or len(source.rows) != len(lengths):
@@ -351,8 +351,8 @@ def _follow_strays(
         for row, (length, picks) in enumerate(zip(lengths[:-1], source.rows[1:], strict=True)):
             if len(picks) != length + lengths[row + 1]:
                 return None
-            found.append((row, sum(log for _, _, log in picks[:length])))
-    return tuple(found)
+            strays.append((row, sum(log for _, _, log in picks[:length])))
+    return tuple(strays)
 
 
 def _restart(source: Script, path: tuple[int, ...]) -> Script:
@@ -360,8 +360,8 @@ def _restart(source: Script, path: tuple[int, ...]) -> Script:
     return Script(source.answers, path, source.continuous)
 
 
-def _list_asked(source: Script) -> Any:
-    """List all that was asked along one path."""
+def _list_requests(source: Script) -> Any:
+    """List all requests along one path."""
     laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
     vectors = [(values.tolist(), scale, shape) for values, scale, shape in source.vectors]
@@ -371,7 +371,7 @@ def _list_asked(source: Script) -> Any:
 
 
 def numbers(value: Any) -> Any:
-    """The numbers of a payload or of tables, as nested tuples.
+    """Convert the numbers of a payload or of tables to nested tuples.
 
     Example:
         >>> numbers({"rate": (1, 2.5)})
@@ -382,7 +382,7 @@ def numbers(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return (value.shape, value.tobytes())
     if isinstance(value, Mapping):
-        return tuple((key, numbers(part)) for key, part in value.items())
+        return tuple((key, numbers(item)) for key, item in value.items())
     if hasattr(value, "__dataclass_fields__"):
-        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in OVER)
+        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in DOMAIN_FIELDS)
     return tuple(map(numbers, value)) if isinstance(value, tuple) else value

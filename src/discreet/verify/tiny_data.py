@@ -1,4 +1,4 @@
-"""Networks and designs so small that every data set can be written down, and these data sets, for the audit."""
+"""Networks and designs so small that every data set can be enumerated, and these data sets, for the audit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Unit = tuple[Record, ...]
 """The records of one unit of protection, each as often as it counts."""
 
 CROWD_RECORDS = 300
-"""Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
+"""Equal records that some neighbours share: much data, yet few enough for the exact distribution of a sample."""
 CROWD_RATIO = 3
-"""So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
+"""Ratio of the first crowd's size to the second's, which sharpens rows that the first does not reach."""
 FEW_KINDS = 3
-"""Kinds of records beside a reading that changes, where it has more bins than that."""
+"""Kinds of records beside a reading that changes, if it has more bins than that."""
 SMALL_CROWD_RECORDS = 30
-"""Equal records of a crowd for a mechanism that is told how many records to expect."""
+"""Equal records of a crowd for a mechanism with an expected number of records."""
 MOST_KINDS = 12
 """Kinds of records, or of units, that make data sets."""
 
@@ -58,7 +58,7 @@ def audit_choices() -> dict[str, Network]:
 
 
 def audit_readings() -> dict[str, Network]:
-    """The readings of the audit, for mechanisms under a metric that have no network of their own."""
+    """The readings of the audit, for mechanisms under a metric without a fixed network."""
     return {"a reading in six bins": Network((Variable.binned("x", (0, 6), 6),), {"x": ()})}
 
 
@@ -100,58 +100,58 @@ def _count(network: Network, records: Iterable[Record]) -> Counts:
 
 
 def statistic_from(mechanism: Mechanism, over: Network | Design, data: Iterable[Any]) -> Statistic:
-    """What the mechanism draws from, of some records."""
+    """Compute the statistic that a mechanism draws from."""
     if isinstance(over, Network):
         return _count(over, data)
     return statistic_of(mechanism, read_rows(over, *columns_of(over, data)), over)
 
 
 def prior_over(over: Network | Design) -> Dirichlet | Normal:
-    """A prior that says nothing."""
+    """Make the default prior over a network or design."""
     return Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
 
 
 def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
-    """Features and target of records."""
-    listed, width = list(data), len(design.features)
-    features = np.array([record[:width] for record in listed], np.float64).reshape(-1, width)
-    return features, None if design.target is None else [record[width] for record in listed]
+    """List features and target of records."""
+    records, width = list(data), len(design.features)
+    features = np.array([record[:width] for record in records], np.float64).reshape(-1, width)
+    return features, None if design.target is None else [record[width] for record in records]
 
 
 def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """Kinds of records: all of a network; of a design those at the corners of its bounds, in the middle, and more."""
+    """List kinds of records: all of a network; of a design corners of its bounds, the middle, and more."""
     if isinstance(over, Network):
         return _thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
     target = over.target
     ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
-    found = [(*place, *end) for place in _list_places(over) for end in ends]
-    return found if most == MOST_KINDS else _thin_out(found, most)
+    kinds = [(*features, *end) for features in _list_features(over) for end in ends]
+    return kinds if most == MOST_KINDS else _thin_out(kinds, most)
 
 
-def _list_places(design: Design) -> list[Record]:
-    """List features of records: at the corners of the bounds, in the middle, and of two that are nearly alike."""
+def _list_features(design: Design) -> list[Record]:
+    """List features of records: at the corners of the bounds, in the middle, and two nearly equal ones."""
     bounds = [variable.bounds for variable in design.features if variable.bounds is not None]
-    middle = tuple(place if at in design.alone else 0.0 for at, place in enumerate(design.middles.tolist()))
-    places = [*(corner for corner in product(*bounds) if _is_in_groups(corner, design)), middle]
+    middle = tuple(value if at in design.alone else 0.0 for at, value in enumerate(design.middles.tolist()))
+    points = [*(corner for corner in product(*bounds) if _is_in_groups(corner, design)), middle]
     if design.norm is not None and len(bounds) > 1:
         # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
         low, high = (0.02 * end for end in bounds[0])
-        places += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
-    return places
+        points += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
+    return points
 
 
-def _is_in_groups(place: Record, design: Design) -> bool:
+def _is_in_groups(features: Record, design: Design) -> bool:
     """Whether at most one indicator of each group is set."""
-    return all(sum(place[at] for at in group) <= 1 for group in design.groups)
+    return all(sum(features[at] for at in group) <= 1 for group in design.groups)
 
 
 def _thin_out(every: list[Record], most: int) -> list[Record]:
-    """Keep, of many, some that lie evenly among them: pairs of a hundred kinds are thousands."""
+    """Thin out a list evenly: pairs of a hundred kinds are thousands."""
     return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
 
 
 def rests_of(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Record, ...]]:
-    """The records that two neighbours share: a few, or a crowd or two."""
+    """List the records that two neighbours share: a few, or a crowd or two."""
     small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
     crowds = (
         (records[0],) * size + (record,) * (size // CROWD_RATIO)
@@ -162,7 +162,7 @@ def rests_of(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Rec
 
 
 def units_of(over: Network | Design, policy: RecordsPolicy) -> list[Unit]:
-    """Units of protection as neighbours differ in: the records of each, as often as they count.
+    """List units of protection: the records of each, as often as they count.
 
     Args:
         over: public.
@@ -184,10 +184,10 @@ def units_of(over: Network | Design, policy: RecordsPolicy) -> list[Unit]:
 def neighbours(
     units: Sequence[Unit], rests: Iterable[tuple[Record, ...]], relation: Relation
 ) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
-    """Every pair of data sets that differ in one unit, up to the order of their records."""
+    """Yield every pair of data sets that differ in one unit, up to the order of their records."""
     for rest in rests:
         for index, unit in enumerate(units):
             if relation.by_record(add_remove=True, replace=False):
                 yield rest, (*rest, *unit)
             else:
-                yield from (((*rest, *unit), (*rest, *other)) for other in units[:index])
+                yield from (((*rest, *unit), (*rest, *replacement)) for replacement in units[:index])

@@ -1,4 +1,4 @@
-"""Half-widths over budgets: lines of logarithms, fitted to those of few releases.
+"""Half-widths over budgets: log-log lines, fitted to few simulated releases.
 
 A half-width is the hypotenuse of what is sampling and what is noise. The noise part is nearly a power of epsilon. Of
 questions about rare states it differs so much from release to release that few of these do not tell its slope; so the
@@ -16,21 +16,21 @@ from scipy.special import stdtrit
 
 from discreet.util.arrays import Floats
 
-NEAR = math.log(4)
+NEAR_DISTANCE = math.log(4)
 """Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""
 USUAL_SLOPE, SLOPE_DEVIATION = -0.75, 0.35
-"""Of the logarithm of the noise part over that of epsilon: noise falls like 1 / epsilon, but not a
+"""Prior mean and deviation of the log-log slope of the noise part over epsilon: noise falls like 1 / epsilon, but not a
 half-width where a prior takes its place."""
 LEAST_SCATTER = 0.05
-"""Deviation of the logarithm of a half-width that draws alone make."""
+"""Standard deviation of a log half-width due to the number of draws alone."""
 FIT_ROUNDS = 4
-"""Of a line and the scatter about it, which says how much its slope is worth."""
-SPREAD = 0.8
-"""Share of further releases that the stated spread is to hold."""
-CLEARLY_NARROWER = 0.8
-"""Part of the half-width without noise below which one with noise is narrower by more than chance."""
-NEXT_TO_NOTHING = 0.05
-"""Part of a half-width that is left to the noise where simulations show none: they are off by as much."""
+"""Rounds of fitting a line and the scatter about it, which weighs the prior of its slope."""
+COVERAGE = 0.8
+"""Share of further releases that the stated spread covers."""
+NARROWER_RATIO = 0.8
+"""Ratio to the half-width without noise below which one with noise is narrower by more than chance."""
+LEAST_NOISE = 0.05
+"""Noise share of a half-width if simulations show none: the simulation error is as large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class WidthCurves:
 
     @property
     def sampling(self) -> Floats:
-        """The part without noise, on average, shape (questions,); where releases are narrower it was overestimated."""
+        """Mean part without noise, shape (questions,); corrected down if releases are narrower."""
         return np.asarray(np.minimum(self.factor, 1.0) * _average(self.alone, None, self.typical))
 
     def at(self, epsilon: float) -> Floats:
@@ -89,44 +89,45 @@ def fit_widths(
         >>> curves.at(1.0).round(2), curves.at(100.0).round(2)
         (array([0.22]), array([0.1]))
     """
-    x, alone = np.log(budgets), sampling[: len(budgets)]
-    near = np.exp(-(((x - math.log(centre)) / NEAR) ** 2) / 2)[:, None]
+    x, without_noise = np.log(budgets), sampling[: len(budgets)]
+    near = np.exp(-(((x - math.log(centre)) / NEAR_DISTANCE) ** 2) / 2)[:, None]
     # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
-    s = np.where(widths < CLEARLY_NARROWER * alone, widths, alone)
-    kept = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
-    n = np.sqrt(np.maximum(widths**2 - s**2, (NEXT_TO_NOTHING * widths) ** 2))
-    # A deviation of the logarithm of a half-width is one of the noise part's times the square of their quotient.
+    s = np.where(widths < NARROWER_RATIO * without_noise, widths, without_noise)
+    ratio = (near * s).sum(axis=0) / (near * without_noise).sum(axis=0)
+    n = np.sqrt(np.maximum(widths**2 - s**2, (LEAST_NOISE * widths) ** 2))
+    # Delta method on n^2 = width^2 - s^2: sd(log n) = sd(log width) (width / n)^2; weights are inverse variances.
     weights = near * (n / widths) ** 4
     scatter = np.full(widths.shape[1], LEAST_SCATTER)
     for _ in range(FIT_ROUNDS):
-        height, slope, told = _fit_lines(x, np.log(n), weights, (scatter / SLOPE_DEVIATION) ** 2)
+        height, slope, slope_dof = _fit_lines(x, np.log(n), weights, (scatter / SLOPE_DEVIATION) ** 2)
         ratios = widths / np.hypot(s, np.exp(height + slope * x[:, None]))
-        scatter = _find_scatter(np.log(ratios), near, told)
+        scatter = _find_scatter(np.log(ratios), near, slope_dof)
     # What each release would show at the centre: those of other data sets, or networks, differ in sampling as well.
     middle = np.hypot(s, np.exp(height + slope * math.log(centre)))
     levels = np.log(ratios * middle)
-    scatter = _find_scatter(levels, near, told)
+    scatter = _find_scatter(levels, near, slope_dof)
     mean = _average(ratios * middle, near, typical)
     factor = mean / _average(middle, near, typical)
-    off = stdtrit(np.maximum(len(x) - 1 - told, 1), (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
-    ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
-    return WidthCurves(height, slope, kept * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
+    # Prediction interval of one more release: Student quantile * sqrt(1 + 1 / n) * scatter.
+    half = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + COVERAGE) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
+    ends = np.exp(_average(levels, near) + np.array([-half, half])) / mean
+    return WidthCurves(height, slope, ratio * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
 
 
 def _average(values: Floats, near: Floats | None, geometric: bool = False) -> Floats:
-    """Average over releases, or over data sets that count alike, shape (questions,)."""
+    """Average over releases by weight, shape (questions,)."""
     mean = np.average(np.log(values) if geometric else values, axis=0, weights=None if near is None else near[:, 0])
     return np.asarray(np.exp(mean) if geometric else mean)
 
 
-def _find_scatter(logs: Floats, near: Floats, told: Floats) -> Floats:
-    """Deviation of logarithms of half-widths about their mean and a slope of which the releases tell a part."""
+def _find_scatter(logs: Floats, near: Floats, slope_dof: Floats) -> Floats:
+    """Standard deviation of log half-widths; the slope takes `slope_dof` degrees of freedom, between 0 and 1."""
     squares = _average((logs - _average(logs, near)) ** 2, near)
-    return np.asarray(np.sqrt(squares * len(logs) / np.maximum(len(logs) - 1 - told, 1) + LEAST_SCATTER**2))
+    return np.asarray(np.sqrt(squares * len(logs) / np.maximum(len(logs) - 1 - slope_dof, 1) + LEAST_SCATTER**2))
 
 
 def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Floats, Floats, Floats]:
-    """Lines by weighted least squares, whose slopes are about the usual one.
+    """Fit lines by weighted least squares with a normal prior on the slopes.
 
     Args:
         x: shape (releases,).
@@ -139,7 +140,8 @@ def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Fl
     """
     whole = weights.sum(axis=0)
     mean_x, mean_y = (weights * x[:, None]).sum(axis=0) / whole, (weights * y).sum(axis=0) / whole
-    off = x[:, None] - mean_x
-    spread = (weights * off**2).sum(axis=0)
-    slope = ((weights * off * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
+    centred_x = x[:, None] - mean_x
+    spread = (weights * centred_x**2).sum(axis=0)
+    # Posterior mean under the normal prior: (S_xy + worth * usual slope) / (S_xx + worth).
+    slope = ((weights * centred_x * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
     return np.asarray(mean_y - slope * mean_x), np.asarray(slope), np.asarray(spread / (spread + worth))

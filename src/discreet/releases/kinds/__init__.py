@@ -1,4 +1,4 @@
-"""The kinds of releases: a file each, with its calibration, its payload, how they agree, and what was measured.
+"""Kinds of releases: a file each, with its calibration, its payload, their agreement and the measurements.
 
 A calibration says how a budget became noise; it is public, and computed before any record is seen. It states what the
 noise is calibrated to, what was chosen, and the `total` epsilon that it costs, at the guarantee's delta where that is
@@ -31,8 +31,8 @@ TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
 )
 """The package's own calibrations over a network."""
 DESIGN_CALIBRATIONS: tuple[type[Calibration], ...] = (VectorNoise, GroupNoise, ObjectiveNoise)
-"""Those over a design."""
+"""The package's own calibrations over a design."""
 TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, AuditedTables, ChosenNetwork)
-"""What a release over a network can carry, of the package's own."""
+"""The package's own payloads of releases over a network."""
 DESIGN_PAYLOADS: tuple[type[Released], ...] = (NoisyMoments, GroupedMoments, GradientTrace)
-"""What a release over a design can carry."""
+"""The package's own payloads of releases over a design."""

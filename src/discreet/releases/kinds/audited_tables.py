@@ -21,7 +21,7 @@ from discreet.util.arrays import Array, freeze
 
 
 def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Those of some pairs of variables that no table holds together.
+    """List the pairs of variables that no table holds together.
 
     Args:
         pairs: of names.
@@ -31,8 +31,8 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
         >>> pairs_beyond([("a", "b"), ("a", "c")], [("a", "b", "d")])
         (('a', 'c'),)
     """
-    held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
-    return tuple(pair for pair in pairs if frozenset(pair) not in held)
+    measured = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
+    return tuple(pair for pair in pairs if frozenset(pair) not in measured)
 
 
 @kind(
@@ -44,7 +44,7 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
 )
 @dataclass(frozen=True)
 class AuditNoise(Calibration):
-    """Noise of two stages: a plan, then pairs that none of its tables holds; how many follows from public numbers.
+    """Noise of two stages: a plan, then pairs that none of its tables holds; public numbers fix how many.
 
     Args:
         plan: of the first stage, where a second follows.
@@ -86,10 +86,13 @@ class AuditNoise(Calibration):
     rho_chosen: Fraction | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         gaussian = (self.delta, self.rho, self.rho_chosen)
-        require(len({part is None for part in gaussian}) == 1, "Gaussian noise on pairs needs a delta and its losses")
-        require(all(part is None or part > 0 for part in gaussian), "Gaussian noise needs a delta and losses above 0")
+        require(len({term is None for term in gaussian}) == 1, "Gaussian noise on pairs needs a delta and its losses")
+        require(
+            all(term is None or term > 0 for term in gaussian),
+            "Gaussian noise needs a delta and losses above 0",
+        )
         require(self.second > 0 and 0 < self.selection < 1, "an audit needs a budget, and a part of it to choose by")
         require((self.total_scale is None) == (self.total_epsilon is None), "a noisy total needs a scale and a cost")
         require(all_positive(self.total_scale), "a noisy total needs a positive, finite scale")
@@ -97,7 +100,7 @@ class AuditNoise(Calibration):
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
     def for_pairs(self, chosen: int, law: type[CellLaw]) -> Fraction:
-        """Budget of all pairs' tables together, where so many were chosen: choosing any costs its whole part.
+        """Budget of all pairs' tables together, if so many were selected: selecting any costs its whole share.
 
         Args:
             chosen: pairs.
@@ -116,8 +119,8 @@ class AuditNoise(Calibration):
             return loss
         return self.second * (1 - self.selection if chosen else 1)
 
-    def choice_scale(self, rounds: int) -> Fraction:
-        """Scale at which pairs are chosen, so that all choices together cost their part of the second stage.
+    def find_choice_scale(self, rounds: int) -> Fraction:
+        """Scale of the choices of pairs, so that together they cost their share of the second stage.
 
         Args:
             rounds: how many choices, one after the other.
@@ -134,7 +137,7 @@ class AuditNoise(Calibration):
 
     @property
     def total(self) -> Fraction:
-        """Epsilon of the dearer way, with the total."""
+        """Epsilon of the dearer of the two plans, with the noisy total."""
         return max(self.plan.total + self.second, self.alone.total) + (self.total_epsilon or 0)
 
 
@@ -183,7 +186,7 @@ class AuditedTables(MeasuredTables):
     noise: GaussianTag | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         freeze(self, pairs={scope: np.asarray(table) for scope, table in self.pairs.items()})
         free = set(pairs_beyond(combinations(self.network.nodes, 2), self.first.tables))
         if self.first.network != self.network or not set(self.pairs) <= free:
@@ -205,8 +208,8 @@ class AuditedTables(MeasuredTables):
         """See `Released`."""
         noise = None if self.scale is None else self.law(self.scale)
         second = (
-            Measurement(scope, table, noise, audit="chosen" if place < self.chosen else "random")
-            for place, (scope, table) in enumerate(self.pairs.items())
+            Measurement(scope, table, noise, audit="chosen" if index < self.chosen else "random")
+            for index, (scope, table) in enumerate(self.pairs.items())
         )
         return (*self.first.measurements, *second)
 
@@ -229,8 +232,8 @@ class AuditedTables(MeasuredTables):
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
         if self.law.concentrated and calibration.rho is None:
             return False
-        each = calibration.for_pairs(self.chosen, self.law) / max(len(self.pairs), 1)
-        spent = self.scale and self.law(self.scale).sensitivity_at(each)
+        budget = calibration.for_pairs(self.chosen, self.law) / max(len(self.pairs), 1)
+        spent = self.scale and self.law(self.scale).sensitivity_at(budget)
         scale = spent is None or math.isclose(spent, calibration.sensitivity, rel_tol=1e-9)
         # Of the plan that was not taken only what it must hold for this network.
         plans = (calibration.plan, calibration.alone)

@@ -1,4 +1,4 @@
-"""The arcs of a network, chosen by the records with noise."""
+"""Network whose arcs were selected from the records with noise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StructureNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         require(all_positive(self.sensitivity, self.scale, self.rounds), "choices need a positive number and scale")
         require(self.max_parents > 0 and self.max_cells > 0, "a network's families need room")
         cost = 2 * self.sensitivity * self.rounds / Fraction(self.scale)
@@ -59,7 +59,7 @@ class StructureNoise(Reported):
 @kind("chosen_network", order=("parents",))
 @dataclass(frozen=True, eq=False)
 class ChosenNetwork(Released):
-    """A network over some variables whose arcs the records chose.
+    """A network over some variables whose arcs were selected from the records.
 
     Args:
         network: the variables, without arcs.
@@ -79,7 +79,7 @@ class ChosenNetwork(Released):
     parents: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
-        """Freeze, and refuse what is no network."""
+        """Freeze, and refuse an invalid network."""
         freeze(self, parents={node: tuple(parents) for node, parents in self.parents.items()})
         if self.network.arcs:
             raise InputError("a choice of arcs is over variables without any")
@@ -87,7 +87,7 @@ class ChosenNetwork(Released):
 
     @property
     def chosen(self) -> Network:
-        """The network with the arcs that were chosen; `Release.learned_network` says where it comes from, too."""
+        """The network with the selected arcs; `Release.learned_network` adds its origin."""
         return Network(self.network.variables, self.parents)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -112,5 +112,5 @@ class ChosenNetwork(Released):
             and set(calibration.required) <= arcs
             and not arcs & set(calibration.forbidden)
             and set(first) <= set(chosen.nodes)
-            and all(set(chosen.parents[node]) <= set(first[:place]) for place, node in enumerate(first))
+            and all(set(chosen.parents[node]) <= set(first[:index]) for index, node in enumerate(first))
         )

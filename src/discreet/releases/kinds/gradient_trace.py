@@ -27,7 +27,7 @@ from discreet.releases.measurement import Released, Reported, spread
 from discreet.util.arrays import Array, freeze
 
 OBJECTIVE_BITS = 32
-"""The random linear term of a perturbed objective is a whole multiple of 2^-32."""
+"""Binary digits of the random linear term of a perturbed objective, a multiple of 2^-32."""
 
 
 @kind(None)
@@ -50,7 +50,7 @@ class CurvatureNoise:
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a curvature needs a positive sensitivity and loss")
         require_scales(self.scales)
@@ -93,10 +93,10 @@ class ObjectiveNoise(Reported):
     rho: Fraction | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         require(self.rho is None or self.rho > 0, "a zero-concentrated loss is positive")
-        parts = (self.regularisation, self.scale, self.polish, self.polish_step, self.total_scale)
-        require(all_positive(*parts), "a calibration needs a positive, finite regularisation and noise scales")
+        settings = (self.regularisation, self.scale, self.polish, self.polish_step, self.total_scale)
+        require(all_positive(*settings), "a calibration needs a positive, finite regularisation and noise scales")
         require(
             self.sensitivity > 0 and self.curvature > 0 and self.reported > 0,
             "a calibration needs positive sensitivity and losses",
@@ -125,35 +125,35 @@ class NoisyCurvature:
     scales: tuple[Positive | None, ...]
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         freeze(self, values=np.asarray(self.values), scales=tuple(self.scales))
         require(self.values.dtype == np.int64 and self.values.ndim == 1, "a curvature is whole numbers of 64 bits")
         require_scales(self.scales)
 
     def parts(self, design: Design) -> tuple[Array, Array, Array]:
-        """The three vectors of the curvature, a row for each pair of outputs; shape (pairs, sums).
+        """Split the curvature into its three vectors, a row for each pair of outputs; shape (pairs, sums).
 
         Raises:
             InputError: it has not as many sums as this design has.
         """
         require(design.measurable, "a curvature of so many classes cannot be read")
         pairs = len(response_of(design).pairs)
-        _, few, many = (part.size // pairs for part in design.curvature)
+        _, few, many = (vector.size // pairs for vector in design.curvature)
         require(self.values.size == pairs * (1 + few + many), "this curvature is of another design")
         require((self.scales[2] is None) == (many == 0), "a curvature's products need a noise scale")
         weight, middle, last = np.split(self.values, [pairs, pairs * (1 + few)])
         return weight[:, None], middle.reshape(pairs, few), last.reshape(pairs, many)
 
     def per_unit(self, steps: int) -> NoisyCurvature:
-        """A curvature of units that count so many records each."""
+        """Convert the curvature to units that count so many records each."""
         scales = tuple(scale and scale / steps for scale in self.scales)
         return NoisyCurvature(np.rint(self.values / steps).astype(np.int64), scales)
 
 
 def require_scales(scales: tuple[float | None, ...]) -> None:
-    """Refuse what are no scales of a curvature."""
-    told = len(scales) == 3 and None not in scales[:2] and all_drawn(*scales)
-    require(told, "a curvature needs three noise scales of whole numbers, but for products where there are none")
+    """Refuse invalid scales of a curvature."""
+    valid = len(scales) == 3 and None not in scales[:2] and all_drawn(*scales)
+    require(valid, "a curvature needs three noise scales of whole numbers, but for products where there are none")
 
 
 @kind("gradient_trace", order=("scale", "normal", "total", "weights", "points", "gradients", "curvature"))
@@ -197,7 +197,7 @@ class GradientTrace(Released):
     normal: Flag | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         for name in ("points", "gradients", "weights"):
             freeze(self, **{name: np.asarray(getattr(self, name))})
         size = self.design.weights
@@ -210,7 +210,7 @@ class GradientTrace(Released):
         require(
             self.points.shape[1] == size and self.weights.shape == (size,), f"weights of this design are {size} numbers"
         )
-        finite = all(np.all(np.isfinite(part)) for part in (self.points, self.gradients, self.weights))
+        finite = all(np.all(np.isfinite(array)) for array in (self.points, self.gradients, self.weights))
         require(finite and all_positive(self.scale), "a trace needs finite numbers and a positive noise scale")
         if self.curvature is not None:
             self.curvature.parts(self.design)
@@ -221,7 +221,7 @@ class GradientTrace(Released):
         return self._find_law(self.design.shape, self.scale, self.design.weights).raw_variance
 
     def _find_law(self, shape: ShapeTag, scale: float, size: int) -> VectorLaw:
-        """Find the law of the noise on a vector for which K-norm noise has such a shape."""
+        """Find the law of the noise on a vector: K-norm noise of a shape, or Gaussian."""
         return vector_law(DiscreteGaussian.tag if self.normal else shape, scale, size)
 
     def curvature_variances(self, unit: float) -> tuple[float, ...]:
@@ -235,8 +235,8 @@ class GradientTrace(Released):
         """
         assert self.curvature is not None
         return tuple(
-            0.0 if scale is None else self._find_law(part.shape, scale / GRID_STEPS * unit, part.size).raw_variance
-            for part, scale in zip(self.design.curvature, self.curvature.scales, strict=True)
+            0.0 if scale is None else self._find_law(vector.shape, scale / GRID_STEPS * unit, vector.size).raw_variance
+            for vector, scale in zip(self.design.curvature, self.curvature.scales, strict=True)
         )
 
     def per_unit(self, steps: int) -> GradientTrace:
@@ -263,7 +263,7 @@ class GradientTrace(Released):
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
             scales = spread(scale / GRID_STEPS for scale in self.curvature.scales if scale)
-            shapes = " and ".join(sorted({part.shape for part in self.design.curvature if part.size}))
+            shapes = " and ".join(sorted({vector.shape for vector in self.design.curvature if vector.size}))
             line += f"; the curvature there, with {'Gaussian' if self.normal else shapes} noise of scale {scales}"
         return line + total_line(self.total)
 
@@ -282,8 +282,8 @@ class GradientTrace(Released):
                 return False
         measured = getattr(calibration, "measured", None)
         stated = None if measured is None else measured.scales
-        found = None if self.curvature is None else self.curvature.scales
-        same_noise = noise == (len(self.points), self.scale, self.normal) and stated == found
+        released = None if self.curvature is None else self.curvature.scales
+        same_noise = noise == (len(self.points), self.scale, self.normal) and stated == released
         return same_noise and calibration.total_scale == total_scale(self.total)
 
     def counts_records(self, relation: Relation) -> bool:

@@ -1,4 +1,4 @@
-"""Counts of the families, with integer noise of one law in every cell; what tables of counts have in common."""
+"""Counts of the families with integer noise of one law in every cell; base of all payloads of counted tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TableNoise(Calibration):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what is no calibration."""
+        """Freeze, then refuse invalid settings."""
         freeze(self, epsilons=self.epsilons, scales=self.scales)
         require(
             self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a report greater than 0"
@@ -80,14 +80,14 @@ class GaussianNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         losses = self.squared_sensitivity > 0 and self.rho > 0 and self.reported > 0
         require(losses, "a calibration needs positive sensitivity and losses")
         require(all_positive(self.scale), "a calibration needs a positive, finite noise scale")
 
 
 class CountedTables(MeasuredTables):
-    """Tables of noisy counts by some name, and which of them tells a family.
+    """Tables of noisy counts by name, and the source of each family among them.
 
     A table's name is a node, for the table of its family, or a set of variables.
     """
@@ -99,7 +99,7 @@ class CountedTables(MeasuredTables):
 
     @property
     def law(self) -> type[CellLaw]:
-        """Law of the noise; each table has a scale of its own."""
+        """Law of the noise; each table has its own scale."""
         return CELL_LAWS[self.noise]
 
     @abstractmethod
@@ -114,22 +114,22 @@ class CountedTables(MeasuredTables):
         )
 
     @cached_property
-    def _holding(self) -> Mapping[str, list[Any]]:
+    def _holders_by_variable(self) -> Mapping[str, list[Any]]:
         """Names of the tables that hold each variable, in their order."""
-        found: dict[str, list[Any]] = {name: [] for name in self.network.nodes}
+        tables_of: dict[str, list[Any]] = {name: [] for name in self.network.nodes}
         for table in self.tables:
             for name in self.scope(table):
-                found[name].append(table)
-        return found
+                tables_of[name].append(table)
+        return tables_of
 
     def holders(self, node: str) -> list[Any]:
-        """Names of the tables that hold a family, in their order; found among those that hold its rarest variable."""
+        """Names of the tables that hold a family, in their order."""
         family = set(self.network.family(node))
-        rarest = min((self._holding[name] for name in family), key=len)
+        rarest = min((self._holders_by_variable[name] for name in family), key=len)
         return [table for table in rarest if family <= set(self.scope(table))]
 
     def source(self, node: str) -> Any:
-        """Name of the smallest table that holds a family; that is its own, if it was measured.
+        """Name of the smallest table that holds a family: the family's own, if measured.
 
         Raises:
             InputError: there is none; the family was too large and measured without some of its parents.
@@ -179,7 +179,7 @@ class NoisyCounts(CountedTables):
     noise: CellTag = DiscreteLaplace.tag
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         ordered = [node for node in self.network.nodes if node in self.tables]
         if len(ordered) < len(self.tables) or not set(self.network.maximal_families) <= set(ordered):
             raise InputError("noisy counts need the table of every family that lies in no other, and of no other node")

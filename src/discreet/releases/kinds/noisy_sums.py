@@ -1,4 +1,4 @@
-"""Sums of products over the records of a design, with noise on the whole vector; and a noisy number of records."""
+"""Sums of products over the records of a design with vector noise, and a noisy number of records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from discreet.util.arrays import Floats, freeze
 
 
 def all_drawn(*scales: float | None) -> bool:
-    """Whether noise on whole numbers of 64 bits can have these scales, where there are any."""
+    """Whether noise on integers of 64 bits can have all scales that are not None."""
     return all(scale is None or 1e-9 <= scale <= 2.0**63 for scale in scales)
 
 
@@ -49,7 +49,7 @@ class VectorNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         require(
             self.sensitivity > 0 and self.rounds > 0 and self.reported > 0,
             "a calibration needs a sensitivity, rounds and a report",
@@ -79,11 +79,11 @@ class NoisyTotal:
     scale: Positive
 
     def __post_init__(self) -> None:
-        """Refuse what is no noisy number."""
+        """Refuse an invalid number or scale."""
         require(all_positive(self.scale), "a noisy number of records needs a positive, finite noise scale")
 
     def per_unit(self, steps: int) -> NoisyTotal:
-        """The same said of units that count so many records each.
+        """Convert to units that count so many records each.
 
         Args:
             steps: at least 1.
@@ -95,12 +95,12 @@ class NoisyTotal:
 
 
 def total_line(total: NoisyTotal | None) -> str:
-    """How the number of records is told, where it is private, as the end of a line."""
+    """Write the noise of a private number of records, as the end of a line."""
     return "" if total is None else f"; on the number of records discrete Laplace noise of scale {total.scale:.4g}"
 
 
 def total_scale(total: NoisyTotal | None) -> float | None:
-    """Scale of the noise on a number of records; None where it is public."""
+    """Scale of the noise on a number of records; None if it is public."""
     return None if total is None else total.scale
 
 
@@ -122,32 +122,32 @@ class SummedProducts(Released):
         """Variances of the noise in `sums`."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """See `Released`: of squares the sums are twice them, less the number of records."""
+        """See `Released`; the sum of a square x^2 stands as that of 2 x^2 - 1."""
         design = self.design
         names = [*design.names, *(["1"] if design.intercept else []), *([design.target.name] if design.target else [])]
         pairs: list[tuple[str, str]] = [("1", "1")] if self.noisy_total else []
         pairs += [(names[i], names[j]) for i, j in design.moments]
         numbers = zip(pairs, self.sums.tolist(), self.variances.tolist(), strict=True)
         return [
-            {"first": one, "second": other, "value": value, "deviation": variance**0.5}
-            for (one, other), value, variance in numbers
+            {"first": first, "second": second, "value": value, "deviation": variance**0.5}
+            for (first, second), value, variance in numbers
         ]
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
         return self.noisy_total != relation.public_number
 
-    def _freeze_values(self, what: str) -> None:
-        """Freeze the values, then refuse another number of them than the design has sums, or other numbers."""
+    def _freeze_values(self, subject: str) -> None:
+        """Freeze the values, then refuse any but one 64-bit integer for each sum of the design."""
         freeze(self, values=np.asarray(self.values))
         wanted = (self.design.moment_count + self.noisy_total,)
         require(
             self.values.dtype == np.int64 and self.values.shape == wanted,
-            f"{what} of this design are {wanted[0]} whole numbers of 64 bits",
+            f"{subject} of this design are {wanted[0]} whole numbers of 64 bits",
         )
 
     def _round_per_unit(self, steps: int) -> Integers:
-        """The values said of units that count so many records each."""
+        """Round the values to units that count so many records each."""
         return np.rint(self.values / steps).astype(np.int64)
 
 
@@ -182,7 +182,7 @@ class NoisyMoments(SummedProducts):
     noisy_total: Flag
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         self._freeze_values("noisy moments")
         require(all_positive(self.scale), "noisy moments need a positive, finite noise scale")
         summed = self.design.predicts in ("number", "nothing")
@@ -205,9 +205,9 @@ class NoisyMoments(SummedProducts):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         sums = len(self.values)
-        off = self.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3)
+        deviation = self.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3)
         noise = f"cube noise of scale {self.sums_scale:.4g} records"
-        return f"{noise} on {sums:,} sums of products together, each off by about {off:.4g}"
+        return f"{noise} on {sums:,} sums of products together, each off by about {deviation:.4g}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
@@ -219,11 +219,11 @@ class NoisyMoments(SummedProducts):
 # -------------------------------------------------------------------------------------------------- moments in groups
 
 GROUPS = ("target", "features", "pairs")
-"""Groups of second moments, each with noise of its own: the number of records and the target's own sums; those of each
+"""Groups of second moments, each with its own noise: the number of records and the target's own sums; those of each
 feature alone, and with the target; and products of two features."""
 
 
-def groups_of(design: Design, *, noisy_total: bool) -> Integers:
+def group_positions(design: Design, *, noisy_total: bool) -> Integers:
     """Position in `GROUPS` of each released sum.
 
     Args:
@@ -234,9 +234,9 @@ def groups_of(design: Design, *, noisy_total: bool) -> Integers:
         int64, one for each value.
     """
     width, target = len(design.features), design.size
-    found = [0 if i >= width else 2 if j < width and i != j else 1 for i, j in design.moments]
+    groups = [0 if i >= width else 2 if j < width and i != j else 1 for i, j in design.moments]
     assert design.target is not None and (target, target) == design.moments[-1]
-    return np.array([0, *found] if noisy_total else found, np.int64)
+    return np.array([0, *groups] if noisy_total else groups, np.int64)
 
 
 @kind("group_noise")
@@ -264,7 +264,7 @@ class GroupNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid settings."""
         freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a loss")
         require(len(self.scales) == len(GROUPS), f"moments have {len(GROUPS)} groups, each with a noise scale")
@@ -305,7 +305,7 @@ class GroupedMoments(SummedProducts):
     noisy_total: Flag
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         freeze(self, scales=tuple(self.scales))
         require(self.design.predicts == "number", "moments in groups need a design with a numeric target")
         self._freeze_values("moments")
@@ -319,17 +319,17 @@ class GroupedMoments(SummedProducts):
     @property
     def groups(self) -> Integers:
         """Position in `GROUPS` of each value."""
-        return groups_of(self.design, noisy_total=self.noisy_total)
+        return group_positions(self.design, noisy_total=self.noisy_total)
 
     @property
     def variances(self) -> Floats:
         """Variance of the noise in each of `sums`."""
         sizes = np.bincount(self.groups, minlength=len(GROUPS)).tolist()
-        each = [
+        variances = [
             0.0 if scale is None else vector_law(self.noise, scale / GRID_STEPS**2, size).raw_variance
             for size, scale in zip(sizes, self.scales, strict=True)
         ]
-        return np.array(each)[self.groups]
+        return np.array(variances)[self.groups]
 
     def per_unit(self, steps: int) -> GroupedMoments:
         """See `Released`."""
@@ -338,10 +338,10 @@ class GroupedMoments(SummedProducts):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        off = np.sqrt(self.variances)
+        sd = np.sqrt(self.variances)
         noise = vector_law(self.noise, 1.0, 1).name
-        each = [f"{np.mean(off[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
-        return f"{noise} noise on {len(self.values):,} sums of products, each off by about {', '.join(each)}"
+        deviations = [f"{np.mean(sd[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
+        return f"{noise} noise on {len(self.values):,} sums of products, each off by about {', '.join(deviations)}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""

@@ -1,4 +1,4 @@
-"""Counts over sets of variables with integer noise, each with a budget of its own: a planned release."""
+"""Planned release: counts over sets of variables with integer noise, each with its own budget."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from discreet.util.limits import STAR_DIMENSIONS
 )
 @dataclass(frozen=True)
 class PlannedNoise(Calibration):
-    """Noise on tables over sets of variables, with a budget of its own for each: the plan of a release.
+    """Plan of a release: noise on tables over sets of variables, each with its own budget.
 
     Args:
         noise: "discrete_laplace" or "discrete_gaussian".
@@ -70,7 +70,7 @@ class PlannedNoise(Calibration):
     stars: Mapping[Scope, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what is no calibration."""
+        """Freeze, then refuse invalid settings."""
         freeze(self, budgets=self.budgets, scales=self.scales, expected=self.expected, stars=self.stars)
         require(self.noise in CELL_LAWS, "a calibration needs Laplace or Gaussian noise")
         require(
@@ -88,7 +88,7 @@ class PlannedNoise(Calibration):
 
     @property
     def law(self) -> type[CellLaw]:
-        """Law of the noise; each table has a scale of its own."""
+        """Law of the noise; each table has its own scale."""
         return CELL_LAWS[self.noise]
 
     @property
@@ -147,7 +147,7 @@ class NoisyTables(CountedTables):
     stars: Mapping[Scope, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze, then refuse values that inference cannot read."""
         ordered = _sort_scopes(self.tables, self.network.nodes)
         fit = self.scales.keys() == self.tables.keys() and all(0 < scale < NO_NOISE for scale in self.scales.values())
         require(fit, "noisy tables need one positive noise scale below 2^63 for every table")
@@ -159,31 +159,31 @@ class NoisyTables(CountedTables):
         for scope, table in self.tables.items():
             fit = table.dtype == np.int64 and table.shape == tuple(self.network.schema[name].size for name in scope)
             require(fit, f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable")
-        held = set[str]().union(*self.tables)
+        measured = set[str]().union(*self.tables)
         for node in self.network.nodes:
-            require(node in held, f"noisy tables need one that holds {shown(node)}")
+            require(node in measured, f"noisy tables need one that holds {shown(node)}")
         _require_stars(self.stars, self.scales, self.law)
         self._require_agreement()
 
     def _require_agreement(self) -> None:
-        """Refuse stars that are too large, or whose tables say different things of the variables they share."""
+        """Refuse stars that are too large, or whose tables disagree on the variables that they share."""
         for star in self._stars:
             free = 1 + sum(length - 1 for length in star.lengths)
             require(free <= STAR_DIMENSIONS, f"a star has at most {STAR_DIMENSIONS} dimensions, and one has {free:,}")
             margins = [margin(self.tables[scope], scope, star.shared) for scope in star.scopes]
-            agree = all(np.array_equal(each, margins[0]) for each in margins)
+            agree = all(np.array_equal(counts, margins[0]) for counts in margins)
             require(agree, "the tables of a star must agree on the variables they share")
 
     @property
     def _stars(self) -> list[Star]:
         """All stars, by number."""
-        found = []
+        stars = []
         for scopes in star_scopes(self.stars):
             shared = tuple(name for name in scopes[0] if all(name in scope for scope in scopes))
             cells = self.network.cells(shared)
             lengths = tuple(self.tables[scope].size // cells for scope in scopes)
-            found.append(Star(self.scales[scopes[0]], scopes, shared, lengths))
-        return found
+            stars.append(Star(self.scales[scopes[0]], scopes, shared, lengths))
+        return stars
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -196,7 +196,7 @@ class NoisyTables(CountedTables):
 
     @property
     def cut(self) -> dict[str, Scope]:
-        """Families that no table holds, each with the largest part that one does; see `partly_measured_families`."""
+        """Families that no table holds, each with its largest measured subset; see `partly_measured_families`."""
         return partly_measured_families(self.network, self.tables)
 
     def scope(self, name: Scope) -> Scope:
@@ -211,8 +211,8 @@ class NoisyTables(CountedTables):
             f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: "
             f"{self.law.name} of scale {spread(self.scales.values())}"
         )
-        off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
-        line += f" records; after least squares the cells of a family are off by {off} records on average"
+        errors = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
+        line += f" records; after least squares the cells of a family are off by {errors} records on average"
         if self.cut:
             line += f"; {len(self.cut)} families were too large and measured without some parents: {listed(self.cut)}"
         return line
@@ -229,13 +229,13 @@ class NoisyTables(CountedTables):
 
 
 def partly_measured_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
-    """Families that no table holds, each with the largest part that one does; arguments as for `measured_part`."""
-    parts = {node: measured_part(network, scopes, node) for node in network.nodes}
-    return {node: part for node, part in parts.items() if len(part) < len(network.family(node))}
+    """Families that no table holds, each with its largest measured subset; arguments as for `measured_part`."""
+    scope_of = {node: measured_part(network, scopes, node) for node in network.nodes}
+    return {node: scope for node, scope in scope_of.items() if len(scope) < len(network.family(node))}
 
 
 def measured_part(network: Network, scopes: Iterable[Scope], node: str) -> Scope:
-    """The largest part of a family that one table holds, the node in it.
+    """Largest subset of a family that one table holds, the node in it.
 
     Args:
         network: of the family.
@@ -246,8 +246,8 @@ def measured_part(network: Network, scopes: Iterable[Scope], node: str) -> Scope
         Names in the order of the family: `(*parents, node)`, but for parents that are not measured with the others.
     """
     family = network.family(node)
-    parts = [tuple(name for name in family if name in scope) for scope in scopes if node in scope]
-    return max(parts, key=lambda part: (len(part) == len(family), network.cells(part)))
+    overlaps = [tuple(name for name in family if name in scope) for scope in scopes if node in scope]
+    return max(overlaps, key=lambda overlap: (len(overlap) == len(family), network.cells(overlap)))
 
 
 def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
@@ -263,24 +263,24 @@ def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
         >>> star_scopes({("a", "b"): 1, ("a", "c"): 1})
         [(('a', 'b'), ('a', 'c'))]
     """
-    found: dict[int, list[Scope]] = {}
+    scopes_of: dict[int, list[Scope]] = {}
     for scope, number in stars.items():
-        found.setdefault(number, []).append(scope)
-    return [tuple(found[number]) for number in sorted(found)]
+        scopes_of.setdefault(number, []).append(scope)
+    return [tuple(scopes_of[number]) for number in sorted(scopes_of)]
 
 
 def _sort_scopes(scopes: Iterable[Scope], nodes: Sequence[str]) -> list[Scope]:
-    """Sort sets of variables by the places of these in the schema; refuse any that do not keep to its order."""
+    """Sort sets of variables by their positions in the schema; refuse any that are not in its order."""
     position = {name: index for index, name in enumerate(nodes)}
-    places = {scope: [position.get(name, -1) for name in scope] for scope in scopes}
-    for scope, its in places.items():
-        rising = all(low < high for low, high in pairwise([-1, *its]))
+    positions = {scope: [position.get(name, -1) for name in scope] for scope in scopes}
+    for scope, in_schema in positions.items():
+        rising = all(low < high for low, high in pairwise([-1, *in_schema]))
         require(rising, f"noisy tables name variables of the network, in the schema's order; not ({listed(scope)})")
-    return sorted(places, key=places.__getitem__)
+    return sorted(positions, key=positions.__getitem__)
 
 
 def _require_stars(stars: Mapping[Scope, int], scales: Mapping[Scope, float], law: type[CellLaw]) -> None:
-    """Refuse stars that are none."""
+    """Refuse invalid stars."""
     require(stars.keys() <= scales.keys(), "a star needs tables that were measured")
     require(not stars or not law.concentrated, "Gaussian noise has no stars")
     for scopes in star_scopes(stars):
