@@ -303,7 +303,7 @@ def test_components_are_picked_with_their_probabilities() -> None:
     counts, mean = np.repeat(rows[..., None], draws, -1), np.repeat(means[..., None], draws, -1)
     prior = shrinkage._RowPrior.of(weights, counts.sum(axis=1).astype(float), states)
     given = (np.moveaxis(table, 1, 0).astype(float) for table in (counts, mean))
-    positions, usage = prior.picked(*given, np.repeat(weights[:, None], draws, 1), np.random.default_rng(2))
+    positions, usage = prior.pick(*given, np.repeat(weights[:, None], draws, 1), np.random.default_rng(2))
     a = np.moveaxis(concentrations(positions), 0, 1)
     assert a.shape == counts.shape and usage.shape == (COMPONENTS, draws)
     np.testing.assert_array_equal(usage.sum(axis=0), 3)
