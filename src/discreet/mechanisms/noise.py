@@ -134,7 +134,7 @@ class ExactNoise:
         """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
         mantissas, exponents = np.frexp(weights)
         whole = (mantissas * 2.0**53).astype(np.int64)
-        # Weights of equal exponent are whole multiples of one power of two: long integers are needed for groups only.
+        # Weights of equal exponent are multiples of one power of two: only groups need long integers.
         order = np.argsort(exponents, kind="stable")
         starts = np.flatnonzero(np.diff(exponents[order], prepend=exponents[order[0]] - 1))
         shifts = (exponents[order[starts]] - exponents.min()).tolist()
@@ -306,7 +306,7 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
         return make_zCDP_to_approxDP(_make_gaussian(scale)).map(distance)
 
     def kept(scale: float) -> bool:
-        # Delta at epsilon says the same as epsilon at delta, which takes OpenDP a search of its own, 20 times slower.
+        # delta(epsilon) is equivalent to epsilon(delta), for which OpenDP searches itself, 20 times slower.
         return bool(profile(scale).delta(float(guarantee.epsilon)) <= delta)
 
     if guarantee.epsilon > GAUSSIAN_EPSILON_LIMIT:
@@ -322,7 +322,7 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
         low, high = (low, middle) if kept(middle) else (middle, high)
     while (reported := Fraction(profile(high).epsilon(delta))) > guarantee.epsilon:
         high *= 1 + 1e-9
-    # Where delta alone would do, the conversion reports an epsilon of 0; what was asked is then the better bound.
+    # If delta alone is enough, the conversion reports epsilon 0; the requested epsilon is then the safer bound.
     return high, Fraction(_make_gaussian(high).map(distance)), reported or guarantee.epsilon
 
 

@@ -183,7 +183,7 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
         >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
-        >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure promise
+        >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure guarantee
         (True, None, True)
     """
     require_records(records)
@@ -259,7 +259,7 @@ def _calibrate_with(
     budget -= polish_cost
     sensitivity = _bound_lattice_move(design, guarantee.relation)
     if convexity is None:
-        # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
+        # The rule assumes the noise of the whole budget: the cost of the curvature follows from the rule.
         deviation = math.sqrt(KNorm(sensitivity / float(budget), size, design.shape).raw_variance)
         if law.concentrated:
             rho, _ = _find_rho(design, guarantee, budget, measured=measured, hidden=polish_cost)
@@ -358,10 +358,10 @@ def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, l
         if not vector.size:
             noise_of_vectors.append((None, Fraction(0)))
         elif law.concentrated:
-            # A record moves a vector by so much in the Euclidean norm.
+            # Squared Euclidean sensitivity of a vector: its length times sensitivity^2.
             noise_of_vectors.append(deviation_within(vector.length * sensitivity**2, share * budget))
         else:
-            # What of a large budget no noise can be drawn for is not spent.
+            # Budget beyond the smallest drawable noise is not spent.
             spent = min(share * budget, Fraction(sensitivity, vector.size))
             noise_of_vectors.append(k_norm_scale(sensitivity, spent, vector.size, vector.shape))
     scales, costs = zip(*noise_of_vectors, strict=True)
@@ -468,7 +468,7 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
         while True:
             at, lower = _add_exactly(w, rest - length * move)
             ahead = _expand(statistic, at, lower, tilt, convexity)
-            # Near the minimum the objective is flat to rounding: there the full step is right.
+            # Near the minimum the objective is flat up to rounding: take the full step.
             if length <= 1e-6 or not ahead[0] > value + 1e-12 * abs(value):
                 break
             length /= 2

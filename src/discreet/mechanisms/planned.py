@@ -195,7 +195,7 @@ def _calibrate_stages(
     number = len(pairs_beyond(wanted, first.scales))
     if not number or (records is not None and not _size_audit(stages, records, number).pairs):
         return planned_for(guarantee.epsilon, guarantee.delta)
-    # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
+    # Every possible scale must exist: nothing may fail after the charge.
     scale_for(moved, second * SELECTION_SHARE / number)
     laws = [law for law in CELL_LAWS.values() if rho is not None or not law.concentrated]
     for law, chosen in product(laws, (0, 1)):

@@ -37,11 +37,11 @@ from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star
 from discreet.util.arrays import Array, by_rows, of_rows
 
 # --------------------------------------------------------------------------------------------------------------------
-# Families with more cells than a budget can fill: which parents to leave out of their tables, from public sizes alone.
+# Families with more cells than a budget can fill: parents to leave out of their tables, by public sizes alone.
 #
-# Where a family has several cells for each record, its table stays noise, and the budget that goes to it by its size is
-# missed by the small ones, which answer most queries. Such a family is measured with fewer parents; what its rows are,
-# each on its own, is then left to the prior, and intervals say so.
+# If a family has several cells for each record, its table is mostly noise, and the small tables, which answer most
+# queries, lack the budget that its size takes. Such a family is measured with fewer parents; the prior then decides its
+# separate rows, and intervals say so.
 
 NOISY_ROW_ERROR = 0.5
 """Expected error of a row of probabilities, averaged over nodes before saturation, above which families lose parents.
@@ -186,7 +186,7 @@ def _list_plans(
     yield laplace_plan(network, shares(groups, DiscreteLaplace), guarantee.epsilon, moved)
     alone = [(scope,) for group in groups for scope in group]
     if queries is not None and len(alone) > len(groups):
-        # A workload that asks for little of a star is served better by tables of their own.
+        # A workload that uses little of a star is better served by separate tables.
         yield laplace_plan(network, shares(alone, DiscreteLaplace), guarantee.epsilon, moved)
     if guarantee.delta:
         try:
@@ -315,7 +315,7 @@ def round_to_digits(rho: Fraction) -> Fraction:
         >>> round_to_digits(Fraction(1, 3))
         Fraction(3333333333333, 10000000000000)
     """
-    # Numbers of digits: a float would underflow.
+    # Exact rationals with many digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
 

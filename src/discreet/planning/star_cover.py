@@ -183,7 +183,7 @@ def star_cover(
     families = [frozenset(network.family(node)) for node in network.nodes]
     merged = _merge_greedily(_GroupCosts(network, inside), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in merged]
-    # A table of two merged ones may hold what a third was made for, in another group as well.
+    # A merged table may also hold the families of a third table, even of another group.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
     seen = set[Scope]()
     groups = []
@@ -348,7 +348,7 @@ def _list_ways(tables: _GroupCosts, first: tuple[Names, ...], second: tuple[Name
     few = len(first) + len(second) <= SMALL_STAR
     for a, table_a in enumerate(first):
         for b, table_b in enumerate(second):
-            # In a large star tables with nothing in common but what all share are hardly ever better as one.
+            # In a large star, joining tables that share no more than all do is hardly ever better.
             if (few or table_a & table_b > shared) and tables.may_merge(table_a, table_b):
                 rest = _join_groups(first[:a] + first[a + 1 :], second[:b] + second[b + 1 :])
                 yield _join_groups(rest, (table_a | table_b,))

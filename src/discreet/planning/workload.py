@@ -169,7 +169,7 @@ def workload_shares(
     every = (*known, *small)
     precisions = _tabulate_precisions(network, scopes, every, law)
     base = np.array([floor.get(group, 0.0) for group in every])
-    # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
+    # The gradient is 0 at a share of 0 and between two equivalent tables, so the search starts from random points.
     starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS * law.order - 1, len(every)))]
     starts[1::2] = [start * (np.arange(len(every)) < len(known)) for start in starts[1::2]]
     shares = min(
@@ -318,7 +318,7 @@ def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scop
             continue
         absent = np.zeros(len(next(iter(by_subset.values()))))
         table = np.stack([by_subset.get(subset, absent) for subset in scopes], axis=-1)
-        # Where rounding or underflow left nothing of a draw, the others speak for the query.
+        # Draws that rounding or underflow destroyed are left out.
         table = table[np.isfinite(table).all(axis=-1) & (table.sum(axis=-1) > 0)]
         rows.append(table)
         weights.append(np.full(len(table), 1 / max(len(table), 1)))
@@ -343,7 +343,7 @@ def _tabulate_precisions(
                     rows.append(row)
                     columns.append(columns_of[subset])
                     values.append(network.cells(subset) / network.cells(scope) / blur.variance(subset))
-    return csr_array((values, (rows, columns)), shape=(len(groups), len(listed)))  # sums what two tables say
+    return csr_array((values, (rows, columns)), shape=(len(groups), len(listed)))  # sums precisions of several tables
 
 
 def _minimise_shares(
@@ -366,7 +366,7 @@ def _minimise_shares(
     def value(logits: Floats) -> tuple[float, Floats]:
         shares = _softmax(logits)
         mixed = FLOOR_SHARE * base + (1 - FLOOR_SHARE) * shares
-        # It grows with the square of epsilon, or with rho; the whole budget is a factor.
+        # Precision is proportional to epsilon^2 or to rho; the whole budget is a factor.
         precision, slope = mixed**law.order, law.order * mixed ** (law.order - 1)
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
@@ -377,7 +377,7 @@ def _minimise_shares(
         return float(weights @ np.log(variances)), shares * (gradient - shares @ gradient)
 
     first = np.log(np.maximum(start / start.sum(), 1e-4))
-    # By its full name scipy.optimize is loaded here, and not with every release.
+    # The full name loads scipy.optimize here, not with every release.
     solution = scipy.optimize.minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 300})
     return float(solution.fun), _softmax(solution.x)
 

@@ -110,10 +110,10 @@ def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) ->
     right = np.append(np.zeros(sums.shape[0]), 1.0)
     ends = []
     for sign in (1, -1):
-        # By its full name scipy.optimize is loaded here, and not with every query.
+        # The full name loads scipy.optimize here, not with every query.
         solved = scipy.optimize.linprog(
             sign * np.append(wanted, 0.0), A_eq=equal, b_eq=right, bounds=(0, None), method="highs"
         )
-        # Rounding may leave no law with these margins: then it is q itself that is known to have them.
+        # Rounding may make the margins infeasible; q itself has them.
         ends.append(sign * solved.fun if solved.success else float(q @ wanted) / float(q @ observed))
     return max(ends[0], 0.0), min(ends[1], 1.0)

@@ -47,7 +47,7 @@ def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:
     query, basis = answer.query, answer.basis or ""
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
-        if answer.inside is not None:  # of numbers the query says which variable
+        if answer.inside is not None:  # for numbers the query names the variable
             states = list(row["state"].values())
         numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
         yield (query, states[0], *numbers, _format_percent(row.get("best")), _format_noise_share(row), basis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NotRequired
 
-from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
+from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
 from discreet.display.interval_tables import NUMBERS
 from discreet.errors import printable

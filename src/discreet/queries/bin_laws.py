@@ -132,7 +132,7 @@ class BinLaw:
         below, beyond = self.below[bins, columns], self.below[bins + 1, columns]
         within = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
         numbers = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(within, self.rises[bins, columns])
-        # What a whole number ends with is the next one, but for rounding.
+        # The upper end of a whole number is the next one, up to rounding.
         return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:

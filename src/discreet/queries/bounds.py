@@ -151,4 +151,4 @@ def log_union(responses: int, queries: int, failure: float) -> float:
     """
     positive(responses=responses, queries=queries)
     probability(failure=failure)
-    return math.log(2 * responses) + math.log(queries) - math.log(failure)  # the product may be beyond floats
+    return math.log(2 * responses) + math.log(queries) - math.log(failure)  # the product may overflow a float

@@ -48,7 +48,7 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     widths = ordered[..., covered - 1 :] - ordered[..., : size - covered + 1]
     shortest = widths.min(axis=-1)
     first, last = ordered[..., 0], ordered[..., -1]
-    # "At 0" means within a few typical gaps between draws: nothing in the draws tells that end from 0.
+    # "At 0" means within a few typical gaps between draws, which cannot distinguish that end from 0.
     gap = 4 * shortest / covered
     at_zero = (widths[..., 0] == shortest) & (first <= gap)
     at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
@@ -80,7 +80,7 @@ def _find_gap(ordered: Floats, held: int) -> Floats:
     tail = max((size - held) // 2, 1)
     if held < 2 * tail:
         return np.zeros(ordered.shape[:-1])
-    # From the last draw of the lower piece to the first one of the upper.
+    # A gap runs from the last draw of the lower piece to the first of the upper.
     stretches = ordered[..., size - held + tail : size - tail + 1] - ordered[..., tail - 1 : held - tail]
     return np.asarray(stretches.max(axis=-1))
 

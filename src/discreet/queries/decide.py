@@ -160,7 +160,7 @@ def decide(
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
     if not -LARGEST_UTILITY <= low < high <= LARGEST_UTILITY:
         raise InputError(f"utilities and payoffs lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit")
-    response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
+    response_error(1, len(responses), queries, failure)  # refuse before draws are made
     check_level(level)
     drawn = fresh_draws(posterior, fresh, rng)
     values = _find_utilities(
@@ -168,7 +168,7 @@ def decide(
     )
     draws = values.shape[1]
     means = values.mean(axis=1)
-    # The interval's rule for posteriors that are densest at an end is for numbers between 0 and 1.
+    # `credible_interval` treats ends of highest density on the scale from 0 to 1.
     scaled = credible_interval(np.clip((values - low) / (high - low), 0, 1), level)
     lower, upper = (low + (high - low) * end for end in scaled)
     winners = np.bincount(values.argmax(axis=0), minlength=len(responses)) / draws

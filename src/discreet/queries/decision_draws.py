@@ -72,7 +72,7 @@ def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
     worth, mixing = posterior.ess(), posterior.mixing
     if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
         return float(worth)
-    # An indicator may mix more slowly than every entry. Draws come in turn from the chains; the last are the latest.
+    # An indicator may mix more slowly than any entry. Draws alternate between the chains, in order of time.
     length = draws // mixing.chains
     by_chain = values[:, draws - length * mixing.chains :].reshape(len(values), length, mixing.chains)
     return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))

@@ -43,10 +43,10 @@ from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
 # --------------------------------------------------------------------------------------------------------------------
-# How far two posteriors are apart: of counts with and without noise, and of data sets that differ in one record.
+# Divergence of two posteriors: of counts with and without noise, and of data sets that differ in one record.
 #
-# Nothing here is a guarantee. Bounds that take counts are as private as these: planning takes assumed ones, `explain`
-# those of a release.
+# None of these numbers is a guarantee. Bounds that take counts are as private as the counts: planning takes assumed
+# ones, `explain` those of a release.
 
 VERTEX_STATES = 12
 """Most states of a row whose box is searched corner by corner: rows of more states have too many corners; a bound by
@@ -227,12 +227,11 @@ def range_distance(log_range: float) -> float:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What an adversary can learn, and tell apart, from whatever has an (epsilon, delta) guarantee.
+# Limits of what an adversary can learn and distinguish under an (epsilon, delta) guarantee.
 #
-# All of it follows from the guarantee alone, so it holds for every mechanism, ours or not, and for somebody who knows
-# all other records. With a delta it is as if a coin were thrown first: with probability delta everything is told, and
-# else what is told moves odds by exp(epsilon) at most. Nothing that keeps the guarantee tells more than that (Kairouz,
-# Oh and Viswanath, 2015, Theorem 3.1), so all bounds here are attained.
+# The bounds follow from the guarantee alone: they hold for every mechanism, and for an adversary who knows all other
+# records. An (epsilon, delta) mechanism is dominated by a coin: with probability delta it reveals everything, otherwise
+# it moves odds by at most exp(epsilon) (Kairouz, Oh and Viswanath, 2015, Theorem 3.1). So all bounds here are attained.
 
 
 def moved_belief(prior: float, epsilon: float) -> float:
@@ -609,7 +608,7 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
     for node in whole:
         family, parents, alpha = network.family(node), network.parents[node], release.dirichlet.alpha[node]
         deviation = margins.deviation(family)
-        # Cutting at 0, and at what is public, brings counts nearer to the exact ones.
+        # Clipping at 0 and at public totals brings counts nearer to the exact ones.
         counts = np.clip(margins.table(family), 0, most)
         bound = largest_error(deviation, TEST_ERROR / cells, whole=True)
         limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
@@ -629,7 +628,7 @@ def _answer_under_priors(
     readings = list(_read_under_priors(release, posterior, rng))
     for query in queries:
         for label, believed in readings:
-            with suppress(InputError):  # impossible evidence, which is noted already
+            with suppress(InputError):  # impossible evidence has a note already
                 rows = answer(believed, query, level=level).rows
                 shown = tuple({name: row[name] for name in ("state", "mean", "lower", "upper")} for row in rows)
                 answers.append(OtherPrior(str(query), label, shown))

@@ -160,7 +160,7 @@ class ConditionedPosterior:
             InputError: the evidence is too rare to be sampled.
         """
         laws = self.given
-        # Equal for equal questions.
+        # A fixed seed: equal queries have equal answers.
         sampled = weighted_laws(laws.cells, scopes, laws.evidence, np.random.default_rng(0))
         return [
             replace(
@@ -188,7 +188,7 @@ def condition_on(
         The draws given the evidence.
     """
     schema = posterior.network.schema
-    # In one order, so that rounding does not tell in which the evidence was named.
+    # Sorted, so that rounding does not depend on the order of the evidence.
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated

@@ -290,7 +290,7 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
     kind = column.type
     absent = column.is_null(nan_is_null=True).to_numpy()
     if absent.all():
-        # Frames give a column without a value any type.
+        # Data frames give an empty column any type.
         return np.full(len(column), MISSING, np.int32)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         codes = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
@@ -370,7 +370,7 @@ def _predict_alike(
     cost = joint_cost(cells.network, (target,), names)
     ends, impossible = [], []
     for block, evidence in _make_blocks(cells, nodes, names, distinct, cost):
-        # As `answer` does it, so that the two agree to the last bit.
+        # Computed as in `answer`, so that the two are bit-equal.
         if len(nodes) == len(cells.network.nodes):
             draws = Laws(block).marginals(evidence)[target]
         else:
@@ -406,7 +406,7 @@ def _predict_with_impossible(
             raise
     else:
         return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
-    # The record's values are the analyst's own, and still no error quotes them.
+    # The record's values are the analyst's own; still no error quotes them.
     where = f"the evidence of the record at position {positions[0]} (the first is 0)"
     raise InputError(f"{where} {message[1]}{message[2]}")
 

@@ -31,7 +31,7 @@ from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
-# Which draws of a posterior count for a question, and how much; shared by all that is answered from draws.
+# Draws of a posterior that count for a query, and their weights; common to all answers from draws.
 
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
@@ -91,12 +91,12 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Answers to questions about numbers, with intervals that count what bins hide.
+# Answers on numbers, with intervals that include the unknown positions inside bins.
 #
-# An interval for a mean counts three things: the sampling error and the privacy noise, which the posterior's draws
-# have, and that nobody knows where in its bin a number is. Under each draw the laws inside the bins allow an interval
-# of means; what is reported goes from a low quantile of their lower ends to a high one of their upper ends, and so
-# holds whatever the law is. It is as wide as a typical bin. The interval under the law that is taken is told beside it.
+# An interval for a mean includes three errors: sampling and privacy noise, which the posterior's draws contain, and the
+# unknown positions inside bins. Under each draw the laws inside the bins allow an interval of means. The reported
+# interval goes from a low quantile of their lower ends to a high quantile of their upper ends, so that it holds for
+# every law; it is as wide as a typical bin. The interval under the assumed law stands beside it.
 
 
 def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
@@ -154,7 +154,7 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# How much of an interval is there because of the privacy noise, and how well draws tell it.
+# Share of an interval that is due to privacy noise, and its Monte Carlo error.
 
 ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability below which its variation is a rounding error."""
@@ -499,7 +499,7 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
     if not free:
         return draws[None], both
     table = laws.joint(free, fixed)
-    # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
+    # If the fixed states are impossible, so is every row; if the evidence is, the second factor is NaN.
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
@@ -591,7 +591,7 @@ def _summarise(
     """Summarise draws as an answer, one row for each joint state; `draws` and `twins` have shape (states, draws)."""
     pairs = both.paired(draws)
     possible, weights = possible_draws(query, draws, both.weights)
-    counted = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
+    counted = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # rounding may lift products of probabilities above 1
     mean = counted.mean(axis=-1) if both.weights is None else counted @ weights
     lower, upper = credible_interval(counted if both.weights is None else counted[:, resample(weights)], level)
     share = error = np.full(len(draws), np.nan)

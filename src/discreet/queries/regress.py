@@ -53,14 +53,14 @@ from discreet.util.limits import first_repeated
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
-# Logistic regressions of weighted points, one under every draw: Newton's method, all draws at once.
+# Logistic regressions of weighted points, one for every draw: Newton's method, vectorised over draws.
 #
 #     maximise over b   sum over points of  h log s(z b) + (w - h) log(1 - s(z b))  -  RIDGE |b|^2 / 2
 #
-# with s the logistic function, w the weight of a point (1 in all), h that of the second class there, and columns z in
-# units of their deviation, about their mean. The ridge is what a millionth of the records says: it moves no coefficient
-# by more than 1e-5 of itself where both classes are seen, and where they are parted by a column (a state in which one
-# class has the chance 0) it stands for "at least": such a coefficient ends near log(1e6).
+# with s the logistic function, w the weight of a point (1 in all), h that of its second class, and standardised columns
+# z. The ridge equals the information of a millionth of the records: it moves no coefficient by more than 1e-5 of itself
+# if both classes occur. If a column separates the classes (a state in which one class has probability 0), the
+# coefficient ends near log(1e6) and stands for "at least".
 
 RIDGE = 1e-6
 """Ridge penalty on the squared standardised coefficients, in shares of the records."""

@@ -456,7 +456,7 @@ def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats,
     network, entries = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():
         cells, widths = posterior.cells[node], upper - lower
-        # one entry of a row: of two states both are as wide
+        # one entry for each row: with two states both intervals are equally wide
         rows = np.where(np.arange(widths.shape[-1]) == widths.argmax(axis=-1)[..., None], widths, -1.0)
         widest = [cell for cell in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[cell] >= 0]
         for cell in zip(*np.unravel_index(widest, widths.shape), strict=True):

@@ -164,7 +164,7 @@ class Responder:
                 "these draws are all there are, and this quantity was not named before they were looked at; it has no "
                 "bound from them"
             )
-        # All losses of one quantity rest on one band of its distribution: they need one part together.
+        # All losses of one quantity use one band of its distribution, hence one share of the failure probability.
         failure = self.failure / len(self._quantities) if self._quantities else self._share_failure()
         decision = decide_number(
             self.posterior, quantity, loss, level=level, bounds=bounds, failure=failure, rng=self._spawn_generator()

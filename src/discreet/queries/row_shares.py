@@ -26,11 +26,12 @@ from discreet.queries.credible import credible_interval
 from discreet.util.arrays import Floats
 
 # --------------------------------------------------------------------------------------------------------------------
-# What an answer depends on: every row of every table, exactly, and the error that noise in tables makes of it.
+# Effects of the rows of the tables on an answer: exact for a change of one row, and to first order for the errors that
+# noise in the tables causes.
 #
-# `P(targets | evidence)` is a ratio of two linear functions of each row. They are known from two points: the row as it
-# is, and the row in which one cell is certain. So how an answer moves is exact for any change of one row, however
-# large, also where probabilities are 0; only errors in many rows at once are taken to first order.
+# `P(targets | evidence)` is a ratio of two linear functions of each row. Two points determine it: the row as it is, and
+# the row in which one cell is certain. So the effect of any change of one row is exact, however large, also where
+# probabilities are 0. Only simultaneous errors in many rows are taken to first order.
 #
 # For public or assumed tables, or those of a release: an error computed from private tables is private.
 
@@ -273,7 +274,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
         (1995), Castillo, Gutierrez and Hadi (1997) for one row.
     """
     schema = posterior.network.schema
-    # Families that do not matter are never drawn.
+    # Families that do not affect the answer are never drawn.
     theta = Tables(posterior.network, lambda node: posterior.cells[node].mean(axis=-1))
     targets = tuple(name for name, _ in query.targets)
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
@@ -332,7 +333,7 @@ class _ExplainedQuery:
         for node in self.effects.weights:
             moves = [self._find_moves(node, side) for side in sides]
             shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
-            # A twin has the same counts: what a row has in common with the twin's sum is what is not known of them.
+            # A twin has the same latent counts, so the covariance with the twin's sum is the uncertainty of the counts.
             noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
             by_node[node] = (shares, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
@@ -388,7 +389,7 @@ class _ExplainedQuery:
             theta = self.theta[node]
             spread = self.posterior.cells[node].var(axis=-1).sum(axis=-1, keepdims=True)
             bound = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
-            # A Dirichlet row of sum A has variances theta (1 - theta) / (A + 1); of one record more s is 1 / (A + 1).
+            # Variances of a Dirichlet row of sum A: theta (1 - theta) / (A + 1); one more record has share 1 / (A + 1).
             share = np.divide(spread, bound, where=bound > ROUNDING_VARIANCE, out=np.zeros(bound.shape)).clip(max=1)
             moved = self.effects.moved(node, ..., share).reshape(*theta.shape, -1)[..., self.kept]
             reach = np.abs(moved - before)

@@ -296,7 +296,7 @@ def write_records(
         if replace:
             temporary.replace(target)
         else:
-            os.link(temporary, target)  # fails if there is one, whoever made it, whenever
+            os.link(temporary, target)  # fails if the file exists, also if it was just made
     except FileExistsError:
         raise InputError(f"{str(path)!r} exists; name a new file, or ask for it to be replaced") from None
     except OSError as error:

@@ -39,10 +39,10 @@ from discreet.util.arrays import Array, margin
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
-# Grouped counts: how many records have each combination of states of some variables, found by the engine.
+# Grouped counts: the engine counts the records of each combination of states of some variables.
 #
-# A column of identifiers would make millions of groups: each set of variables has a limit of its own, behind which an
-# engine stops, so that they never reach this process.
+# A column of identifiers would make millions of groups: each set of variables has its own limit, at which the engine
+# stops, so that they never reach this process.
 
 AT_ONCE = (
     "athena",
@@ -98,7 +98,7 @@ def _find_variables(records: Records, scope: Scope) -> list[Variable]:
 
 def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.Table:
     """Request the number of records `n` of each group with keys `k0`, `k1`, ...; not all, if there are too many."""
-    # Of its own columns alone: what several scopes share PostgreSQL would write down whole before it groups.
+    # Select its columns alone: PostgreSQL would materialise a subquery that several scopes share.
     table = records.table.select(*scope, *(name for name in records.table.columns if name == STEPS))
     variables, narrow = _find_variables(records, scope), replace(records, table=table)
     keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}
@@ -133,7 +133,7 @@ def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
 
     positions = decoded(rows, coded)
     if len(rows) > _count_most_groups(variables) and all(position.min() >= 0 for position in positions):
-        # Only states, in more spellings than there are states: their codes have one each.
+        # All values are states, in more spellings than states: group by codes instead.
         rows = arrow(_request_groups(records, scope, codes))
         positions = decoded(rows, [True] * len(variables))
     faulty = frozenset(name for name, position in zip(scope, positions, strict=True) if np.any(position < 0))

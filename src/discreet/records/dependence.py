@@ -67,7 +67,7 @@ def dependence(table: Ints) -> float:
         return 0.0
     if total > INT64_RECORDS:
         joint = joint.astype(object)
-    # n times the difference, a whole number in every cell.
+    # n times the difference is an integer in every cell.
     apart = int(np.abs(total * joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))).sum())
     return SCORE_STEPS * apart // (2 * total) / SCORE_STEPS
 

@@ -53,7 +53,7 @@ TEXT: dict[str, Rule] = {
 UTF8 = sge.DataType(this=sge.DataType.Type.CHARACTER_SET, kind=sge.Var(this="utf8mb4"))
 STAND_IN: dict[str, Rule] = {
     "bigquery": lambda compiler, text: compiler.f.to_hex(compiler.cast(text, dt.binary)),
-    # With a mark behind it, as SQL Server ignores blanks at the end under every collation.
+    # A mark is appended, since SQL Server ignores trailing blanks under every collation.
     "mssql": lambda compiler, text: sge.Collate(
         this=sge.paren(sge.Add(this=text, expression=sge.convert("."))),
         expression=sge.to_identifier("Latin1_General_100_BIN2"),
@@ -280,14 +280,14 @@ def digest(table: ir.Table, salt: str) -> ir.StringColumn:
         Equal for records whose columns have the same texts, and for no others but by a chance of 2^-128.
     """
     columns = [table[name] for name in table.columns]
-    # Ibis takes some types for text that are none, such as PostgreSQL's enums, and would not cast them.
+    # Ibis treats some types as text that are none, such as PostgreSQL's enums, and would not cast them.
     values = [bytewise(column) if column.type().is_string() else column.cast("string") for column in columns]
-    # With its length in front no value can pass for a part of the next.
+    # Each value is prefixed by its length, so that no two records have one concatenation.
     fields = [
         value.isnull().ifelse("n", ibis.literal("v").concat(value.length().cast("string"), ":", value))
         for value in values
     ]
-    # Columns of different collations leave their sum without one, and PostgreSQL sorts no such text.
+    # A concatenation of different collations has none, and PostgreSQL cannot sort such text.
     expression: ir.StringColumn = bytewise(Digest(ibis.literal(salt).concat(*fields)).to_expr())
     return expression
 

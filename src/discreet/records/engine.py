@@ -70,7 +70,7 @@ def open_engine(database: Path | None = None) -> Any:
     if database is None:
         folder = Path(tempfile.mkdtemp(dir=home))
         engine = ibis.duckdb.connect()
-        # Other connections to a database file of this process share its instance and folder, so that one stays.
+        # Connections of this process to one database file share its instance and folder, so that folder stays.
         weakref.finalize(engine, _remove, folder, os.getpid())
     else:
         folder = home / sha256(os.fsencode(database.resolve())).hexdigest()[:16]
@@ -107,7 +107,7 @@ def text_numbers(engine: Any, texts: pa.Array) -> Any:
     """
     cursor = engine.con.cursor()
     cursor.register("texts", pa.Table.from_arrays([texts], ["value"]))
-    # Insertion order is kept, as DuckDB promises unless told otherwise.
+    # DuckDB keeps the insertion order by default.
     values = cursor.execute(_write_number_query()).fetchnumpy()["number"]
     return np.ma.filled(np.ma.asarray(values, float), np.nan)
 
@@ -164,13 +164,13 @@ def _make_locked(parent: Path) -> tuple[Path, int]:
                 return folder, lock
             os.close(lock)
         except FileNotFoundError:
-            pass  # another process took the folder, still without a lock, for a dead one's
+            pass  # another process removed the folder before it was locked
 
 
 def _remove_if_left(folder: Path) -> None:
     """Remove a private folder whose process is gone; others' folders and those in use stay."""
     if sys.platform == "win32":
-        return  # no lock tells the living from the dead there
+        return  # Windows has no such locks
     with suppress(OSError):
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():

@@ -99,7 +99,7 @@ class Gradients:
         """
         total = np.zeros(self.over.size, np.int64)
         for coordinates, target in self.rows.blocks():
-            # Whole numbers below 2^53, so that floating point is exact: see `sum_moments`.
+            # Integers below 2^53, so that floating point is exact: see `sum_moments`.
             total += ((2.0 * target - 1) @ coordinates.astype(np.float64)).astype(np.int64)
         return total
 
@@ -134,7 +134,7 @@ class Gradients:
                 )  # exact: a power of two
                 y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
                 if outputs > 1:
-                    # Only distances from the largest count, and those of the upper parts are exact.
+                    # Only differences from the largest matter, and those of the upper parts are exact.
                     first = high.argmax(axis=0)[None]
                     high, low = (eta - np.take_along_axis(eta, first, axis=0) for eta in (high, low))
                 a = high + low
@@ -143,7 +143,7 @@ class Gradients:
                 slopes.append(np.concatenate([(v * off).sum(axis=1) for off in p - y]))
                 if outputs == 1:
                     half = v * np.sqrt(response.slopes(p)[0])
-                    curvature[0, :, 0] += half @ half.T  # one matrix twice: half the work
+                    curvature[0, :, 0] += half @ half.T  # a symmetric product halves the work
                 else:
                     outer = (p[:, None] * v).reshape(len(theta), -1)
                     curvature -= (outer @ outer.T).reshape(curvature.shape)
@@ -271,7 +271,7 @@ def _predict(coordinates: Ints, theta: Floats) -> Floats:
     """
     weights = np.moveaxis(theta.reshape(*theta.shape[:-1], -1, coordinates.shape[1]), -2, 0) / GRID_STEPS
     predictors = np.zeros((*weights.shape[:-1], len(coordinates)))
-    # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
+    # Summed feature by feature: a matrix product may round in an order that depends on the number of records.
     for axis, column in enumerate(coordinates.T):
         predictors += weights[..., axis, None] * column
     return predictors

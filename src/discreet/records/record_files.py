@@ -86,7 +86,7 @@ def open_file(
         Exception: the engine's own; it may quote a record.
     """
     files, columnar = _find_files(path)
-    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
+    # DuckDB would read brackets in a path as a pattern, and a folder `x=1` as a column.
     literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in files) + "]"
     if columnar:
         return _make_view(engine, *_plan_parquet(literal, files[0], wanted)), partial(_plan_parquet_blocks, files)
@@ -277,7 +277,7 @@ def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks |
     def read() -> Iterator[pa.RecordBatch]:
         for path in paths:
             with pyarrow.parquet.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
-                # Threads that hand each other so little would cost a third more than they save.
+                # Threads would cost a third more time than they save on such small batches.
                 yield from file.iter_batches(BLOCK, columns=list(names), use_threads=False)
 
     return Blocks(kinds[0], read)

@@ -415,7 +415,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(
             f"column {variable.name!r} must hold text, numbers or logical values, "
-            f"but has type {type(kind).__name__.lower()}"  # alone: the names of its fields may be anything
+            f"but has type {type(kind).__name__.lower()}"  # selected alone: its fields may have any names
         )
 
 
@@ -466,7 +466,7 @@ def _code_bins(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -
         inside = ibis.least(ibis.greatest(value, lo), hi)
         outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
     below = [(value < cut, code) for code, cut in enumerate(variable.bins)]
-    # Infinite values compare as numbers do; a text that is no number is unknown, an absent one missing.
+    # Infinite values compare as numbers; a text that is no number is unknown, NULL is missing.
     return ibis.cases(
         (is_missing(column), gap),
         (value.isnull(), UNKNOWN),

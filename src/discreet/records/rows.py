@@ -320,7 +320,7 @@ def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
         return bool(np.any(column < 0))
     if clip and variable.type == "real":
         return bool(np.isnan(column).any())
-    inside = np.clip(column, *variable.bounds)  # NaN, which stands for no number, stays
+    inside = np.clip(column, *variable.bounds)  # NaN (no number) stays
     whole = inside == np.floor(inside) if variable.type == "integer" else True
     return not np.all((inside == (inside if clip else column)) & whole)
 

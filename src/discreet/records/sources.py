@@ -70,7 +70,7 @@ def open_store(
     files = _list_files(system, path)
     stored = datasets.dataset(files, filesystem=system, format="parquet")
     names = [stored.schema.names[at] for at in positions(stored.schema.names, wanted)]
-    # Arrow reads all files by the types of the first, and has NULL where one lacks a column.
+    # Arrow reads all files by the types of the first, and gives NULL for a missing column.
     kinds = [(name, stored.schema.field(name).type) for name in names]
     for fragment in stored.get_fragments():
         schema = fragment.physical_schema
@@ -290,7 +290,7 @@ def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     if engine.name == "duckdb":
         return (batch.cast(schema) for batch in query_batches(engine, query, size))
     cursor = engine.raw_sql(query)
-    # Spark brings a partition at a time, and needs no Python where its executors run.
+    # Spark yields a partition at a time, and its executors need no Python.
     rows = iter(cursor.toLocalIterator() if engine.name == "pyspark" else cursor)
     batches = iter(lambda: list(islice(rows, size)), [])
     columns = (list(map(pa.array, zip(*batch, strict=True), schema.types)) for batch in batches)
@@ -374,7 +374,7 @@ def _find_table(base: Any, name: str) -> ir.Table:
     """Find a table by its name, which may contain dots, or have its schema and catalog before it."""
     *qualifiers, last = name.split(".")
     wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
-    if not qualifiers or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
+    if not qualifiers or base.name != "pyspark":  # PySpark resolves a dotted name in parts, and then cannot read it
         wanted.append((name, None))
     if qualifiers:
         wanted.append((last, qualifiers[0] if len(qualifiers) == 1 else tuple(qualifiers)))
@@ -383,7 +383,7 @@ def _find_table(base: Any, name: str) -> ir.Table:
             return base.table(table, database=database)
         except ibis.common.exceptions.TableNotFound:
             pass
-    if base.name != "pyspark":  # whose session may be others', too
+    if base.name != "pyspark":  # PySpark's session may be shared
         base.disconnect()
     raise InputError(
         f"the database has no table {shown(name)} that this user may read; write that of a schema as schema.table"

@@ -44,7 +44,7 @@ def open_spark(url: str) -> Any:
     hush()
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     session = (builder if url == "spark://" else builder.master(url)).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")  # where a task fails, its log may quote a record
+    session.sparkContext.setLogLevel("OFF")  # the log of a failed task may quote a record
     return ibis.pyspark.connect(session)
 
 

@@ -432,7 +432,7 @@ def _read_combined(raw: Any, cells: int) -> Combined:
     at_most(RELEASES, count, "combined releases")
     if not count:
         raise InputError("the combined file is damaged at 'data_sets': it has no release")
-    # All are over one network and list the cells that they measured, so each has its part of the characters.
+    # All are over one network and list their measured cells, so each gets its share of the limit.
     releases = tuple(tuple(_read_part(item, cells // count) for item in documents) for documents in sets)
     network = next(item for documents in releases for item in documents).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))

@@ -67,7 +67,7 @@ from discreet.verify.tiny_data import (
 )
 
 # --------------------------------------------------------------------------------------------------------------------
-# Pairs of data sets under a metric: one reading is in another bin, so many units away at least.
+# Pairs of data sets under a metric: one reading is in another bin, at a least distance in units.
 
 Data = tuple[tuple[Any, ...], ...]
 
@@ -285,7 +285,7 @@ def _audit_one(
     """Audit one network or design."""
     prior = prior_over(over)
     policy.check(guarantee)
-    # What it says that it spends is no evidence: a bug may be there.
+    # The reported cost is no evidence: it may have a bug.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
     check = _find_check(calibration)
     crowd = check.crowd(over, calibration)
@@ -428,7 +428,7 @@ def _refuse_changed_requests(logs: Mapping[Any, Log], expected: dict[Any, Any] |
     """Refuse a mechanism that fails or whose requests for noise changed; return the number of noisy cells."""
     raised = next((log.raised for log in logs.values() if log.raised), None)
     if raised:
-        # All neighbours agree, or it would be a leak.
+        # All neighbours fail alike; otherwise it would be a leak.
         raise InputError(f"the mechanism fails whatever the records are: {raised}")
     cells = {key: log.source.cells for key, log in logs.items()}
     if expected is not None and cells != expected:

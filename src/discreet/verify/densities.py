@@ -92,7 +92,7 @@ def objective_loss(
         corners = count_corners(prior.design, guarantee.relation) + bool(norms)
         losses = [_solve_gaussian(logs[a], logs[b], norms, float(guarantee.delta) / corners) for a, b in pairs]
     else:
-        # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
+        # The curvature is measured at the released weights: at each point its loss adds to theirs.
         losses = [
             float(np.max(np.abs(logs[a].density - logs[b].density) + _measure_moves(logs[a], logs[b], norms)))
             for a, b in pairs

@@ -42,14 +42,14 @@ def loss(first: Log, second: Log, draws: int, *, epsilon: float, delta: float) -
     """
     a, b = first.source, second.source
     refuse_leaks(first, second)
-    # Of the first data set against the second, and the other way round: an output has one of the two ratios.
+    # Both directions are summed apart: an output has one of the two ratios.
     total = np.zeros(2)
     for (u, scale, shares), (v, _, _) in zip(a.laplace, b.laplace, strict=True):
         total += _measure_laplace(u.ravel(), v.ravel(), scale, shares)
     for p, q in zip(a.choices, b.choices, strict=True):
         total += np.max(p - q), np.max(q - p)
     for row, (paths, others) in enumerate(zip(first.rows, second.rows, strict=True)):
-        # A row that the coin sends anywhere takes every path alike.
+        # A row after the coin takes every path with equal probability.
         least = LOG_COIN - math.log(len(paths)) if _may_credit_coin(first, second, row) else -math.inf
         gaps = [_subtract_logs(paths[path], others[path], least) for path in paths]
         total += draws * max(gaps), -draws * min(gaps)
@@ -151,7 +151,7 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
         return float(np.sum(law[over] * -np.expm1(at - losses[over])))
 
     if divergence(epsilon) <= delta:
-        # Only where it stands: the exact epsilon, for the report.
+        # The guarantee holds: find the exact epsilon for the report.
         bottom, top = 0.0, epsilon
     else:
         bottom, top = epsilon, float(losses.max())

@@ -117,7 +117,7 @@ def plan(
         >>> line = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> alone, noisy = dc.plan(line, promise, 1000, rng=0, mechanisms={"moments": dc.grouped_moments()})
-        >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.5  # of weights, which are numbers around 1
+        >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.5  # errors of weights, which are numbers around 1
         ('(no privacy)', 'moments', True)
     """
     rng = as_generator(rng)
@@ -246,7 +246,7 @@ def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tu
         inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL_DEVIATION * inside) / np.abs(axis).max()
     features = lower / 2 + upper / 2 + np.clip(inside, -1, 1) * (upper / 2 - lower / 2)
     for group in design.groups:
-        # A record has each of the group's states, or none of them, alike often.
+        # Each of the group's states, and none of them, is equally frequent.
         features[:, group] = np.eye(len(group) + 1)[rng.integers(len(group) + 1, size=records), 1:]
     if target is None:
         return read_rows(design, features), axis

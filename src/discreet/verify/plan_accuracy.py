@@ -222,7 +222,7 @@ class _Simulated:
         for query, true in zip(self._asked, truth, strict=True):
             try:
                 rows = answer_many(posterior, [query])[0].tidy()
-            except InputError:  # evidence that a random network, or the noise, leaves no record of
+            except InputError:  # evidence without a record, by the random network or the noise
                 if isinstance(query, NumberQuery):
                     raise
                 pairs.append((LARGEST_HALF_WIDTH, LARGEST_HALF_WIDTH))

@@ -168,7 +168,7 @@ class Script:
         if self.scramble:
             picked = np.random.default_rng([self.scramble, row, step]).integers(0, width, draws)
         else:
-            # With coins, a row's own picks follow those of the row before that went astray: they take no path.
+            # After a coin, a row's picks follow those of the row before that went astray and are not on the path.
             on = self.astray is None or (0 < row <= len(self.astray) and step < self.astray[row - 1])
             answer = self.path[step] if on and step < len(self.path) else 0
             picked = np.full(draws, min(answer, width - 1), np.int64)
@@ -317,7 +317,7 @@ def _draw_release(
         payload: Any = mechanism.draw(counts, prior, calibration, source)
     except (Leak, Lost):
         raise
-    except Exception as error:  # whatever it is, whoever waits for the release learns of it
+    except Exception as error:  # any exception is visible to whoever waits for the release
         return ("raised", type(error).__name__, str(error)), f"{type(error).__name__}: {error}"
     if (payload.network if isinstance(prior, Dirichlet) else payload.over) != prior.over:
         raise Leak("the release is over another network or design than the records")

@@ -134,7 +134,7 @@ def _list_features(design: Design) -> list[Record]:
     middle = tuple(value if at in design.alone else 0.0 for at, value in enumerate(design.middles.tolist()))
     points = [*(corner for corner in product(*bounds) if _is_in_groups(corner, design)), middle]
     if design.norm is not None and len(bounds) > 1:
-        # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
+        # Two nearly equal points whose gradients are opposite for weights along the first axis.
         low, high = (0.02 * end for end in bounds[0])
         points += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
     return points

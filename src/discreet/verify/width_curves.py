@@ -91,7 +91,7 @@ def fit_widths(
     """
     x, without_noise = np.log(budgets), sampling[: len(budgets)]
     near = np.exp(-(((x - math.log(centre)) / NEAR_DISTANCE) ** 2) / 2)[:, None]
-    # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
+    # A release can be narrower than without noise: what it cannot afford to measure, it takes from the network.
     s = np.where(widths < NARROWER_RATIO * without_noise, widths, without_noise)
     ratio = (near * s).sum(axis=0) / (near * without_noise).sum(axis=0)
     n = np.sqrt(np.maximum(widths**2 - s**2, (LEAST_NOISE * widths) ** 2))
@@ -102,7 +102,7 @@ def fit_widths(
         height, slope, slope_dof = _fit_lines(x, np.log(n), weights, (scatter / SLOPE_DEVIATION) ** 2)
         ratios = widths / np.hypot(s, np.exp(height + slope * x[:, None]))
         scatter = _find_scatter(np.log(ratios), near, slope_dof)
-    # What each release would show at the centre: those of other data sets, or networks, differ in sampling as well.
+    # Half-widths moved to the centre; those of different data sets or networks differ in sampling, too.
     middle = np.hypot(s, np.exp(height + slope * math.log(centre)))
     levels = np.log(ratios * middle)
     scatter = _find_scatter(levels, near, slope_dof)

@@ -235,7 +235,7 @@ class AuditedTables(MeasuredTables):
         budget = calibration.for_pairs(self.chosen, self.law) / max(len(self.pairs), 1)
         spent = self.scale and self.law(self.scale).sensitivity_at(budget)
         scale = spent is None or math.isclose(spent, calibration.sensitivity, rel_tol=1e-9)
-        # Of the plan that was not taken only what it must hold for this network.
+        # The plan that was not taken is checked only for its fit to this network.
         plans = (calibration.plan, calibration.alone)
         nodes = set(self.network.nodes)
         whole = all(set(plan.expected) == nodes == set().union(*plan.scales) for plan in plans)

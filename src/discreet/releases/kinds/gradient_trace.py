@@ -274,7 +274,7 @@ class GradientTrace(Released):
                 noise: tuple[int, float, bool | None] = (calibration.rounds, calibration.scale / GRID_STEPS, None)
             case ObjectiveNoise():
                 noise = (1, calibration.scale * 2.0**-OBJECTIVE_BITS, True if calibration.rho else None)
-                # At the minimum the gradient is that of the regulariser, exactly as it was multiplied.
+                # At the minimum the gradient is that of the regulariser, bit-equal to this product.
                 pulled = calibration.regularisation * self.weights
                 if not (np.array_equal(self.points, self.weights[None]) and np.array_equal(self.gradients[0], pulled)):
                     return False
