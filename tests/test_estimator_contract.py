@@ -69,11 +69,11 @@ def test_no_fit_draws_a_regression(case: Case, tmp_path: Path, monkeypatch: pyte
         raise AssertionError("a posterior was drawn")
 
     for module in (
-        "weight_posterior.moment_draws",
-        "weight_posterior.logistic_draws",
-        "weight_posterior.direction_draws",
+        "posterior.design.weight_posterior.moment_draws",
+        "posterior.design.weight_posterior.logistic_draws",
+        "research.readers.direction.direction_draws",
     ):
-        monkeypatch.setattr(f"discreet.posterior.design.{module}", refused)
+        monkeypatch.setattr(f"discreet.{module}", refused)
     X, y = records(12)
     fitted = made(case, opened(tmp_path), promise("0.01")).fit(X, y)
     if hasattr(fitted, "predict"):
