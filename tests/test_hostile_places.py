@@ -22,7 +22,6 @@ OWN = "a file of the package or of the system"
 WRITTEN = "a file that is written or locked, and not read"
 SERVER = "a server, and no file"
 PLAIN = "what others read files with"
-OTHER = "a word that means something else there"
 NETWORKS = ("BIF", "XMLBIF", "packed network")
 CSVS = ("CSV", "packed CSV")
 
@@ -60,8 +59,6 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "privacy/ledger_database.py _make_engine": ("ledger",),
     "privacy/ledger_database.py _refuse_network": OWN,
     "privacy/settings.py _read_settings": ("settings",),
-    "queries/column_moments.py ColumnMoments": OTHER,
-    "queries/regress.py regress": OTHER,
     "queries/release_report.py _texts": OWN,
     "server/remote_posterior.py _read_batches": ("records sent",),
     "queries/synthetic.py write_records": WRITTEN,
