@@ -16,14 +16,24 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "discreet"
 PACKS = ("research", "estimators", "server")
-OF_PACKS = re.compile(rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b")
+OF_PACKS = re.compile(
+    rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b|\"(exact|particles)\"|noisy_gradients|factored"
+)
 BESIDE = ("pages", "mutants")
 """Folders of tests of what stands beside the package."""
 OF_THE_TREE = (
     *("test_architecture", "test_changelog", "test_folders", "test_layers", "test_packaging", "test_packs"),
-    *("test_switches", "test_typed_examples", "test_commands_of_pages", "test_hooks", "test_kernel_alone"),
+    *(
+        "test_switches",
+        "test_typed_examples",
+        "test_commands_of_pages",
+        "test_hooks",
+        "test_kernel_alone",
+        "test_mutants",
+        "test_theory_page",
+    ),
 )
-"""Tests of the whole tree, with its packs."""
+"""Tests of the whole tree, with its packs; and those that ask a reader of a pack without naming it."""
 
 
 def make_copy(folder: Path) -> Path:
@@ -51,7 +61,9 @@ def kernel_tests() -> list[Path]:
         }
         for name, path in texts.items()
     }
-    known = {name for name, path in texts.items() if OF_PACKS.search(path.read_text())} | {*OF_THE_TREE}
+    beside = re.compile(r"^(?:from|import) (experiments|bench)\b(?!\.networks| import networks)", re.MULTILINE)
+    known = {name for name, path in texts.items() if OF_PACKS.search(text := path.read_text()) or beside.search(text)}
+    known |= {*OF_THE_TREE}
     while more := {name for name, others in needs.items() if others & known} - known:
         known |= more
     return sorted(path for name, path in texts.items() if name.startswith("test_") and name not in known)

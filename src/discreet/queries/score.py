@@ -30,7 +30,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import require_level
-from discreet.posterior.read import is_read_by
 from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
@@ -141,7 +140,7 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
     """
     rng = as_generator(rng)
     require_level(level, draws)
-    if is_read_by("components", release):
+    if not release.networks and release.design.target is None:
         design = release.design
         bounds = design.features[0].bounds
         if bounds is not None and design == error_design(bounds[1]):
