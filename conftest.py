@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 import postgres
 from repeatable import Repeatable
 
-collect_ignore = ["tests/packs_at_work.py", "tests/toy_pack"]
-"""What is run by a test in a process of its own: this one does not know the pack."""
+collect_ignore = ["tests/kernel_at_work.py", "tests/packs_at_work.py", "tests/toy_pack"]
+"""What is run by tests in processes of their own: this one knows other packs."""
 
 settings.register_profile(
     "repeatable",
