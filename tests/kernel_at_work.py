@@ -52,8 +52,11 @@ except dc.InputError as error:
     print(error)
 try:
     print(dc.research)
-except ModuleNotFoundError as error:
+except dc.InputError as error:
     print(error)
+for options in ("--score score.json", "--score score.json --option draws=2"):
+    told = CliRunner().invoke(app, ["plan", *options.split(), "--epsilon", "1", "--records", "9"])
+    assert isinstance(told.exception, dc.InputError) and "not installed" in str(told.exception), told.exception
 assert not [
     name for name in sys.modules if name.startswith(("discreet.research", "discreet.estimators", "discreet.server"))
 ]

@@ -105,6 +105,16 @@ def test_every_name_is_written_once() -> None:
         assert not set(names) - {*MODULES, "check_fit", "external_table"} & strings, stub
 
 
+@every("old", ["fit", "measured", "Client", "fourier", "truncated_posterior", "PrivatePCA"])
+def test_a_name_that_moved_says_where_it_is(old: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"^discreet\.{old} is discreet\.(\w+\.)?\w+ now$") as told:
+        thing = getattr(dc, old)
+    new: Any = dc
+    for part in str(told[0].message).split()[2].split(".")[1:]:
+        new = getattr(new, part)
+    assert thing is new and old not in dc.__all__
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError):
         dc.count_codes  # noqa: B018 - whether it is there is the question

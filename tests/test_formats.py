@@ -216,15 +216,17 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     able = draw(st.booleans())
     losses = (draw(BUDGET), draw(BUDGET), draw(BUDGET)) if able else (None, None, None)
     noise = AuditNoise(
-        plan,
-        alone,
-        None,
-        total,
-        None if total is None else draw(BUDGET),
-        draw(BUDGET),
-        draw(BUDGET.filter(lambda share: share < 1)),
-        draw(st.integers(1, 2)),
-        *losses,
+        plan=plan,
+        alone=alone,
+        records=None,
+        total_scale=total,
+        total_epsilon=None if total is None else draw(BUDGET),
+        second=draw(BUDGET),
+        selection=draw(BUDGET.filter(lambda share: share < 1)),
+        sensitivity=draw(st.integers(1, 2)),
+        delta=losses[0],
+        rho=losses[1],
+        rho_chosen=losses[2],
     )
     pairs = {pair: integers(draw, tuple(network.schema[name].size for name in pair)) for pair in chosen}
     number = draw(st.integers(0, len(pairs)))

@@ -6,11 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import discreet as dc
+from discreet.releases import measurement
+from discreet.releases.kinds import TableNoise
+from discreet.releases.measurement import Released
 from discreet.util import pack_entries
+from discreet.verify import audit as auditing
 
 HERE = Path(__file__).parent
 
@@ -45,3 +50,30 @@ def test_a_pack_that_cannot_be_loaded_is_left_out_and_named(monkeypatch: pytest.
     monkeypatch.setattr(pack_entries, "entry_points", lambda group: [Broken()])
     with pytest.warns(UserWarning, match="the pack 'broken' brings nothing to discreet.readers"):
         assert pack_entries.of_packs.__wrapped__("discreet.readers") == ()
+
+
+def test_what_a_pack_brings_that_is_no_kind_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One wrong entry must not keep every release from being read."""
+
+    class Unregistered(Released):
+        pass
+
+    ours = dc.research.NoisyCoefficients
+    monkeypatch.setattr(measurement, "of_packs", lambda group: (int, "text", Unregistered, ours))
+    with pytest.warns(UserWarning, match="which is no kind of payload or calibration"):
+        assert measurement.pack_kinds("network", paid=True) == (ours,)
+
+
+def test_no_pack_says_how_the_kernel_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack that brings a lenient check of Laplace noise does not have it asked."""
+    lenient = auditing.Check(lambda _case: (0.0, "exactly"))
+    found = pack_entries.of_packs
+
+    def bring(group: pack_entries.Group) -> tuple[Any, ...]:
+        return (*found(group), *(((TableNoise, lenient),) if group == "discreet.checks" else ()))
+
+    monkeypatch.setattr(auditing, "of_packs", bring)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+    (finding,) = dc.audit(dc.laplace(), promise, {"one coin": coin}, most=1)
+    assert finding.measured == pytest.approx(1)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -183,15 +184,12 @@ def _calibrate_stages(
     delta, rho, rho_chosen = _try_gaussian(guarantee, second, moved, len(largest))
     delta_of_plan = guarantee.delta - (delta or 0)
 
-    def audited(
-        first: PlannedNoise, alone: PlannedNoise, total_scale: float | None, pilot: Fraction | None
-    ) -> AuditNoise:
-        return AuditNoise(
-            first, alone, records, total_scale, pilot, second, SELECTION_SHARE, moved, delta, rho, rho_chosen
-        )
-
+    stages_of = partial(
+        AuditNoise, records=records, second=second, selection=SELECTION_SHARE, sensitivity=moved, delta=delta, rho=rho,
+        rho_chosen=rho_chosen,
+    )  # fmt: skip
     first = planned_for(guarantee.epsilon - second, delta_of_plan)
-    stages = audited(first, first, None, None)
+    stages = stages_of(plan=first, alone=first, total_scale=None, total_epsilon=None)
     number = len(pairs_beyond(wanted, first.scales))
     if not number or (records is not None and not _size_audit(stages, records, number).pairs):
         return planned_for(guarantee.epsilon, guarantee.delta)
@@ -203,7 +201,8 @@ def _calibrate_stages(
     if records is not None:
         return stages
     if guarantee.relation.public_number:
-        return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
+        alone = planned_for(guarantee.epsilon, guarantee.delta)
+        return stages_of(plan=first, alone=alone, total_scale=None, total_epsilon=None)
     scale, pilot = scale_for(1, PILOT_SHARE * guarantee.epsilon)
     rest = guarantee.epsilon - pilot
     if not rest > second:
@@ -211,7 +210,8 @@ def _calibrate_stages(
             f"audit={as_text(share)} leaves nothing for the tables of the network: the number of records takes "
             f"{as_text(PILOT_SHARE)} of epsilon; ask for a smaller share"
         )
-    return audited(planned_for(rest - second, delta_of_plan), planned_for(rest, guarantee.delta), scale, pilot)
+    first, alone = planned_for(rest - second, delta_of_plan), planned_for(rest, guarantee.delta)
+    return stages_of(plan=first, alone=alone, total_scale=scale, total_epsilon=pilot)
 
 
 def _try_gaussian(

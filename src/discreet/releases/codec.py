@@ -358,6 +358,11 @@ def _find_column_form(hint: Any) -> Form:
     return Form(Items[Integer], lambda array: array.ravel().tolist(), _keep) if value is Array else _find_form(value)
 
 
+def is_kind(cls: type) -> bool:
+    """Whether a class stands under `kind`."""
+    return cls in _KINDS
+
+
 def union_of(classes: Iterable[type]) -> Any:
     """Make the pydantic union of some kinds, discriminated by their names.
 

@@ -6,6 +6,7 @@ to know no payload.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from discreet.model.schema import Scope, Variable
 from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
 from discreet.noise.star import Star
 from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import is_kind
 from discreet.util.arrays import Floats, Ints
 from discreet.util.pack_entries import of_packs
 
@@ -267,7 +269,16 @@ def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type,
     Args:
         over: what a release with them is over; a payload over a design has a field of that name.
         paid: whether they are payloads, and not calibrations.
+
+    Returns:
+        Those under `kind` that are a `Released` or a `Calibration`; what is neither is left out, and a warning says so.
     """
-    mine = [kind for kind in of_packs("discreet.kinds") if issubclass(kind, Released) == paid]
-    designed = [kind for kind in mine if ("design" in kind.__dataclass_fields__ if paid else kind.of_design)]
-    return tuple(designed if over == "design" else [kind for kind in mine if kind not in designed])
+    wanted, chosen = Released if paid else Calibration, []
+    for brought in of_packs("discreet.kinds"):
+        if not (isinstance(brought, type) and issubclass(brought, Released | Calibration) and is_kind(brought)):
+            warnings.warn(f"a pack brings {brought!r}, which is no kind of payload or calibration", stacklevel=2)
+        elif issubclass(brought, wanted):
+            fields = getattr(brought, "__dataclass_fields__", {})
+            of_design = "design" in fields if paid else bool(getattr(brought, "of_design", False))
+            chosen += [brought] if of_design == (over == "design") else []
+    return tuple(chosen)

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from discreet.errors import InputError
+
 
 def import_late(name: str) -> Any:
     """Stand for a module at the top of a file; its first attribute that is asked for loads it.
@@ -76,6 +78,8 @@ def late_names(
 
     def load(name: str) -> Any:
         if name in modules:
+            if find_spec(f"{inside}.{name}") is None:
+                raise InputError(f"{inside}.{name} is not installed here, and this needs it")
             return importlib.import_module(f"{inside}.{name}")
         if name in moved:
             home, _, new = f"{inside}.{moved[name]}".rpartition(".")

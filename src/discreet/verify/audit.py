@@ -360,16 +360,18 @@ CHECKS: Mapping[type, Check] = {
 
 
 def _find_check(calibration: object) -> Check:
-    """Find the check of a calibration; of a pack's kind its own check, or enumeration."""
-    checks = dict(of_packs("discreet.checks"))
-    if type(calibration) in checks:
-        check: Check = checks[type(calibration)]
-        return check
-    if type(calibration) in of_packs("discreet.kinds"):
-        return Check(enumerate_losses)
-    if type(calibration) not in CHECKS:
-        raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
-    return CHECKS[type(calibration)]
+    """Find the check of a calibration: the kernel's of its own kinds, whatever packs say; else a pack's.
+
+    A pack's kind without a check of its own is followed by writing down all that it asks of the source of noise. Where
+    it has one, what the audit finds is as good as that check.
+    """
+    kind = type(calibration)
+    if kind in CHECKS:
+        return CHECKS[kind]
+    if kind not in of_packs("discreet.kinds"):
+        raise InputError(f"the audit does not know calibrations of type {kind.__name__}")
+    check: Check = dict(of_packs("discreet.checks")).get(kind, Check(enumerate_losses))
+    return check
 
 
 def measure_loss(

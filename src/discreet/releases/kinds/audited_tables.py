@@ -42,7 +42,7 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
         *("delta", "rho", "rho_chosen"),
     ),
 )
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditNoise(Calibration):
     """Noise of two stages: a plan, then pairs that none of its tables holds; public numbers fix how many.
 
@@ -68,7 +68,9 @@ class AuditNoise(Calibration):
         >>> import discreet as dc
         >>> once = {("rain",): Fraction(1)}
         >>> plan = dc.kinds.PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
-        >>> noise = dc.kinds.AuditNoise(plan, plan, 1000, None, None, Fraction(1, 4), Fraction(1, 2), sensitivity=1)
+        >>> shares = {"second": Fraction(1, 4), "selection": Fraction(1, 2)}
+        >>> public = {"records": 1000, "total_scale": None, "total_epsilon": None}
+        >>> noise = dc.kinds.AuditNoise(plan=plan, alone=plan, sensitivity=1, **shares, **public)
         >>> noise.total
         Fraction(5, 4)
     """
