@@ -82,7 +82,7 @@ test-thorough: $(STAMP) postgres  ## repeats of what quicker tests say: more cas
 
 test-kernel: $(STAMP) postgres  ## the tests that need no pack, on a copy of the kernel without any
 	PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
-	  $(BIN)/python tests/kernel_alone.py
+	  $(BIN)/python tests/kernel_alone.py -n 2 --dist loadfile
 
 test-answers: $(STAMP)  ## long tests of what is read from a release: posteriors, fits, estimators
 	$(RUN) -m "$(ALWAYS)" tests/answers

@@ -21,19 +21,12 @@ OF_PACKS = re.compile(
 )
 BESIDE = ("pages", "mutants")
 """Folders of tests of what stands beside the package."""
-OF_THE_TREE = (
-    *("test_architecture", "test_changelog", "test_folders", "test_layers", "test_packaging", "test_packs"),
-    *(
-        "test_switches",
-        "test_typed_examples",
-        "test_commands_of_pages",
-        "test_hooks",
-        "test_kernel_alone",
-        "test_mutants",
-        "test_theory_page",
-    ),
-)
-"""Tests of the whole tree, with its packs; and those that ask a reader of a pack without naming it."""
+APART = {
+    "test_architecture", "test_changelog", "test_cli_formats", "test_combining", "test_commands_of_pages",
+    "test_folders", "test_hooks", "test_kernel_alone", "test_layers", "test_mutants", "test_packaging", "test_packs",
+    "test_switches", "test_theory_page", "test_typed_examples",
+}  # fmt: skip
+"""Tests of the whole tree, with its packs; and two that ask a reader of a pack without naming it."""
 
 
 def make_copy(folder: Path) -> Path:
@@ -63,7 +56,7 @@ def kernel_tests() -> list[Path]:
     }
     beside = re.compile(r"^(?:from|import) (experiments|bench)\b(?!\.networks| import networks)", re.MULTILINE)
     known = {name for name, path in texts.items() if OF_PACKS.search(text := path.read_text()) or beside.search(text)}
-    known |= {*OF_THE_TREE}
+    known |= APART
     while more := {name for name, others in needs.items() if others & known} - known:
         known |= more
     return sorted(path for name, path in texts.items() if name.startswith("test_") and name not in known)
