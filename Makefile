@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
-PEER_STAMPS := $(patsubst bench/environments/%.txt,$(VENV)/peers/%/.installed,$(wildcard bench/environments/*.txt))
+PEER_STAMPS := $(patsubst studies/bench/environments/%.txt,$(VENV)/peers/%/.installed,$(wildcard studies/bench/environments/*.txt))
 
 # Public networks and tables for tests and experiments; tests that need them are skipped, by name, where they are absent.
 ifeq ($(origin DISCREET_DATA), undefined)
@@ -34,26 +34,22 @@ SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | 
 # Machine code is kept from one process and one run to the next. numba looks whether the file of a function has changed,
 # not whether the files have whose functions it calls: so the folder is named after all of them.
 COMPILED = $(shell $(call SUM,src/discreet/posterior))
-RUN = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
-# Two folders have tests that take long and say nothing of privacy: what is read from releases, and the pages of
-# experiments and benches. Each runs where something that it reads has changed since it last passed. Its stamp is named
-# after all of that, so that a fresh clone has none.
-READ_BY_BOTH := conftest.py src/discreet bench experiments $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)
-STAMP_OF = $(VENV)/.$(1)-tested-$(shell $(call SUM,$(READ_BY_BOTH) tests/$(1) $(2)))
-ANSWERS_STAMP = $(call STAMP_OF,answers)
-PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
-SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,conftest.py src/discreet/records tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
-PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SETTINGS = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED)
+RUN = $(SETTINGS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
+# Tests of the package, and those of the studies beside it.
+PACKAGE_TESTS := src README.md tests
+# The tests of Spark are costly ones: `check` runs them where what they read has changed (tests/costly.py).
+SPARK_DUE = $(BIN)/python tests/costly.py --due tests/test_spark.py && echo test-spark
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
+.PHONY: demo docs install postgres java chromium test test-all test-costly test-thorough test-kernel test-spark check check-studies nightly ci-figures format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
 
-install: $(STAMP) $(SPARK_VENV)/.installed postgres java chromium  ## all that the other targets need, but those of bench and experiments
+install: $(STAMP) postgres chromium  ## all that `check` needs
+	$(if $(shell $(SPARK_DUE)),$(MAKE) $(SPARK_VENV)/.installed java)
 
 # A package of the system for tests that need it, where we may install it; where not, they are skipped.
 APT = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -73,9 +69,12 @@ java:
 chromium:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(call APT,chromium)
 
-test: $(STAMP) postgres  ## the tests of every change: all but those below and `coverage`; doctests of src and README
+test: $(STAMP) postgres  ## the tests of every change; a costly one where what it reads has changed, or TESTS name it
 	find $(CACHE) -maxdepth 1 -name 'numba-*' ! -name 'numba-$(COMPILED)' -exec rm -rf {} + 2>/dev/null || true
-	$(RUN) -m "$(ALWAYS)" $(or $(TESTS),$(addprefix --ignore=tests/,answers pages))
+	$(RUN) -m "$(ALWAYS)" $(if $(TESTS),--costly $(TESTS),$(PACKAGE_TESTS))
+
+test-costly: $(STAMP) postgres java chromium  ## the costly tests that are due, each file alone; writes tests/costly.json
+	$(SETTINGS) $(BIN)/python tests/costly.py --workers $(WORKERS) $(TESTS)
 
 test-thorough: $(STAMP) postgres  ## repeats of what quicker tests say: more cases, seeds and networks
 	$(RUN) -m thorough $(TESTS)
@@ -84,26 +83,29 @@ test-kernel: $(STAMP) postgres  ## the tests that need no pack, on a copy of the
 	PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python tests/kernel_alone.py -n 2 --dist loadfile
 
-test-answers: $(STAMP)  ## long tests of what is read from a release: posteriors, fits, estimators
-	$(RUN) -m "$(ALWAYS)" tests/answers
-	rm -f $(VENV)/.answers-tested-*
-	touch $(ANSWERS_STAMP)
-
-test-pages: $(STAMP)  ## the tests of experiments, benches and their pages
-	$(RUN) -m "$(ALWAYS)" tests/pages
-	rm -f $(VENV)/.pages-tested-*
-	touch $(PAGES_STAMP)
-
 # Side by side, so that no core waits for another's last file; what a target says stands together.
-check: $(STAMP) postgres $(SPARK_VENV)/.installed java chromium  ## what continuous integration runs
-	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),-Otarget) lint types test-due $(SPARK_STAMP)
+check: $(STAMP) postgres chromium  ## what continuous integration runs
+	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),-Otarget) lint types test-all $(shell $(SPARK_DUE))
 
 # In one run, so that no worker waits for the other at the end of each part.
-test-due: $(STAMP)  ## all of `test`, and of answers and pages what has to be run again
-	$(RUN) -m "$(ALWAYS)" src README.md tests $(if $(wildcard $(ANSWERS_STAMP)),--ignore=tests/answers) \
-	  $(if $(wildcard $(PAGES_STAMP)),--ignore=tests/pages)
-	rm -f $(VENV)/.answers-tested-* $(VENV)/.pages-tested-*
-	touch $(ANSWERS_STAMP) $(PAGES_STAMP)
+test-all: $(STAMP)  ## the tests of the package and of the studies
+	$(RUN) -m "$(ALWAYS)" $(PACKAGE_TESTS) studies/tests
+
+check-studies: $(STAMP)  ## experiments and benches: their lint, and all of their tests
+	$(BIN)/ruff format --check studies
+	$(BIN)/ruff check studies
+	$(RUN) --costly -m "$(ALWAYS)" studies/tests
+
+# Cases that no run has seen: a failure prints what makes it again, and the seed is in the line of the command.
+SEED ?= $(shell date +%Y%m%d)
+nightly: $(STAMP) postgres java chromium  ## all tests with fresh cases, planted bugs, coverage; hours
+	$(RUN) --costly --hypothesis-profile=fresh --hypothesis-seed=$(SEED) -m "$(ALWAYS)" $(PACKAGE_TESTS) studies/tests
+	$(MAKE) test-spark test-thorough mutants coverage
+
+ci-figures: $(STAMP) postgres java chromium  ## CPU seconds and kills by tier, in CONTRIBUTING.md; half an hour
+	rm -f $(VENV)/cpu.jsonl
+	$(RUN) --costly --cpu $(VENV)/cpu.jsonl -m "$(ALWAYS)" $(PACKAGE_TESTS) studies/tests
+	$(BIN)/python tests/ci_figures.py $(VENV)/cpu.jsonl
 
 # Nothing that is built stays from one run to the next: a page that is gone must not hide a link to it.
 docs: $(STAMP)  ## the site, in $(SITE): pages, notebooks as they run, the API by its docstrings; warnings are errors
@@ -152,7 +154,7 @@ bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in 
 
 peers: $(PEER_STAMPS)  ## environments of the peers whose pins are not ours, 2 GB
 
-$(VENV)/peers/%/.installed: bench/environments/%.txt
+$(VENV)/peers/%/.installed: studies/bench/environments/%.txt
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
@@ -169,16 +171,12 @@ commands: $(STAMP)  ## writes docs/commands.md, the reference of the command lin
 figures: $(BENCH_STAMP)  ## makes every figure of README, strengths and guides again, and compares; tens of minutes
 	$(BIN)/python -m bench.figures --run
 
-# Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent. In one
-# process, for they share one session.
+# Spark warns of its libraries' next versions; its tests are those that `make test` skips where pyspark is absent. A file's
+# tests share one session.
+SPARK_WARNS := -W default -W ignore::ResourceWarning
 test-spark: $(SPARK_VENV)/.installed java  ## the tests of Spark on a cluster of this machine, in an environment with the extra; 5 minutes
-	DISCREET_TEST_SPARK=cluster $(SPARK_VENV)/bin/python -m pytest -q -W default -W ignore::ResourceWarning -k spark \
-	  tests/test_engines.py tests/test_spark.py
-	rm -f $(VENV)/.spark-tested-*
-	touch $(SPARK_STAMP)
-
-$(SPARK_STAMP):
-	$(MAKE) test-spark
+	DISCREET_TEST_SPARK=cluster $(SPARK_VENV)/bin/python -m pytest -q $(SPARK_WARNS) -k spark tests/test_engines.py
+	DISCREET_TEST_SPARK=cluster PYTEST_ADDOPTS="$(SPARK_WARNS)" $(SPARK_VENV)/bin/python tests/costly.py --all tests/test_spark.py
 
 $(SPARK_VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv --clear $(SPARK_VENV)
@@ -187,13 +185,13 @@ $(SPARK_VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 
 test-newest:  ## the tests on the newest versions that pyproject.toml allows, in an environment made for it
 	$(PYTHON) -m venv --clear $(VENV)-newest
-	$(MAKE) VENV=$(VENV)-newest CONSTRAINTS=/dev/null test test-answers
+	$(MAKE) VENV=$(VENV)-newest CONSTRAINTS=/dev/null test TESTS="src README.md tests"
 
 # Its lowest versions have wheels for the lowest Python alone.
 test-lowest:  ## the tests on the lowest versions that pyproject.toml states, likewise
 	$(LOWEST_PYTHON) -m venv --clear $(VENV)-lowest
 	$(LOWEST_PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
-	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test test-answers
+	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test TESTS="src README.md tests"
 
 # Programs that write clients have an environment of their own: one of them wants another typer.
 CLIENTS = $(VENV)/clients
@@ -229,7 +227,7 @@ $(DEMO_STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)
-	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev,bench,peers]'
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev,bench,peers]' -e studies
 	touch $@
 
 clean:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import costly
 import postgres
 from repeatable import Repeatable
 
@@ -20,12 +21,21 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "fresh", deadline=None, max_examples=300, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)  # of `make nightly`: cases that no run has seen
 settings.load_profile("repeatable")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the run: which costly tests, and what is written down of it."""
+    costly.add_options(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Let what tests draw from the system's randomness be of seeds."""
+    """Let what tests draw from the system's randomness be of seeds, and leave out costly tests that are not due."""
     config.pluginmanager.register(Repeatable())
+    config.pluginmanager.register(costly.CostlyTests(config))
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from experiments import networks
 
 import discreet as dc
+from experiments import networks
 
 ASIA = Path(__file__).parent.parent / "src" / "discreet" / "cli" / "asia.bif"
 

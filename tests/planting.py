@@ -46,10 +46,10 @@ from typing import NamedTuple, TypeGuard
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 MUTANTS = HERE / "mutants"
-FOLDERS = ("src", "tests", "docs", "experiments", "bench")
+FOLDERS = ("src", "tests", "docs", "studies")
 NEEDED = (*FOLDERS, "conftest.py", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
 """What a copy of the project consists of; its tests read pages and measurements, too."""
-PLANTED = ("src", "experiments")
+PLANTED = ("src", "studies")
 """Folders that bugs are planted in."""
 TEXTS = (".py", ".sql", ".js", ".css", ".html", ".json", ".txt")
 """Files of these that are read."""
@@ -262,7 +262,7 @@ class Copy:
         with tempfile.TemporaryDirectory() as machine_code:
             # A change of what a compiled function calls would not be seen in machine code kept from before it.
             place = {"PYTHONPATH": str(self.root / "src"), "NUMBA_CACHE_DIR": machine_code, "OPENBLAS_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--tb=line"]
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "--costly", "-p", "no:cacheprovider", "--tb=line"]
             tier = ["-m", "not slow and not thorough"]
             try:
                 done = subprocess.run(

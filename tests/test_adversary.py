@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from experiments.corrected_bounds import dirichlet_kl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from discreet.queries.explain import (
     record_divergence,
     records_to_tell,
 )
+from experiments.corrected_bounds import dirichlet_kl
 from folding import every
 from tiny import network_of
 

@@ -175,8 +175,8 @@ def test_each_change_has_its_room_and_its_tests() -> None:
     ]
     assert tuple(row[0] for row in rows) == CHANGES
     for change, start, besides, tests in rows:
-        assert re.search(r"`(src/discreet|experiments)\b", start), change
-        assert besides and "`tests/" in tests, change
+        assert re.search(r"`(src/discreet|studies/experiments)\b", start), change
+        assert besides and re.search(r"`(studies/)?tests/", tests), change
 
 
 def test_commands_that_the_page_names_exist() -> None:

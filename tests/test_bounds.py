@@ -11,6 +11,20 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import betainc, betaincc, betaln, gammaincc, gammaincinv, gammaln
+from scipy.stats import beta as beta_law
+from scipy.stats import binom
+
+import discreet as dc
+from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.queries import explain as divergence
+from discreet.queries.bounds import plan_draws, response_error
+from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
+from discreet.queries.number_losses import Squared
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
 from experiments.paper_bounds import (
     fourier_deviation,
@@ -29,20 +43,6 @@ from experiments.paper_distance import (
     least_distinguishable_stochastic,
     untrimmed_privacy,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.integrate import quad
-from scipy.optimize import brentq
-from scipy.special import betainc, betaincc, betaln, gammaincc, gammaincinv, gammaln
-from scipy.stats import beta as beta_law
-from scipy.stats import binom
-
-import discreet as dc
-from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.queries import explain as divergence
-from discreet.queries.bounds import plan_draws, response_error
-from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
-from discreet.queries.number_losses import Squared
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from experiments.corrected_bounds import table_map
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from discreet.research.mechanisms.fourier import (
     contrast_sensitivity,
 )
 from discreet.research.scores.contrasts import coefficients, family_tables, stealth_shift
+from experiments.corrected_bounds import table_map
 from folding import every
 from networks import asia, network_path
 from strategies import networks

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.corrected_bounds import dirichlet_kl
 from scipy.special import softmax
 
 import discreet as dc
@@ -21,6 +20,7 @@ from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
 from discreet.queries.row_shares import Dependence, dependence, row_effects
 from discreet.research.scores.families import Family
+from experiments.corrected_bounds import dirichlet_kl
 from folding import every
 from oracle import conditional, random_draws, small, with_draws
 from releases import simulated_counts

@@ -58,7 +58,7 @@ def test_the_project_is_tidy() -> None:
         ("constraints.txt", "a==1 --hash=sha256:00\n", "constraints.txt:1: a version"),
         ("constraints.txt", "--index-url somewhere\n", "constraints.txt:1: a version"),
         ("constraints.txt", "a @ https://host/a.whl\n", "constraints.txt:1: a version"),
-        ("bench/environments/a.txt", "a @ file:///a.whl\n", "bench/environments/a.txt:1: a version"),
+        ("studies/bench/environments/a.txt", "a @ file:///a.whl\n", "studies/bench/environments/a.txt:1: a version"),
     ],
 )
 def test_each_fault_is_found(name: str, text: str, told: str) -> None:

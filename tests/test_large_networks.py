@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.growth import lattice
 
 import discreet as dc
+from bench.growth import lattice
 from discreet.inference import exact_laws, junction_tree, weighted_records
 from discreet.inference.exact_laws import Laws
 from discreet.inference.forward import ForwardPass, forward_pass, forward_plan, laws_from_roots

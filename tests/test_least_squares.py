@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from experiments.corrected_bounds import table_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -34,6 +33,7 @@ from discreet.posterior.pooled.least_squares import (
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement
 from discreet.research.scores.contrasts import coefficients
+from experiments.corrected_bounds import table_map
 from folding import every
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks

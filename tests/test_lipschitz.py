@@ -7,6 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import discreet as dc
+from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
 from experiments.paper_lipschitz import (
     assumption_one,
     assumption_two,
@@ -15,11 +20,6 @@ from experiments.paper_lipschitz import (
     lipschitz_constants,
     may_be_private,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-import discreet as dc
-from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
 from folding import every
 from tiny import TINY, Record, all_records, network_of
 

@@ -178,7 +178,7 @@ def test_the_wheel_works_where_it_is_installed(built: Path, tmp_path: Path) -> N
 def test_nothing_says_to_install_from_an_index_what_is_on_none() -> None:
     """Whoever takes the name there would own our readers: a clone is installed, with extras as `.[extra]`."""
     pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "docs").rglob("*.ipynb")]
-    code = [path for folder in ("src", "bench", "experiments") for path in (REPOSITORY / folder).rglob("*.py")]
+    code = [path for folder in ("src", "studies") for path in (REPOSITORY / folder).rglob("*.py")]
     wrong = re.compile(r"(?:pip )?install (?:-\S+ )*[\"'`\\]*discreet\b(?!-)")
     said = {
         str(path.relative_to(REPOSITORY)): found.group()

@@ -14,6 +14,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+
+import discreet as dc
+from discreet.mechanisms.laplace import laplace
+from discreet.research import checks as pack_checks
+from discreet.research.scores.contrasts import family_tables
+from discreet.research.scores.likelihood_sensitivity import record_loss
+from discreet.verify import audit as auditing
+from enumeration import Pair
 from experiments.corrected_bounds import dirichlet_kl
 from experiments.paper_lipschitz import attribute_loss
 from experiments.printed import (
@@ -29,14 +37,6 @@ from experiments.printed import (
     two_stages_as_printed,
     untrimmed_inside,
 )
-
-import discreet as dc
-from discreet.mechanisms.laplace import laplace
-from discreet.research import checks as pack_checks
-from discreet.research.scores.contrasts import family_tables
-from discreet.research.scores.likelihood_sensitivity import record_loss
-from discreet.verify import audit as auditing
-from enumeration import Pair
 from tiny import counts_of, network_of
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from bench.ranks import LAST_RANK, ranks_of, uniformity
 
 import discreet as dc
+from bench.ranks import LAST_RANK, ranks_of, uniformity
 from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.evidence import measured_sets

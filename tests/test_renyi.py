@@ -7,13 +7,13 @@ from math import e
 
 import numpy as np
 import pytest
-from experiments.trimmed_laws import BetaBinomial
 from scipy import integrate, stats
 from scipy.special import gammaln
 
 import discreet as dc
 from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation
 from discreet.research.mechanisms.posterior_sampler import delta_of, dirichlet_renyi, temper_for
+from experiments.trimmed_laws import BetaBinomial
 from folding import every
 from networks import asia
 from tiny import network_of

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, TrimmedGamma
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -20,6 +19,7 @@ from discreet.research.mechanisms.scored import metric_width, score_width
 from discreet.research.scores.families import FAMILIES
 from discreet.research.scores.score_tables import SCORE_STEPS
 from enumeration import Scripted
+from experiments.trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, TrimmedGamma
 from folding import every
 from shell import Shell
 from tiny import counts_of

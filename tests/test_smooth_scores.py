@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 
 import discreet as dc
 from discreet.research.mechanisms.scored import metric_width
 from discreet.research.scores.score_tables import SCORE_STEPS, smooth_score
+from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 from folding import every
 from tiny import counts_of, network_of
 

@@ -26,7 +26,7 @@ def found(dotted: str) -> bool:
     full = dotted if dotted.startswith("experiments.") else f"discreet.{dotted}"
     parts = full.split(".")
     for cut in range(len(parts), 0, -1):
-        path = ROOT.joinpath("" if parts[0] == "experiments" else "src", *parts[:cut])
+        path = ROOT.joinpath("studies" if parts[0] == "experiments" else "src", *parts[:cut])
         if path.is_dir() or path.with_suffix(".py").is_file():
             thing: object = None if parts[0] == "experiments" else importlib.import_module(".".join(parts[:cut]))
             for name in parts[cut:]:

@@ -14,15 +14,15 @@ from pathlib import Path
 __all__ = ["faults", "pages"]
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = (".ci", ".github", "src", "tests", "bench", "experiments", "docs")
+FOLDERS = (".ci", ".github", "src", "tests", "studies", "docs")
 KINDS = {".cff", ".md", ".py", ".sh", ".sql", ".toml", ".txt", ".yaml", ".yml"}
 BARE = {".ci/run", ".gitignore", "LICENSE", "Makefile"}
 """Files whose names do not say that people write them."""
 
-MADE = "bench/results"
+MADE = "studies/bench/results"
 """Where benches leave their tables."""
 
-VERSIONS = re.compile(r"constraints\.txt|bench/environments/[^/]+\.txt")
+VERSIONS = re.compile(r"constraints\.txt|studies/bench/environments/[^/]+\.txt")
 PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[a-z0-9,]+\])?==[A-Za-z0-9.!+]+")
 MERGE = re.compile(r"(<{7}|>{7}) |={7}$")
 

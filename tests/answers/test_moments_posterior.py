@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from experiments.regressions import pack
 
 import discreet as dc
 from discreet.posterior.design import linear as posterior
 from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
+from experiments.regressions import pack
 
 Floats = npt.NDArray[np.float64]
 

@@ -20,12 +20,13 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import pearson3
+
 from bench.strata import study
 from bench.strata_tables import places, violations
 from experiments.generated import RECIPES, SMALL, generated
 from experiments.networks import asia
 from experiments.strata import ENDS, KINDS, Known, Setting, measured
-from scipy.stats import pearson3
 
 DRAWS = 200
 """Of a posterior: between two of so many draws an interval holds .7 points less than 95 %, which the promise allows."""

@@ -1,6 +1,7 @@
 """Bounds for answers: on noise whose distribution is known in part, and on the error of finitely many draws.
 
-Each function states which claim of the papers it is, and what was corrected; `experiments/paper_bounds.py` has more.
+Each function states which claim of the papers it is, and what was corrected; `studies/experiments/paper_bounds.py` has
+more.
 """
 
 from __future__ import annotations

@@ -1,0 +1,264 @@
+"""Tests that take more than a second of CPU: which of them are due, and what each of their files reads.
+
+`@pytest.mark.costly("why it is worth its time")` marks one. It runs where something that its file reads has changed
+since it last passed. `costly.json` beside this file keeps that: for each file the paths that its tests read, and a
+checksum of them. So a fresh clone does not repeat what passed on the same sources, and a change is met by all that
+reads it. A file whose tests start processes reads the whole package, unless the marker names its paths (`reads=`).
+
+`make test-costly` runs the costly tests that are due, each file in a process of its own, and writes the record anew.
+Every other run only looks; `pytest --costly` runs all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+
+__all__ = ["CostlyTests", "FileRecord", "checksum", "is_due", "main", "paths_read"]
+
+ROOT = Path(__file__).parents[1]
+RECORD = Path(__file__).with_suffix(".json")
+ALWAYS = ("conftest.py", "pyproject.toml", "constraints.txt", "tests/repeatable.py")
+"""What every test reads."""
+PACKAGE = "src/discreet"
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec"}
+"""Audit events of a process that starts another one, whose reads nobody sees."""
+IGNORED = {"__pycache__", "build", "dist", ".git", ".hypothesis", ".pytest_cache", RECORD.name}
+
+
+class FileRecord(TypedDict):
+    """What is known of a file of tests whose costly tests passed.
+
+    Attributes:
+        reads: files and folders that the tests read, by their paths in the repository.
+        checksum: of the contents of all of them and of the file itself, when the tests passed.
+    """
+
+    reads: list[str]
+    checksum: str
+
+
+# --------------------------------------------------------------------------- what is due
+
+
+@cache
+def _digest(path: Path) -> bytes:
+    """Checksum of a file, or of the names and contents of all files of a folder."""
+    total = sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file() and not IGNORED & set(file.parts):
+            total.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + sha256(file.read_bytes()).digest())
+    return total.digest()
+
+
+def checksum(test_file: str, reads: Iterable[str]) -> str:
+    """Checksum of a file of tests and of all that its tests read.
+
+    Args:
+        test_file: its path in the repository.
+        reads: paths in the repository; one that is gone counts as empty.
+    """
+    names = sorted({*ALWAYS, test_file, *reads})
+    return sha256(
+        b"".join(name.encode() + b"\0" + _digest(ROOT / name) for name in names if (ROOT / name).exists())
+    ).hexdigest()
+
+
+def is_due(test_file: str, record: dict[str, FileRecord]) -> bool:
+    """True if something that the costly tests of a file read has changed since they passed, or nobody knows."""
+    known = record.get(test_file)
+    return known is None or checksum(test_file, known["reads"]) != known["checksum"]
+
+
+def load_record() -> dict[str, FileRecord]:
+    """The record, by file of tests; empty where there is none."""
+    record: dict[str, FileRecord] = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    return record
+
+
+# --------------------------------------------------------------------------- the plugin
+
+
+def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[str] = ()) -> list[str]:
+    """Summarize the files that a run read as paths in the repository.
+
+    Args:
+        opened: paths of files that were opened, and of modules that were loaded.
+        starts_processes: True if the run started other processes: they may load all of the package.
+        stated: paths of the package that count in the place of those that were loaded.
+
+    Returns:
+        Rooms of the package as folders, other files one by one; a folder of which more than ten were read as a whole.
+    """
+    rooms, files = set[str](), dict[str, set[str]]()
+    for name in opened:
+        path = Path(name)
+        if (
+            not path.is_relative_to(ROOT)
+            or IGNORED & set(path.parts)
+            or path.parts[len(ROOT.parts)].startswith(".venv")
+        ):
+            continue
+        local = path.relative_to(ROOT).as_posix()
+        if local.startswith(f"{PACKAGE}/"):
+            rooms.add("/".join(local.split("/")[:3]))
+        elif path.is_file():
+            files.setdefault(path.parent.relative_to(ROOT).as_posix(), set()).add(local)
+    outside = {folder for folder, names in files.items() if len(names) > 10 and folder not in ("tests", ".")}
+    named = {name for folder, names in files.items() if folder not in outside for name in names}
+    return sorted({*(stated or ([PACKAGE] if starts_processes else rooms)), *outside, *named})
+
+
+class CostlyTests:
+    """A plugin of pytest: leaves out costly tests that are not due, and writes down what tests read and cost.
+
+    Args:
+        config: of the run: `--costly` runs all costly tests, `--reads FILE` writes the paths that the run read, `--cpu
+            FILE` appends the CPU seconds of each test, its children's included, a JSON line each.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.every: bool = config.getoption("--costly")
+        self.reads: str | None = config.getoption("--reads")
+        self.cpu: str | None = config.getoption("--cpu")
+        self.opened, self.starts_processes = set[str](), False
+        self.stated = set[str]()
+        if self.reads:
+            sys.addaudithook(self._watch)
+
+    def _watch(self, event: str, values: tuple[Any, ...]) -> None:
+        """Note a file that is opened, or a process that starts."""
+        if event == "open" and isinstance(values[0], str):
+            self.opened.add(os.path.abspath(values[0]))
+        elif event in STARTS:
+            self.starts_processes = True
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out the costly tests of files whose record still holds."""
+        for marker in (item.get_closest_marker("costly") for item in items):
+            self.stated.update(marker.kwargs.get("reads", ()) if marker else ())
+        if self.every:
+            return
+        record = load_record()
+        due: dict[str, bool] = {}
+        chosen, left_out = list[pytest.Item](), list[pytest.Item]()
+        for item in items:
+            name = item.path.relative_to(ROOT).as_posix()
+            if item.get_closest_marker("costly") and not due.setdefault(name, is_due(name, record)):
+                left_out.append(item)
+            else:
+                chosen.append(item)
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = chosen
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Append the CPU seconds of a test to the file of `--cpu`."""
+        before = _cpu_seconds()
+        try:
+            return (yield)
+        finally:
+            if self.cpu:
+                tier = "costly" if item.get_closest_marker("costly") else "quick"
+                with open(self.cpu, "a", encoding="utf-8") as file:
+                    file.write(json.dumps([item.nodeid, tier, round(_cpu_seconds() - before, 3)]) + "\n")
+
+    def pytest_sessionfinish(self) -> None:
+        """Write what the run read."""
+        if self.reads:
+            loaded = {
+                str(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)
+            }
+            paths = paths_read({*self.opened, *loaded}, self.starts_processes, sorted(self.stated))
+            Path(self.reads).write_text(json.dumps(paths), encoding="utf-8")
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options of `CostlyTests` to pytest."""
+    group = parser.getgroup("costly tests")
+    group.addoption("--costly", action="store_true", help="run costly tests that are not due, too")
+    group.addoption("--reads", help="write the paths that the run reads to this file, as JSON")
+    group.addoption("--cpu", help="append the CPU seconds of each test to this file, as JSON lines")
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def _costly_files() -> Iterator[str]:
+    """The files that have a costly test, in their order."""
+    listing = _pytest("--collect-only", "-q", "--costly", "-m", "costly", "tests", "studies/tests")
+    yield from dict.fromkeys(line.partition("::")[0] for line in listing.stdout.splitlines() if "::" in line)
+
+
+def _pytest(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process of its own."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
+    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+
+
+def _run(name: str) -> tuple[FileRecord | None, str]:
+    """Run the costly tests of a file alone; what it reads if all passed, and what pytest printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        reads = Path(folder, "reads.json")
+        done = _pytest("-q", "--costly", "-m", "costly and not slow and not thorough", "--reads", str(reads), name)
+        if done.returncode:
+            return None, done.stdout + done.stderr
+        if not re.search(r"\d passed", done.stdout.splitlines()[-1]) or " skipped" in done.stdout.splitlines()[-1]:
+            return None, done.stdout
+        paths = json.loads(reads.read_text(encoding="utf-8"))
+    return FileRecord(reads=paths, checksum=checksum(name, paths)), done.stdout
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run costly tests, each file in a process of its own, and write the record; 1 if one failed."""
+    parser = argparse.ArgumentParser(description="Run the costly tests that are due, and write tests/costly.json anew.")
+    parser.add_argument("files", nargs="*", help="files of tests; all that have a costly test where none is named")
+    parser.add_argument("--all", action="store_true", help="run those that are not due, too")
+    parser.add_argument("--workers", type=int, default=2, help="files at a time (default: 2)")
+    parser.add_argument("--due", metavar="FILE", help="run nothing; exit code 0 if this file is due, 1 if not")
+    given = parser.parse_args(words)
+    record = load_record()
+    if given.due:
+        return int(not is_due(given.due, record))
+    files = list(_costly_files())
+    record = {name: entry for name, entry in record.items() if name in files}
+    chosen = [name for name in given.files or files if given.all or is_due(name, record)]
+    failures = 0
+    with ThreadPoolExecutor(given.workers) as pool:
+        started = time.monotonic()
+        for name, (entry, printed) in zip(chosen, pool.map(_run, chosen), strict=True):
+            *details, last = printed.rstrip().splitlines()
+            if entry:
+                record[name] = entry
+            elif " skipped" not in last or "failed" in last:
+                record.pop(name, None)
+                failures += 1
+                print(*details, sep="\n")
+            print(f"{time.monotonic() - started:5.0f} s  {name}: {last}", flush=True)
+    RECORD.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", encoding="utf-8")
+    return int(failures > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
