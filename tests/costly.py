@@ -3,7 +3,8 @@
 `@pytest.mark.costly("why it is worth its time")` marks one. It runs where something that its file reads has changed
 since it last passed. `costly.json` beside this file keeps that: for each file the paths that its tests read, and a
 checksum of them. So a fresh clone does not repeat what passed on the same sources, and a change is met by all that
-reads it. A file whose tests start processes reads the whole package, unless the marker names its paths (`reads=`).
+reads it. A file whose tests start processes reads the whole package, unless the marker names its paths (`reads=`). A
+test that guards privacy runs in every run (`always=True`).
 
 `make test-costly` runs the costly tests that are due, each file in a process of its own, and writes the record anew.
 Every other run only looks; `pytest --costly` runs all of them.
@@ -158,10 +159,11 @@ class CostlyTests:
         chosen, left_out = list[pytest.Item](), list[pytest.Item]()
         for item in items:
             name = item.path.relative_to(ROOT).as_posix()
-            if item.get_closest_marker("costly") and not due.setdefault(name, is_due(name, record)):
-                left_out.append(item)
-            else:
+            marker = item.get_closest_marker("costly")
+            if marker is None or marker.kwargs.get("always") or due.setdefault(name, is_due(name, record)):
                 chosen.append(item)
+            else:
+                left_out.append(item)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any
 
@@ -17,18 +18,24 @@ from discreet.util.arrays import Array
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
-obstacle = NOT_INSTALLED
-"""Error of the import of ArviZ, where `arviz` is None."""
-try:
-    with warnings.catch_warnings():
-        # ArviZ 0.23 announces its next version once a day, and keeps the day in the user's cache folder. Only that one
-        # warning is hidden: it asks nothing of whoever reads a release, and pyproject.toml keeps to versions below 1.
-        warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
-        import arviz
-except ImportError:
-    arviz = None
-except OSError:
-    arviz, obstacle = None, NO_CACHE
+
+def _load_arviz() -> Any:
+    """Import ArviZ, which takes more than a second, where it is first needed.
+
+    Raises:
+        DiscreetError: it is not installed, or it cannot write its cache.
+    """
+    try:
+        with warnings.catch_warnings():
+            # ArviZ 0.23 announces its next version once a day, and keeps the day in the user's cache folder. Only that
+            # one warning is hidden: it asks nothing of whoever reads a release, and pyproject.toml keeps to versions
+            # below 1.
+            warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
+            return importlib.import_module("arviz")
+    except ImportError:
+        raise DiscreetError(NOT_INSTALLED) from None
+    except OSError:
+        raise DiscreetError(NO_CACHE) from None
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
@@ -56,8 +63,7 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         >>> dict(exported.posterior["coin"].sizes)
         {'chain': 1, 'draw': 100, 'coin=': 2}
     """
-    if arviz is None:
-        raise DiscreetError(obstacle)
+    arviz = _load_arviz()
     chains = 1 if posterior.mixing is None else posterior.mixing.chains
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}

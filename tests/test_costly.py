@@ -1,0 +1,125 @@
+"""Costly tests run where what they read has changed; a test that failed or was skipped is not one that passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ci_figures
+import costly
+
+PASSES = """
+import pytest
+from pathlib import Path
+
+@pytest.mark.costly("an example")
+def test_costly():
+    assert Path(__file__).parents[1].joinpath("docs/page.md").read_text()
+
+def test_quick():
+    assert True
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one file of tests, which reads a page, and the package's own runner."""
+    for name, text in {
+        "tests/test_a.py": PASSES,
+        "tests/costly.py": Path(costly.__file__).read_text(encoding="utf-8"),
+        "docs/page.md": "text",
+        "docs/unread.md": "text",
+        "src/discreet/model/a.py": "",
+        "conftest.py": "import costly\npytest_addoption = costly.add_options\n"
+        "def pytest_configure(config):\n    config.pluginmanager.register(costly.CostlyTests(config))\n",
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["tests"]\nmarkers = ["costly(why, always): why"]\n',
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "studies/tests").mkdir(parents=True)
+    return tmp_path
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the project in it."""
+    quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run([sys.executable, *words], cwd=project, env=quick, check=False, capture_output=True, text=True)
+
+
+def last_line(project: Path) -> str:
+    """The last line of what pytest prints."""
+    return run(project, "-m", "pytest", "-q", "tests").stdout.splitlines()[-1]
+
+
+def test_a_costly_test_runs_until_it_passed_and_again_when_what_it_reads_changes(project: Path) -> None:
+    assert "2 passed" in last_line(project)
+    assert run(project, "tests/costly.py").returncode == 0
+    record = json.loads((project / "tests/costly.json").read_text())
+    assert "docs/page.md" in record["tests/test_a.py"]["reads"]
+    assert "1 passed, 1 deselected" in last_line(project)
+    (project / "docs/unread.md").write_text("another text")
+    (project / "src/discreet/model/a.py").write_text("unread = 1")
+    assert "1 deselected" in last_line(project)
+    assert run(project, "tests/costly.py", "--due", "tests/test_a.py").returncode == 1
+    (project / "docs/page.md").write_text("another text")
+    assert "2 passed" in last_line(project)
+    assert run(project, "tests/costly.py", "--due", "tests/test_a.py").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [("assert False", 1), ("pytest.skip('no data here')", 0), ("raise SystemExit(0)", 1)]
+)
+def test_what_did_not_pass_is_not_recorded(project: Path, body: str, code: int) -> None:
+    file = project / "tests/test_a.py"
+    file.write_text(
+        PASSES
+        + f"    {body}\n"
+        + PASSES.replace("test_costly", "test_other").replace("assert P", body + "\n    assert P")
+    )
+    assert run(project, "tests/costly.py").returncode == code
+    assert json.loads((project / "tests/costly.json").read_text()) == {}
+
+
+def test_what_failed_after_it_passed_is_taken_out_of_the_record(project: Path) -> None:
+    run(project, "tests/costly.py")
+    (project / "docs/page.md").write_text("")
+    done = run(project, "tests/costly.py")
+    assert done.returncode == 1 and "AssertionError" in done.stdout
+    assert json.loads((project / "tests/costly.json").read_text()) == {}
+
+
+def test_every_costly_test_runs_where_that_is_wanted(project: Path) -> None:
+    run(project, "tests/costly.py")
+    assert "2 passed" in run(project, "-m", "pytest", "-q", "--costly", "tests").stdout.splitlines()[-1]
+
+
+def test_a_test_that_guards_privacy_is_never_left_out(project: Path) -> None:
+    file = project / "tests/test_a.py"
+    file.write_text(PASSES.replace('"an example"', '"an example", always=True'))
+    run(project, "tests/costly.py")
+    assert "2 passed" in last_line(project)
+
+
+def test_a_file_that_starts_processes_reads_the_whole_package() -> None:
+    loaded = [f"{costly.ROOT}/src/discreet/model/network.py", f"{costly.ROOT}/tests/test_api.py", "/usr/lib/else.py"]
+    assert costly.paths_read(loaded, False) == ["src/discreet/model", "tests/test_api.py"]
+    assert costly.paths_read(loaded, True) == ["src/discreet", "tests/test_api.py"]
+    assert costly.paths_read(loaded, True, ["src/discreet/records"]) == ["src/discreet/records", "tests/test_api.py"]
+
+
+def test_every_costly_test_says_why_it_is_worth_its_time(request: pytest.FixtureRequest) -> None:
+    """As far as this process has collected them."""
+    markers = [(item.nodeid, item.get_closest_marker("costly")) for item in request.session.items]
+    assert not [name for name, marker in markers if marker and not (marker.args and len(str(marker.args[0])) > 20)]
+
+
+def test_figures_are_written_by_tier() -> None:
+    costs = [("tests/test_noise.py::test_the_scale[a]", "quick", 0.25), ("tests/test_x.py::test_y", "costly", 1234.0)]
+    lines = ci_figures.table(costs).splitlines()
+    assert lines[2].startswith("| quick | 1 | 0 |") and lines[3].startswith("| costly | 1 | 1,234 |")
