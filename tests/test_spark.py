@@ -27,6 +27,9 @@ from postgres import CALM_S
 from sources import CANARY
 from test_engines import CHAIN, outcome, table
 
+pytestmark = pytest.mark.costly(
+    "Spark loses workers, repeats tasks and reads text as no other engine does", reads=("src/discreet/records",)
+)
 ROWS, PARTS = 2400, 24
 SECRET = f"concat('{CANARY[:-1]}', if(id < 0, '', '{CANARY[-1]}'))"
 """SQL of a value that stands in no text of SQL."""
