@@ -20,10 +20,11 @@ from discreet.cli.outlet import Outlet
 from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
-from discreet.mechanisms import MECHANISMS, Over
+from discreet.mechanisms import MECHANISMS
 from discreet.model.query_grammar import MostProbable, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
+from discreet.releases.measurement import Over
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.display.charts import interval_bar
 from discreet.display.text_tables import columns, html_text
-from discreet.errors import InputError, printable, shown
+from discreet.errors import InputError, printable, require_word
 from discreet.util.framed import Library, Tabular
 from discreet.util.lazy_imports import import_late
 
@@ -70,8 +70,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> 
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     if library == "arrow":
         return table
-    if library not in ("pandas", "polars"):
-        raise InputError(f"a frame is of pandas, polars or arrow, not {shown(library)}")
+    require_word(library, Library, "a frame is of")
     try:
         return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
     except ImportError:

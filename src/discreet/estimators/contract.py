@@ -32,6 +32,7 @@ from discreet.model.schema import Variable
 from discreet.records.rows import Rows, read_rows
 from discreet.releases.release import Release
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
@@ -80,7 +81,7 @@ class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
     _named = "name"
     """What the names of rows are of, for `summary`."""
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """What was released, what that promises and spent, and what was learned, with intervals, as aligned text.
 
         Args:
@@ -103,7 +104,7 @@ class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
         return "\n".join([*heads, "", told])
 
     @abstractmethod
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """What was learned, a row for each number with its interval of this level."""
 
     def __getstate__(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,14 +24,14 @@ from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Floats, balanced_quantiles
 from discreet.util.attached import above
+from discreet.util.option_texts import DEFAULT_LEVEL, LawAssume
 from discreet.util.randomness import Seed, as_generator
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.law_parts import LawParts
     from discreet.queries.answers import Answer
-    from discreet.queries.bin_laws import Inside
-    from discreet.queries.query import Assume
+    from discreet.util.option_texts import Assume, Inside
 
 
 LEAST_EFFECTIVE_DRAWS = 400
@@ -147,7 +147,7 @@ class PosteriorDraws(Posterior):
         """Number of joint draws."""
         return self.cells.draws or 0
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the probability of each state of each variable, with its interval.
 
         Args:
@@ -158,7 +158,7 @@ class PosteriorDraws(Posterior):
         """
         return tuple(above("PosteriorDraws.marginals")(self, level=level).tidy())
 
-    def interval(self, *, level: float = 0.95) -> tuple[Tables, Tables]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Tables, Tables]:
         """Equal-tailed intervals of every probability of every family.
 
         Args:
@@ -174,7 +174,7 @@ class PosteriorDraws(Posterior):
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
         return Tables(self.network, lower), Tables(self.network, upper)
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """Format the method of drawing, and each state's probability with its interval, as aligned text.
 
         Args:
@@ -211,7 +211,7 @@ class PosteriorDraws(Posterior):
         law = drawn.parts.law
         return law if drawn.twins is not None else replace(law, make_twins=None)
 
-    def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
+    def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table holds.
 
         Args:
@@ -291,7 +291,7 @@ class PosteriorDraws(Posterior):
         self,
         query: str | Query,
         *,
-        level: float = 0.95,
+        level: float = DEFAULT_LEVEL,
         predictive: bool = False,
         assume: Assume | None = None,
         inside: Inside = "log-linear",

@@ -15,6 +15,7 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
@@ -53,7 +54,7 @@ class Posterior(Intervals):
         """Posterior means of all quantities, in the shape of one draw."""
 
     @abstractmethod
-    def interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Any, Any]:
         """Equal-tailed intervals, lower and upper ends in the shape of `mean`.
 
         Args:
@@ -61,7 +62,7 @@ class Posterior(Intervals):
         """
 
     @abstractmethod
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """Rows of the quantities: their names, "mean", "lower" and "upper".
 
         Args:
@@ -72,11 +73,11 @@ class Posterior(Intervals):
         """Effective sample size of the draws."""
         return float(self.draws)
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
         return [{**row, "level": level} for row in self.rows(level=level)]
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """The rows as aligned text, and how they were drawn.
 
         Args:

@@ -10,11 +10,12 @@ from typing_extensions import TypedDict  # pydantic accepts no other TypedDict b
 from discreet.display.interval_tables import NUMBERS
 from discreet.errors import printable
 from discreet.inference.weighted_records import Sampling
+from discreet.model.query_grammar import QueryKind
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Mark
 from discreet.queries.answer_text import answer_lines
-from discreet.queries.bin_laws import Inside
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import Inside
 
 
 class AnswerRow(TypedDict):
@@ -116,7 +117,7 @@ class Answer(Intervals):
     """
 
     query: str
-    kind: str
+    kind: QueryKind
     level: float
     rows: tuple[AnswerRow, ...]
     unit: str = "probability"

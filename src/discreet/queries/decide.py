@@ -29,6 +29,7 @@ from discreet.queries.given import condition_on
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
 
 R = TypeVar("R")
@@ -98,7 +99,7 @@ def decide(
     utility: Callable[[Tables, R], Floats],
     responses: Sequence[R],
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     bounds: tuple[float, float] = (0.0, 1.0),
     queries: int = 1,
     failure: float = 0.05,

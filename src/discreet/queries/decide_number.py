@@ -28,6 +28,7 @@ from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.framed import Tabular
 from discreet.util.number_checks import positive, probability
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
@@ -107,7 +108,7 @@ def decide_number(
     quantity: Quantity,
     loss: NumberLoss | str,
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     bounds: tuple[float, float] = (0.0, 1.0),
     queries: int = 1,
     failure: float = 0.05,

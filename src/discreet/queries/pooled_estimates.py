@@ -35,6 +35,7 @@ from discreet.display.interval_tables import text_table
 from discreet.errors import InputError
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 QUADRATURE_NODES = 200
 """Nodes of the quadrature over S."""
@@ -101,7 +102,9 @@ class PooledEstimate(Intervals):
         return np.asarray((1 + 1 / self.sets) * self.between - self.within)
 
 
-def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = 0.95) -> PooledEstimate:
+def pool_estimates(
+    estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = DEFAULT_LEVEL
+) -> PooledEstimate:
     """Pool an estimate made on each of several synthetic data sets, so that its interval is right.
 
     Args:

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.display.interval_tables import text_table
 from discreet.display.text_tables import fold
-from discreet.errors import InputError, listed, printable, shown
+from discreet.errors import InputError, listed, printable, require_word, shown
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -36,7 +36,7 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.queries.answer_text import assumption_lines
-from discreet.queries.bin_laws import Inside, check_inside
+from discreet.queries.bin_laws import check_inside
 from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,
@@ -50,6 +50,7 @@ from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
+from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -133,8 +134,6 @@ def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floa
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
-Kind = Literal["linear", "logistic"]
-Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]
 """Slice of draws; columns `(draws, points, columns)`; weights of the points, and of the second class in them."""
 
@@ -188,7 +187,7 @@ class Regression(Intervals):
 
     target: str
     on: Scope
-    kind: Kind
+    kind: RegressionKind
     names: tuple[str, ...]
     coefficients: Floats
     left_out: float = 0.0
@@ -201,7 +200,7 @@ class Regression(Intervals):
         """Freeze the draws."""
         self.coefficients.flags.writeable = False
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for each coefficient.
 
         Args:
@@ -213,7 +212,7 @@ class Regression(Intervals):
         context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
         return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """Write the coefficients as aligned text, with their basis and assumptions.
 
         Args:
@@ -237,7 +236,7 @@ class Regression(Intervals):
         """
         return np.asarray(self.coefficients.mean(axis=0))
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the coefficients.
 
         Args:
@@ -252,7 +251,7 @@ class Regression(Intervals):
         check_level(level)
         return equal_tails(self.coefficients, level)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, float | str], ...]:
         """The coefficients, as `WeightPosterior.rows` has them.
 
         Args:
@@ -277,8 +276,8 @@ def regress(
     target: str,
     on: Sequence[str],
     *,
-    kind: Kind = "linear",
-    assume: Assume | None = None,
+    kind: RegressionKind = "linear",
+    assume: LawAssume | None = None,
     inside: Inside = "log-linear",
 ) -> Regression:
     """Regress one variable of a release on others.
@@ -354,8 +353,7 @@ def regress(
 
 def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
     """Check the target and covariates of a regression; return the covariates' names."""
-    if kind not in get_args(Kind):
-        raise InputError(f"a regression is {' or '.join(get_args(Kind))}, not {shown(kind)}")
+    require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names:
         raise InputError(f"a regression of {shown(target)} needs at least one covariate")
@@ -379,12 +377,11 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
     return names
 
 
-def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
+def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> NetworkPosterior:
     """The posterior under an assumption."""
     if assume is None:
         return posterior
-    if assume not in get_args(Assume):
-        raise InputError(f"of a regression assume {' or '.join(get_args(Assume))}, not {shown(assume)}")
+    require_word(assume, LawAssume, "of a regression assume")
     if not isinstance(posterior, PosteriorDraws):
         raise InputError("what to assume is asked of posteriors that were made from a release")
     return posterior.assuming(assume)

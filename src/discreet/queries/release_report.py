@@ -13,14 +13,14 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.display.interval_tables import html_table
 from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, listed, printable, shown
+from discreet.errors import InputError, listed, printable, require_word
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -35,6 +35,7 @@ from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.lazy_imports import import_late
+from discreet.util.option_texts import DEFAULT_LEVEL, ReportForm
 from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def report(
     release: Release,
     *,
     posterior: PosteriorDraws | None = None,
-    form: Literal["html", "markdown"] = "html",
+    form: ReportForm = "html",
     balance: Balance | None = None,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     name: str = "release.json",
     rng: Seed = None,
 ) -> str:
@@ -89,8 +90,7 @@ def report(
         >>> "protects nobody" in dc.report(made, rng=2)
         True
     """
-    if form not in ("html", "markdown"):
-        raise InputError(f"a report is html or markdown, not {shown(form)}")
+    require_word(form, ReportForm, "a report is")
     if getattr(release, "one_release", None) is None:
         raise InputError("a report is of one release: name those that were combined one by one")
     context = _describe(release, balance, name)

@@ -35,6 +35,7 @@ from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed, as_generator
 
 Metric = Literal["accuracy", "mean absolute error"]
@@ -109,7 +110,7 @@ def error_design(width: float) -> Design:
     return Design((Variable(ERROR_FEATURE, bounds=(0.0, width)),))
 
 
-def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng: Seed = None) -> Score:
+def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1000, rng: Seed = None) -> Score:
     """Read a score from its release alone.
 
     Args:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import InputError, require_word, shown, shown_path
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -37,6 +37,7 @@ from discreet.util.arrays import margin
 from discreet.util.framed import Tabular
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
+from discreet.util.option_texts import DataSets
 
 FORMAT = "discreet-combined"
 VERSION = 1
@@ -266,7 +267,7 @@ def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | No
         )
 
 
-def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
+def combine(*parts: Evidence, data: DataSets, public: Tables | None = None) -> Combined:
     """Combine several releases, and figures by others, into one document with one posterior.
 
     Args:
@@ -300,8 +301,7 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
         >>> len(both.data_sets), both.records
         (2, (1000, None))
     """
-    if data not in ("same", "different"):
-        raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
+    require_word(data, DataSets, "the data that releases measured are")
     listed = [evidence_of(piece) for piece in parts]
     known = [piece.public for piece in listed if piece.public is not None] + ([] if public is None else [public])
     if len(known) > 1:

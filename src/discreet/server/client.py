@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from discreet.display.text_tables import columns
-from discreet.errors import DiscreetError, InputError, listed, require, shown
+from discreet.errors import DiscreetError, InputError, listed, require, require_word, shown
 from discreet.model.network import Network
 from discreet.releases.combined import Evidence, loads
 from discreet.server.http_client import Wire
 from discreet.server.remote_posterior import RemotePosterior
 from discreet.util.framed import Tabular
 from discreet.util.limits import DOCUMENT_BYTES
+from discreet.util.option_texts import Gaps
 
 
 class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
@@ -133,9 +134,7 @@ class Client:
         """
         return self._document(self._find(name)["id"])
 
-    def posterior(
-        self, name: str | None = None, *, missing: Literal["at-random", "state"] | None = None
-    ) -> RemotePosterior:
+    def posterior(self, name: str | None = None, *, missing: Gaps | None = None) -> RemotePosterior:
         """The posterior that the server answers from; it stays that of this version, also if a newer one comes.
 
         Args:
@@ -149,7 +148,8 @@ class Client:
             InputError: no such release, several and no name, or one that no posterior of a network answers for.
             DiscreetError: no server, another version of it, or one that needs a token.
         """
-        require(missing in (None, "at-random", "state"), f"missing is at-random or state, not {shown(missing)}")
+        if missing is not None:
+            require_word(missing, Gaps, "missing is")
         row = self._find(name)
         network = _find_network(self._document(row["id"]), row.get("kind"), missing)
         return RemotePosterior(self._wire, row["name"], row["id"], network, missing)
