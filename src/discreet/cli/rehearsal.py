@@ -29,7 +29,6 @@ from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
 from discreet.util.lazy_imports import import_late
-from discreet.verify.plan_text import widths_text
 
 # --------------------------------------------------------------------------------------------------------------------
 # What `plan --within` shows: the budget that buys the wanted accuracy, and half-widths at others.
@@ -113,7 +112,7 @@ def plan_workload(
         plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
         told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
         head = f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}"
-        text += f"\n\n{head}\n{widths_text(plan, screen_width())}"
+        text += f"\n\n{head}\n{plan.widths_table().text(screen_width())}"
     return told, text
 
 

@@ -276,16 +276,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         variances = self.explained_variance_, *self.explained_variance_interval(level=level)
         entries = own, *self.posterior_.tails(self.posterior_.components(len(own), own), level)
         names = ("explained variance", *self.release_.design.names)
-        tables = [np.column_stack([one, many]).tolist() for one, many in zip(variances, entries, strict=True)]
+        pairs = zip(variances, entries, strict=True)
+        numbers = np.stack([np.column_stack([variance, axes]) for variance, axes in pairs], axis=-1).tolist()
         return [
-            {
-                "component": component + 1,
-                "name": name,
-                **{end: table[component][place] for end, table in zip(("mean", "lower", "upper"), tables, strict=True)},
-                "level": level,
-            }
-            for component in range(len(own))
-            for place, name in enumerate(names)
+            {"component": component, "name": name, "mean": mean, "lower": lower, "upper": upper, "level": level}
+            for component, row in enumerate(numbers, 1)
+            for name, (mean, lower, upper) in zip(names, row, strict=True)
         ]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.display.network_svg import MOST_DRAWN_NODES
-from discreet.display.text_tables import html_text
+from discreet.display.renderers import Picture, html_of
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
@@ -26,6 +26,7 @@ from discreet.util.arrays import Floats, balanced_quantiles
 from discreet.util.attached import above
 from discreet.util.option_texts import DEFAULT_LEVEL, LawAssume
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
@@ -174,23 +175,20 @@ class PosteriorDraws(Posterior):
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
         return Tables(self.network, lower), Tables(self.network, upper)
 
-    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
-        """Format the method of drawing, and each state's probability with its interval, as aligned text.
-
-        Args:
-            level: posterior probability of each interval, between 0 and 1.
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        head = f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
-        return f"{head}\n\n{above('PosteriorDraws.marginals')(self, level=level).summary(width=width)}"
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Show the method of drawing, and each state's probability with its interval."""
+        yield f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
+        yield from ("", *above("PosteriorDraws.marginals")(self, level=level).content())
 
     def _repr_html_(self) -> str:
         """Format the network, the method and contradictions of the network for a notebook, without drawing a family."""
-        head, network = f"<p>{self.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
+        head, network = f"{self.draws:,} posterior draws, {self.method or 'given'}", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
-            return f"{head}{network._repr_html_()}"
+            return html_of([head, Picture(network._repr_html_)])
         drawn = network.to_svg(refuted=self.basis.fit_check.contradicted_pairs)
-        return f'{head}<p>{html_text(self.basis.fit_check)}</p><div style="overflow-x: auto">{drawn}</div>'
+        return html_of(
+            [head, str(self.basis.fit_check), Picture(lambda: f'<div style="overflow-x: auto">{drawn}</div>')]
+        )
 
     @property
     def doubting(self) -> bool:

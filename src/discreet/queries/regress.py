@@ -26,16 +26,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.display.interval_tables import text_table
-from discreet.display.text_tables import fold
-from discreet.errors import InputError, listed, printable, require_word, shown
+from discreet.display.renderers import IntervalTable, text_of
+from discreet.errors import InputError, listed, require_word, shown
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.protocol import NetworkPosterior, equal_tails
-from discreet.queries.answer_text import assumption_lines
+from discreet.posterior.protocol import NetworkPosterior, equal_tails, name_rows
+from discreet.queries.answers import assumption_lines
 from discreet.queries.bin_laws import check_inside
 from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
@@ -48,10 +47,10 @@ from discreet.queries.column_moments import (
 from discreet.queries.credible import check_level
 from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
 from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
 from discreet.util.progress import under_way
+from discreet.util.tabular import Block, Result
 
 # --------------------------------------------------------------------------------------------------------------------
 # Logistic regressions of weighted points, one for every draw: Newton's method, vectorised over draws.
@@ -155,7 +154,7 @@ INSIDE_BINS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(Intervals):
+class Regression(Result):
     """Draws of the coefficients of a regression in the population.
 
     Args:
@@ -219,14 +218,18 @@ class Regression(Intervals):
             level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
         """
-        unit = printable(f"log odds of {self.target}" if self.kind == "logistic" else self.target)
-        named = [{**row, "level": level} for row in self.rows(level=level)]
-        lines = [fold(f"{unit} on {listed(self.on)}", width), text_table(named, named="coefficient", width=width)]
+        return text_of(self.content(level=level), width)
+
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Show the coefficients, what they rest on and what they assume."""
+        unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
+        yield f"{unit} on {listed(self.on)}"
+        yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
         if self.left_out:
-            lines.append(f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out")
+            yield f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out"
         if self.basis is not None:
-            lines.append(f"rests on: {self.basis}")
-        return "\n".join([*lines, *(fold(line, width) for line in assumption_lines((self,)))])
+            yield f"rests on: {self.basis}"
+        yield from assumption_lines((self,))
 
     def mean(self) -> Floats:
         """Posterior means of the coefficients.
@@ -251,7 +254,7 @@ class Regression(Intervals):
         check_level(level)
         return equal_tails(self.coefficients, level)
 
-    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """The coefficients, as `WeightPosterior.rows` has them.
 
         Args:
@@ -263,11 +266,8 @@ class Regression(Intervals):
         Raises:
             InputError: a level outside (0, 1).
         """
-        lower, upper = self.interval(level=level)
-        return tuple(
-            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
-            for name, mean, low, high in zip(self.names, self.mean(), lower, upper, strict=True)
-        )
+        check_level(level)
+        return name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
 
 
 @answered_elsewhere

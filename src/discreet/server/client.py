@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from discreet.display.text_tables import columns
+from discreet.display.renderers import TextTable
 from discreet.errors import DiscreetError, InputError, listed, require, require_word, shown
 from discreet.model.network import Network
 from discreet.releases.combined import Evidence, loads
 from discreet.server.http_client import Wire
 from discreet.server.remote_posterior import RemotePosterior
-from discreet.util.framed import Tabular
 from discreet.util.limits import DOCUMENT_BYTES
 from discreet.util.option_texts import Gaps
+from discreet.util.tabular import Block, Result
 
 
-class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
+class ServedReleases(tuple[Mapping[str, Any], ...], Result):
     """What a server says of its releases, one mapping each.
 
     Each has "name", "id", "version", "kind" ("network", "family", "states", "weights" or "structure"), "private",
@@ -34,10 +34,6 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        """The text of `summary`."""
-        return self.summary()
-
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each release.
 
@@ -48,14 +44,10 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
         kept = [{name: value for name, value in row.items() if name != "versions"} for row in self]
         return [{**row, "guarantees": "; ".join(row.get("guarantees", ()))} for row in kept]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """The releases as aligned text.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
+    def content(self) -> Iterator[Block]:
+        """The releases in a table."""
         names = ("name", "kind", "variables", "guarantees", "draws")
-        return columns(names, [[str(row.get(name, "")) for name in names] for row in self.tidy()], width)
+        yield TextTable(names, [[str(row.get(name, "")) for name in names] for row in self.tidy()])
 
 
 class Client:

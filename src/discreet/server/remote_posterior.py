@@ -39,9 +39,9 @@ from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema
 from discreet.server.http_client import BODY_BYTES, RecordStream, Wire
-from discreet.util.framed import Intervals
 from discreet.util.option_texts import DEFAULT_LEVEL, Gaps, Inside
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block, Result
 
 if TYPE_CHECKING:
     from discreet.util.option_texts import Assume
@@ -58,7 +58,7 @@ SLACK_BYTES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class RemotePosterior(Elsewhere, Intervals):
+class RemotePosterior(Elsewhere, Result):
     """A posterior that a server has drawn, or read from stored draws.
 
     It is asked as one that is here: by `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide`,
@@ -165,13 +165,11 @@ class RemotePosterior(Elsewhere, Intervals):
         """
         return marginals(self).tidy()
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Where the draws are, and the probability of each state with its interval, as aligned text.
+    __str__ = object.__str__  # one line: rows are asked of the server
 
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        return f"{self!r}\n\n{marginals(self).summary(width=width)}"
+    def content(self) -> Iterator[str | Block]:
+        """Where the draws are, and the probability of each state with its interval."""
+        yield from (repr(self), "", *marginals(self).content())
 
     def _repr_html_(self) -> str:
         """The network, for a notebook: nothing is asked for it."""
