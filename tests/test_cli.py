@@ -288,7 +288,7 @@ CHEAP = {
     "floor too low for the budget": (f"{SAMPLER} --option floor=0.01 --option temper=1", 2, "guarantee"),
     "stealth": (f"{RELEASE} --mechanism fourier --option stealth=1", 2, "between 0 and 1"),
     "a first stage of all": (f"{RELEASE} --mechanism allocated --option first=1", 2, "between 0 and 1"),
-    "a word for weights": (f"{RELEASE} --mechanism allocated --option weights=best", 2, "'kl' or 'structure'"),
+    "a word for weights": (f"{RELEASE} --mechanism allocated --option weights=best", 2, "kl or structure"),
     "sampling as a word": (f"{RELEASE} --mechanism allocated --option sampling=half", 2, "sampling"),
     "sampling under replace": (
         f"{RELEASE} --mechanism allocated --option sampling=1/2".replace("add-remove", "replace"),

@@ -96,7 +96,7 @@ def test_another_prior(run: Shell) -> None:
     ("command", "message"),
     [
         (f'query a.json "P(lung)" {FEW} --prior ab.json', "count twice"),
-        ("combine a.json b.json --data some --output x.json", "'same' or 'different'"),
+        ("combine a.json b.json --data some --output x.json", "'same', 'different'"),
         ("combine a.json a.json --data same --output x.json", "twice"),
         ("combine a.json c.json --data same --output absent/x.json", "absent"),
         ("query a.json --method best", "no method"),

@@ -21,7 +21,6 @@ from discreet.cli.cli import main
 from discreet.cli.help_pages import list_options, split_help
 from discreet.cli.posteriors import GAPS
 from discreet.posterior.methods import Method
-from discreet.queries import bin_laws, query, regress
 from discreet.releases.policy import PolicyPart
 from discreet.server import parameters
 from discreet.util import option_texts
@@ -116,15 +115,16 @@ def test_no_text_of_an_option_is_written_twice() -> None:
 def metavar(command: str, option: str) -> list[str]:
     """The choices that a command's help has for an option."""
     (found,) = (parameter for parameter in COMMANDS[command].params if option in parameter.opts)
-    return str(found.metavar).split("|")
+    named = found.get_help_record(context_of(tuple(command.split()), COMMANDS[command]))[0]
+    return str(named.split(" ")[-1].strip("<>")).split("|")
 
 
 @pytest.mark.parametrize(
     ("command", "option", "choices"),
     [
-        ("query", "--assume", get_args(query.Assume)),
-        ("query", "--inside", get_args(bin_laws.Inside)),
-        ("query", "--kind", get_args(regress.Kind)),
+        ("query", "--assume", get_args(option_texts.Assume)),
+        ("query", "--inside", get_args(option_texts.Inside)),
+        ("query", "--kind", get_args(option_texts.RegressionKind)),
         ("query", "--missing", tuple(GAPS)),
         ("plan", "--relation", tuple(discreet.Relation)),
     ],
@@ -166,7 +166,7 @@ def levels() -> dict[str, Any]:
 def test_every_level_has_one_default() -> None:
     found = levels()
     assert len(found) > 40
-    told = {str(option_texts.DEFAULT_LEVEL), "option_texts.DEFAULT_LEVEL"}
+    told = {"DEFAULT_LEVEL", "option_texts.DEFAULT_LEVEL"}
     assert {place: default for place, default in found.items() if default not in told} == {}
     assert parameters.QueryRequest().level == option_texts.DEFAULT_LEVEL
     assert inspect.signature(discreet.decide).parameters["failure"].default == option_texts.DEFAULT_FAILURE

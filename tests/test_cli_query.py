@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.queries.answer_text import answer_lines
 from discreet.queries.query import answer_many
 from networks import asia
 from oracle import random_draws
@@ -109,7 +108,7 @@ CELLS = random_draws(asia().network, 200, seed=1)
 
 
 def table_of(posterior: dc.results.PosteriorDraws, queries: list[str]) -> list[str]:
-    return answer_lines(answer_many(posterior, queries, level=0.9)).partition("\n\n")[0].splitlines()
+    return answer_many(posterior, queries, level=0.9).summary().partition("\n\n")[0].splitlines()
 
 
 def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
@@ -136,7 +135,7 @@ def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
 def test_the_noise_is_printed_to_the_precision_that_it_has(share: float, error: float, shown: str) -> None:
     row = {"state": {"x": "yes"}, "mean": 0.5, "lower": 0.4, "upper": 0.6, "noise": share, "noise_error": error}
     answer = dc.results.Answer("P(x=yes)", "marginal", 0.95, (row,))
-    assert answer_lines([answer]).endswith(f"  {shown}")
+    assert answer.summary().endswith(f"  {shown}")
 
 
 def test_predictive_answers_are_asked_for_by_an_option(run: Shell) -> None:
@@ -173,7 +172,7 @@ def test_text_of_explanations() -> None:
     assert [row.count("tub=") + row.count("lung=") for row in rows] == [2, 2, 2, 2, 0, 0]
 
     (answer,) = answer_many(dc.results.PosteriorDraws(CELLS), ["MPE(| dysp=yes)"], level=0.9)
-    lines = answer_lines([answer]).partition("\n\n")[0].splitlines()[1:]
+    lines = answer.summary().partition("\n\n")[0].splitlines()[1:]
     first = answer.rows[0]["state"]
     assert [line.split()[-1] for line in lines[1:7]] == [f"{name}={state}" for name, state in list(first.items())[1:]]
     shown = [line.split("  ") for line in lines[7:]]
@@ -193,11 +192,11 @@ def test_text_says_which_answers_leave_draws_out() -> None:
         dc.results.Answer(query, "conditional", 0.9, (row,), left_out=out)
         for query, out in (("P(a)", 0), ("P(a | b=no)", 0.125))
     )
-    assert answer_lines([whole, part]).splitlines()[-2:] == [
+    assert dc.results.Answers([whole, part]).summary().splitlines()[-2:] == [
         "",
         "P(a | b=no): 12 % of the draws make the evidence impossible and are left out",
     ]
-    assert "left out" not in answer_lines([whole])
+    assert "left out" not in whole.summary()
 
 
 def test_json_of_unknown_noise_is_null() -> None:

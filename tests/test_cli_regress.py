@@ -50,7 +50,7 @@ def test_a_table_says_what_it_rests_on(run: Shell) -> None:
         ("--regress 'lung smoke'", "write a regression as TARGET ~ A, B"),
         ("--regress 'lung ~'", "write a regression as TARGET ~ A, B"),
         ("--regress 'lung ~ smoke ~ asia'", "write a regression as TARGET ~ A, B"),
-        ("--regress 'lung ~ smoke' --kind probit", "--kind is linear or logistic, not 'probit'"),
+        ("--regress 'lung ~ smoke' --kind probit", "'probit' is not one of 'linear', 'logistic'"),
         ("--regress 'lung ~ smoke' 'P(lung)'", "--regress is asked without queries and without --predictive"),
         ("--regress 'lung ~ smoke' --predictive", "--regress is asked without queries and without --predictive"),
         ("--kind logistic", "--kind is for --regress"),

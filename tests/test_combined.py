@@ -113,7 +113,7 @@ def test_other_files_are_refused(text: str) -> None:
 def test_what_cannot_be_combined() -> None:
     a, b = told(0), told(1)
     for wrong, message in [
-        (lambda: dc.combine(a, b, data="both"), "'same' data or 'different'"),  # type: ignore[arg-type]
+        (lambda: dc.combine(a, b, data="both"), "are same or different"),  # type: ignore[arg-type]
         (lambda: dc.combine(data="same"), "at least one release"),
         (lambda: dc.combine(a, a, data="different"), "twice"),
         (lambda: dc.combine(a, dc.combine(a, b, data="same"), data="different"), "twice"),

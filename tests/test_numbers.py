@@ -387,7 +387,7 @@ def test_numbers_from_the_shell(
     shown = run('query r.json "E(age)" --inside uniform --draws 200')[1]
     assert "by the uniform law inside bins" in shown and "age=mean" not in shown and "whatever the law is" in shown
     code, _, said = run('query r.json "E(age)" --inside flat --draws 200')
-    assert code == 2 and "log-linear or uniform" in said
+    assert code == 2 and "'log-linear', 'uniform'" in said
     assert run("sample r.json -n 50 --output s.csv --draws 200")[0] == 0
     assert pd.read_csv("s.csv")["age"].dtype == np.int64
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.display.interval_tables import frame_of, html_table
+from discreet.display.renderers import IntervalTable, frame_of
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
 
@@ -95,10 +95,10 @@ def test_html_shows_the_numbers_and_escapes_the_names(posterior: dc.results.Post
         assert f"{row['mean']:.4f}" in page and f"{row['lower']:.4f} to {row['upper']:.4f}" in page
     assert page.count("<svg") == 2 and "<script" not in page
     rows = [{"state": "<i>", "mean": 0.1 * at, "lower": 0.0, "upper": 1.0} for at in range(5)]
-    page = html_table(rows, most=3)
+    page = IntervalTable(rows, most=3).html()
     assert "&lt;i&gt;" in page and "<i>" not in page and "2 more rows" in page
     assert page.count("&lt;i&gt;") == 3
-    assert html_table([]) == "<p>no rows</p>"
+    assert IntervalTable([]).html() == "<p>no rows</p>"
 
 
 def test_answers_of_all_kinds_stand_in_one_table() -> None:
@@ -117,10 +117,11 @@ def test_answers_of_all_kinds_stand_in_one_table() -> None:
         assert f"{number['law_lower']:.5g} to {number['law_upper']:.5g}" in page
         assert f"{share['lower']:.4f} to {share['upper']:.4f}" in page
         assert "by the law in bins" in page and "95 % interval" in page and str(number["law_lower"]) not in page
-        shown = html_table([share])
+        shown = IntervalTable([share]).html()
         assert shown[shown.index("<svg") : shown.index("</svg>")] in page  # its bar is that of the share alone
     assert "by the law" not in posterior.answer("P(ill)")._repr_html_()
-    mixed = html_table([{"name": "a", "mean": 0.5, "lower": 0, "upper": 1, "level": one} for one in (0.9, 0.95)])
+    rows = [{"name": "a", "mean": 0.5, "lower": 0, "upper": 1, "level": one} for one in (0.9, 0.95)]
+    mixed = IntervalTable(rows).html()
     assert '<th scope="col">interval</th>' in mixed
 
 
@@ -149,7 +150,7 @@ def test_pictures_name_rows_by_what_tells_them_apart(posterior: dc.results.Poste
     asked = [f"P(lung=yes | smoke={state})" for state in ("yes", "no")]
     assert labels(dc.answer_many(posterior, asked)) == asked
     row = {"query": "MAP(lung)", "state": "lung=no", "mean": 0.9, "lower": 0.8, "upper": 1.0, "best": 1.0}
-    page = html_table([row, row | {"query": "MAP(smoke)", "state": "smoke=no"}])
+    page = IntervalTable([row, row | {"query": "MAP(smoke)", "state": "smoke=no"}]).html()
     assert "lung=no" in page and "smoke=no" in page  # a query for the most probable states does not say them
 
 

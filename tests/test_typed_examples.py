@@ -1,4 +1,4 @@
-"""The README's example passes mypy by its strictest rules and pyright, as whoever copies it would see it."""
+"""Examples of README, guides and pages pass mypy by its strictest rules and pyright, as for whoever copies them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import discreet as dc
 
@@ -31,38 +33,68 @@ def example(page: Path) -> str:
     return "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... "))) + "\n"
 
 
-def checked(text: str, folder: Path) -> str:
-    """What mypy says of a program, by the project's own strict rules; empty where it finds nothing."""
-    path = folder / "program.py"
-    path.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/guides/*.md")), *sorted(ROOT.glob("docs/*.md"))]
+PROGRAMS = {f"of_{path.stem.replace('-', '_')}": text for path in PAGES if (text := example(path)).strip()}
+PROGRAMS |= {"every_number": EVERY_NUMBER, "wrong": WRONG}
+"""What is checked, all in one run: the lines of each page, and what users do with rows. No name is one of a module."""
+# As mypy here, pyright reads no library that has no types of its own, such as scikit-learn.
+CONFIG = {"typeCheckingMode": "standard", "useLibraryCodeForTypes": False, "reportMissingTypeStubs": False}
+
+Errors = dict[str, list[str]]
 
 
-def errors_by_pyright(text: str, folder: Path) -> list[str]:
-    """What pyright calls errors in a program, by its standard rules."""
-    path, config = folder / "program.py", folder / "pyrightconfig.json"
-    path.write_text(text, encoding="utf-8")
-    config.write_text('{"typeCheckingMode": "standard"}', encoding="utf-8")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("typed")
+    for name, text in PROGRAMS.items():
+        (made / f"{name}.py").write_text(text, encoding="utf-8")
+    (made / "pyrightconfig.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def by_mypy(folder: Path) -> Errors:
+    """What mypy says of each program, by the project's own strict rules."""
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary", "-O", "json"]
+    files = [folder / f"{name}.py" for name in PROGRAMS]
+    found = subprocess.run([*command, *files], capture_output=True, text=True, cwd=ROOT, check=False)
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert {Path(line["file"]).parent for line in lines} == {folder}, found.stderr
+    return {
+        name: [f"{line['line']}: {line['message']}" for line in lines if Path(line["file"]).stem == name]
+        for name in PROGRAMS
+    }
+
+
+@pytest.fixture(scope="module")
+def by_pyright(folder: Path) -> Errors:
+    """What pyright calls errors in each program, by its standard rules."""
     command = [Path(sys.executable).with_name("basedpyright"), "--outputjson", "--pythonpath", sys.executable]
     printed = subprocess.run([*command, "-p", folder], capture_output=True, text=True, check=False).stdout
     report = json.loads(printed)
-    assert report["summary"]["filesAnalyzed"] == 1
-    return [line["message"] for line in report["generalDiagnostics"] if line["severity"] == "error"]
+    assert report["summary"]["filesAnalyzed"] == len(PROGRAMS)
+    lines = [line for line in report["generalDiagnostics"] if line["severity"] == "error"]
+    return {
+        name: [f"{line['range']['start']['line'] + 1}: {line['message']}" for line in lines
+               if Path(line["file"]).stem == name]
+        for name in PROGRAMS
+    }  # fmt: skip
 
 
-def test_the_readme_passes_strict_type_checkers(tmp_path: Path) -> None:
-    text = example(ROOT / "README.md")
-    assert 'row["lower"] < row["mean"]' in text
-    assert checked(text, tmp_path) == ""
-    assert errors_by_pyright(text, tmp_path) == []
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"wrong"}))
+def test_examples_pass_strict_type_checkers(name: str, by_mypy: Errors, by_pyright: Errors) -> None:
+    assert by_mypy[name] == []
+    assert by_pyright[name] == []
 
 
-def test_rows_of_answers_have_the_types_of_what_they_hold(tmp_path: Path) -> None:
-    assert checked(EVERY_NUMBER, tmp_path) == ""
-    assert 'TypedDict "AnswerRow" has no key "meen"' in checked(WRONG, tmp_path)
-    assert errors_by_pyright(EVERY_NUMBER, tmp_path) == []
-    assert len(errors_by_pyright(WRONG, tmp_path)) == 1
+def test_the_pages_are_those_that_have_code() -> None:
+    assert {"of_README", "of_start", "of_scikit_learn", "of_read_an_answer", "of_numbers"} <= PROGRAMS.keys()
+    assert 'row["lower"] < row["mean"]' in PROGRAMS["of_README"]
+
+
+def test_a_wrong_key_of_a_row_is_an_error(by_mypy: Errors, by_pyright: Errors) -> None:
+    assert '5: TypedDict "AnswerRow" has no key "meen"' in by_mypy["wrong"]
+    assert len(by_pyright["wrong"]) == 1
 
 
 def test_rows_have_the_keys_that_their_type_says() -> None:

@@ -6,6 +6,7 @@ quotes may come from anybody. Anything that is not one of these is a defect of t
 """
 
 from collections.abc import Iterable
+from typing import get_args
 
 __all__ = [
     "QUOTED_CHARACTERS",
@@ -15,6 +16,7 @@ __all__ = [
     "listed",
     "printable",
     "require",
+    "require_word",
     "shortened",
     "shown",
     "shown_path",
@@ -63,6 +65,29 @@ def require(holds: bool, message: str) -> None:
     """
     if not holds:
         raise InputError(message)
+
+
+def require_word(word: object, words: object, what: str) -> None:
+    """Refuse a word that is none of a set's.
+
+    Args:
+        word: of the caller.
+        words: the set, a `Literal`.
+        what: the beginning of the message, which the words follow.
+
+    Raises:
+        InputError: another word.
+
+    Example:
+        >>> from typing import Literal
+        >>> require_word("off", Literal["on", "out"], "a lamp is")
+        Traceback (most recent call last):
+        ...
+        discreet.errors.InputError: a lamp is on or out, not 'off'
+    """
+    *known, last = get_args(words)
+    if word not in (*known, last):
+        raise InputError(f"{what} {', '.join(known)} or {last}, not {shown(word)}")
 
 
 def printable(text: str, kept: str = "") -> str:

@@ -4,9 +4,6 @@ from discreet.util.attached import attach
 
 attach(
     {
-        "Tabular.to_frame": "discreet.display.interval_tables:frame_of_result",
-        "Intervals._repr_html_": "discreet.display.interval_tables:html_of_result",
-        "Intervals.plot": "discreet.display.interval_tables:plot_result",
         "Network._repr_html_": "discreet.display.network_svg:network_html",
         "Network.from_networkx": "discreet.formats.conversions:network_of_networkx",
         "Network.from_pgmpy": "discreet.formats.conversions:network_of_pgmpy",
@@ -25,13 +22,17 @@ attach(
         "PosteriorDraws.marginals": "discreet.queries.query:marginals",
         "PosteriorDraws.save": "discreet.posterior.stored:save_draws",
         "Release.posterior": "discreet.posterior.read:read",
+        "Result._repr_html_": "discreet.display.renderers:html_of",
+        "Result.plot": "discreet.display.renderers:plot_intervals",
+        "Result.summary": "discreet.display.renderers:text_of",
         "Tables.from_pgmpy": "discreet.formats.conversions:tables_of_pgmpy",
         "Tables.from_pyagrum": "discreet.formats.conversions:tables_of_pyagrum",
         "Tables.read": "discreet.formats.network_files:read_tables",
         "Tables.text": "discreet.formats.network_files:tables_text",
-        "Tables.to_frame": "discreet.display.interval_tables:frame_of",
+        "Tables.to_frame": "discreet.display.renderers:frame_of",
         "Tables.to_pgmpy": "discreet.formats.conversions:pgmpy_of_tables",
         "Tables.to_pyagrum": "discreet.formats.conversions:pyagrum_of_tables",
         "Tables.write": "discreet.formats.network_files:write_tables",
+        "Tabular.to_frame": "discreet.display.renderers:frame_of",
     }
 )

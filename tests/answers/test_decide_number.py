@@ -357,7 +357,7 @@ def test_several_decisions_on_the_command_line(run: Shell) -> None:
     assert [part["fresh"] for part in found["decisions"]] == [False] * 3
     text = run(f"{BOTH} --seed 3")[1]
     assert "all 3 bounds hold together, but for a chance of 0.05, if they were fixed before anybody saw" in text
-    assert f"P(lung | smoke=yes): {direct.response}, loses at most" in text
+    assert f"P(lung | smoke=yes): {direct.response}: loses at most" in text
 
 
 @pytest.mark.system_noise

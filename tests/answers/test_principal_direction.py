@@ -122,7 +122,7 @@ def test_likelihoods_differ(read: PrivatePrincipalDirection) -> None:
         found[likelihood] = made.posterior_.weights
     assert not np.array_equal(found["lower"], found["upper"])
     assert not np.array_equal(found["lower"], found["clt"])
-    with pytest.raises(dc.InputError, match="likelihood is 'clt', 'lower' or 'upper'"):
+    with pytest.raises(dc.InputError, match="likelihood is lower, upper or clt"):
         PrivatePrincipalDirection.from_release(read.release_, likelihood="exact", draws=100)  # type: ignore[arg-type]
 
 
@@ -150,12 +150,12 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "no bounds": ({"bounds": None}, "fit needs bounds="),
     "a name that is not there": ({"bounds": {"age": (0, 1), "sex": (0, 1)}}, "X has no column 'sex'"),
     "a pair turned round": ({"bounds": {**BOUNDS, "age": (9, 2)}}, "bounds of 'age' are a pair"),
-    "likelihood": ({"likelihood": "exact"}, "likelihood is 'clt', 'lower' or 'upper'"),
+    "likelihood": ({"likelihood": "exact"}, "likelihood is lower, upper or clt"),
     "directions": ({"directions": 1}, "directions is a whole number, at least 2"),
     "too many directions": ({"directions": 1001}, "at most 1,000 candidates"),
     "no lengths": ({"lengths": ()}, "must be a list"),
-    "a length": ({"lengths": 0.4}, "lengths are a list of finite numbers"),
-    "lengths in words": ({"lengths": "long"}, "lengths are a list of finite numbers"),
+    "a length": ({"lengths": 0.4}, "lengths are a list of numbers"),
+    "lengths in words": ({"lengths": "long"}, "lengths are a list of numbers"),
     "a negative length": ({"lengths": (0.1, -1)}, "each of lengths is a finite number greater than 0"),
     "noise variance": ({"noise_variance": None}, "noise_variance is a finite number greater than 0"),
     "tau": ({"tau": float("inf")}, "tau is a finite number greater than 0"),

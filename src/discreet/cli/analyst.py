@@ -24,7 +24,7 @@ from discreet.cli.posteriors import (
 )
 from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, shown
+from discreet.errors import InputError
 from discreet.model.query_grammar import parse_regression
 from discreet.posterior.read import what_it_gives
 from discreet.releases.combined import Evidence
@@ -83,12 +83,10 @@ Regressions = Annotated[
         help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. Use instead of queries.",
     ),
 ]
-Kind = Annotated[str, flags.questions(metavar="linear|logistic", help=option_texts.KIND)]
+Kind = Annotated[option_texts.RegressionKind, flags.questions(help=option_texts.KIND)]
 Predictive = Annotated[bool, flags.questions("--predictive", help=option_texts.PREDICTIVE)]
-Assuming = Annotated[
-    str | None, flags.questions(metavar="network|robust|nothing", show_default="robust", help=option_texts.ASSUME)
-]
-Inside = Annotated[str, flags.questions(metavar="log-linear|uniform", help=option_texts.INSIDE)]
+Assuming = Annotated[option_texts.Assume | None, flags.questions(show_default="robust", help=option_texts.ASSUME)]
+Inside = Annotated[option_texts.Inside, flags.questions(help=option_texts.INSIDE)]
 Covariates = Annotated[
     str | None,
     flags.questions(
@@ -215,8 +213,6 @@ def _show_replies(
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
     """Read regressions; refuse what does not go with them, or without."""
     asked = [parse_regression(text) for text in texts]
-    if kind not in ("linear", "logistic"):
-        raise InputError(f"--kind is linear or logistic, not {shown(kind)}")
     if asked and more:
         raise InputError("--regress is asked without queries and without --predictive")
     if not asked and kind != "linear":

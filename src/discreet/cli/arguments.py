@@ -11,9 +11,10 @@ import discreet as dc
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.network_files import holds_network, network_of, parse_network
-from discreet.mechanisms import MECHANISMS, MechanismEntry, Over, mechanisms_over
+from discreet.mechanisms import MECHANISMS, MechanismEntry, mechanisms_over
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 from discreet.model.query_grammar import BEGINS
+from discreet.releases.measurement import Over
 from discreet.util.json_files import read_packed_text, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 

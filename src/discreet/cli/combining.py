@@ -14,7 +14,8 @@ from discreet.cli import flags
 from discreet.cli.figures import external_lines
 from discreet.cli.posteriors import load_evidence
 from discreet.display.terminal import check_output, say, show
-from discreet.errors import InputError, shown
+from discreet.errors import InputError
+from discreet.util import option_texts
 
 NO_ONE_GUARANTEE = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 GUARANTEE_OF_OTHERS = "no guarantee to state: figures by others are among them"
@@ -26,9 +27,8 @@ def combine(
     ],
     output: flags.OutputFile,
     data: Annotated[
-        str | None,
+        option_texts.DataSets | None,
         flags.records(
-            metavar="same|different",
             show_default="different, with a warning",
             help="Whether all releases measured the same records, or no record is in two of them.",
         ),
@@ -53,14 +53,13 @@ def combine(
     from discreet.records.public import public_counts
 
     assumed = data is None and len(releases) > 1
-    data = _require_relation(data)
     if releases.count("-") > 1:
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
         raise InputError("--table names a table of --public; there is none")
     parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
-    made = _require_readable(dc.combine(*parts, data=data, public=counts))  # type: ignore[arg-type]
+    made = _require_readable(dc.combine(*parts, data=data or "different", public=counts))
     if assumed:
         say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
         say("are too short (--data different says that you know)")
@@ -77,15 +76,6 @@ def combine(
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
-
-
-def _require_relation(data: str | None) -> str:
-    """Return whether releases measured the same records; different ones where nobody said."""
-    if data not in (None, "same", "different"):
-        raise InputError(
-            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
-        )
-    return data or "different"
 
 
 def _require_readable(made: dc.results.Combined) -> dc.results.Combined:

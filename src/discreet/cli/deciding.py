@@ -12,7 +12,7 @@ from discreet.cli import flags
 from discreet.cli.arguments import check_draws, draws_for
 from discreet.cli.outlet import Outlet
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
-from discreet.display.terminal import say, table
+from discreet.display.terminal import say
 from discreet.errors import InputError, printable, shown
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
@@ -184,7 +184,7 @@ def decide(
     _hint_at_draws(found, within, number)
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
-    lines = [_print_decision(part, made) for part, made in each]
+    lines = [f"{printable(part.query)}: {made.summary(width=outlet.width)}" for part, made in each]
     lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
     outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
@@ -285,21 +285,3 @@ def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
     row["response"] = " to ".join(f"{row[end]:.6g}" for end in ("response", "response_upper") if row[end] is not None)
     row.pop("response_upper")
     return [{"query": asked.query, **row, "chosen": True}]
-
-
-def _print_decision(asked: Asked, made: Decided) -> str:
-    """Print a decision for a person."""
-    query, lost = printable(asked.query), f"loses at most {made.regret:.3g} by the number of draws"
-    if isinstance(made, dc.decisions.Decision):
-        head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
-        rows = [
-            (str(row["response"]), f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}",
-             f"{row['best']:.0%}")
-            for row in made.rows
-        ]  # fmt: skip
-        return f"{query}: {printable(made.response)}, {lost}\n{table(head, rows)}"
-    ends = made.response if isinstance(made.response, tuple) else (made.response,)
-    return (
-        f"{query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
-        f"{lost}\nbetween {made.lower:.4f} and {made.upper:.4f} ({100 * made.level:.6g} %)"
-    )

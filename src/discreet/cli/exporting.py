@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -27,12 +27,13 @@ from discreet.formats.network_files import (
     write_network,
 )
 from discreet.releases.combined import Evidence
+from discreet.util import option_texts
 from discreet.util.progress import under_way
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("bif", "xmlbif", "arviz")
+FORMATS = (*get_args(Notation), "arviz")
 NETCDF = ".nc"
 """How the name of a file of all draws ends."""
 
@@ -60,9 +61,8 @@ PlainNames = Annotated[
     ),
 ]
 Loss = Annotated[
-    str | None,
+    option_texts.TableLoss | None,
     flags.output(
-        metavar="absolute|squared",
         show_default="absolute",
         help="For bif and xmlbif. absolute: rows of least expected absolute error, for reading. squared: posterior "
         "means, for computing marginals and other answers from the file.",
@@ -129,8 +129,6 @@ def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> Non
     """Refuse what does not go together."""
     if kind == "arviz" and (plain or loss is not None):
         raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif and xmlbif")
-    if loss not in (None, "absolute", "squared"):
-        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
     if kind == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
 
@@ -179,7 +177,8 @@ def sample(
         int | None, flags.output(min=1, help="Number of synthetic sets to analyse together, in numbered files.")
     ] = None,
     kind: Annotated[
-        str | None, flags.output("--format", metavar="parquet|csv|arrow", help="Format of stdout, for --output -.")
+        option_texts.FileFormat | None,
+        flags.output("--format", help="Format of stdout, for --output -."),
     ] = None,
     missing: flags.MissingAs = None,
     replace: flags.Replace = False,
@@ -225,10 +224,9 @@ def sample(
 
 def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -> None:
     """Refuse what does not go together, before anything is read."""
-    from discreet.queries.synthetic import FORMATS
-
-    if to_stdout and (as_json or sets > 1 or kind not in FORMATS):
-        raise InputError(f"stdout takes one set, without --json, and needs --format: {', '.join(FORMATS)}")
+    if to_stdout and (as_json or sets > 1 or kind is None):
+        words = ", ".join(get_args(option_texts.FileFormat))
+        raise InputError(f"stdout takes one set, without --json, and needs --format: {words}")
     if not to_stdout and kind is not None:
         raise InputError("the file's name tells the format; --format is for --output -")
 

@@ -109,8 +109,8 @@ def _read_promise(
     if promise is not None:
         raise InputError("the source's guarantee is given twice: as --epsilon and as --promise")
     if relation is None:
-        raise InputError("a guarantee needs its --relation: add-remove, replace or metric")
-    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+        raise InputError("a guarantee needs its --relation: " + ", ".join(dc.Relation))
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=dc.Relation(relation), unit=unit)
 
 
 def external_lines(*parts: dc.external.External) -> list[str]:

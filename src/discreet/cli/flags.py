@@ -16,6 +16,7 @@ from discreet.util import option_texts
 
 METHODS = (*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in")
 """Methods by which a release over a network is read: the default first, then those that it chooses from."""
+
 HEADINGS = ("Model", "Privacy budget", "Mechanism", "Prior", "Records", "Questions", "Posterior", "Output")
 model, budget, mechanism, prior, records, questions, posterior, output = (
     partial(typer.Option, rich_help_panel=heading) for heading in HEADINGS
@@ -125,9 +126,7 @@ Method = Annotated[
         "noise: its intervals are too short.",
     ),
 ]
-MissingAs = Annotated[
-    str | None, posterior("--missing", metavar="state|at-random", show_default="state", help=option_texts.MISSING)
-]
+MissingAs = Annotated[option_texts.Gaps | None, posterior("--missing", show_default="state", help=option_texts.MISSING)]
 Prior = Annotated[
     str | None,
     prior(
@@ -160,11 +159,9 @@ Data = Annotated[
 ]
 TableName = Annotated[str | None, records("--table", metavar="NAME", help="Table to read, if DATA is a database URL.")]
 Missing = Annotated[
-    str | None,
+    option_texts.MissingValues | None,
     records(
-        metavar="error|drop|keep",
-        show_default="error",
-        help="Missing values: stop with an error, drop their records, or keep them as a state.",
+        show_default="error", help="Missing values: stop with an error, drop their records, or keep them as a state."
     ),
 ]
 MayBeMissing = Annotated[
@@ -190,12 +187,8 @@ UnitColumn = Annotated[
 ]
 MaxRecords = Annotated[int | None, records(help="Most records to keep of each unit.", show_default="1")]
 Weights = Annotated[
-    str | None,
-    records(
-        metavar="record|unit",
-        show_default="record",
-        help="What counts once: record (each has its part of epsilon), or unit.",
-    ),
+    option_texts.Weights | None,
+    records(show_default="record", help="What counts once: record (each has its part of epsilon), or unit."),
 ]
 OneRecord = Annotated[
     bool, records("--one-record-a-unit", help="Declare that no unit has several records; releases say so.")
@@ -205,11 +198,9 @@ OrderColumn = Annotated[
     records(metavar="NAME", help="Column that orders the records of a unit: previous.x is x of the record before."),
 ]
 OutOfBounds = Annotated[
-    str | None,
+    option_texts.OutOfBounds | None,
     records(
-        metavar="error|clip",
-        show_default="error",
-        help="Numbers outside their public bounds: stop with an error, or move them to the bound.",
+        show_default="error", help="Numbers outside their public bounds: stop with an error, or move them to the bound."
     ),
 ]
 

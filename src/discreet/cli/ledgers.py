@@ -59,7 +59,7 @@ def open_account(
     Example:
         discreet ledger open visits --epsilon 3 --relation add-remove
     """
-    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=dc.Relation(relation), unit=unit)
     if limit.relation is dc.Relation.METRIC:
         say(flags.AMOUNT_HELP)
     elif begins_with_amount(unit):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.cli import flags
-from discreet.display.interval_tables import csv_text, frame_of
+from discreet.display.renderers import csv_text, frame_of
 from discreet.display.terminal import check_output, screen_width, write_out
 from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown

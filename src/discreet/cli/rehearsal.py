@@ -20,15 +20,15 @@ from discreet.cli.outlet import Outlet
 from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
-from discreet.mechanisms import MECHANISMS, Over
+from discreet.mechanisms import MECHANISMS
 from discreet.model.query_grammar import MostProbable, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
+from discreet.releases.measurement import Over
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
 from discreet.util.lazy_imports import import_late
-from discreet.verify.plan_text import widths_text
 
 # --------------------------------------------------------------------------------------------------------------------
 # What `plan --within` shows: the budget that buys the wanted accuracy, and half-widths at others.
@@ -112,7 +112,7 @@ def plan_workload(
         plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
         told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
         head = f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}"
-        text += f"\n\n{head}\n{widths_text(plan, screen_width())}"
+        text += f"\n\n{head}\n{plan.widths_table().text(screen_width())}"
     return told, text
 
 

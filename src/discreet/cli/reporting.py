@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated
 
 import discreet as dc
 from discreet.cli import flags
@@ -15,11 +15,12 @@ from discreet.posterior.read import what_it_gives
 from discreet.privacy.settings import ledger_address
 from discreet.util import option_texts
 from discreet.util.json_files import write_whole
+from discreet.util.option_texts import ReportForm
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger_balance import Balance
 
-FORMS = {".html": "html", ".md": "markdown"}
+FORMS: dict[str, ReportForm] = {".html": "html", ".md": "markdown"}
 
 
 def report(
@@ -57,7 +58,7 @@ def report(
     text = dc.report(
         own,
         posterior=posterior,
-        form=cast(Literal["html", "markdown"], form),
+        form=form,
         balance=balance,
         level=level,
         name="release.json" if stored is not None or release == "-" else Path(release).name,

@@ -49,6 +49,7 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
         return _as_exit_code(ended.code)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
+        message = message.replace("Value error, ", "")
         return _report_failure(f"{message} (discreet --help lists what there is)", 2, debug)
     except (typer.Abort, KeyboardInterrupt):
         return _report_failure(INTERRUPTED, 1, debug)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import re
 from typing import TYPE_CHECKING, Any
 
-from discreet.display.graph_layout import Cell, GraphLayout
-from discreet.display.interval_tables import new_axes
-from discreet.display.network_svg import BOX_PIXELS, ROW_PIXELS, place_nodes
+from discreet.display.network_svg import MARGIN_PIXELS, place_nodes
+from discreet.display.renderers import new_axes
 from discreet.model.network import Network
 from discreet.util.lazy_imports import import_late
 
@@ -20,8 +19,12 @@ paths = import_late("matplotlib.path")
 PIXELS_OF_AN_INCH = 96
 MOST_INCHES = 40.0
 """Sides of a new figure, at most; larger networks are drawn smaller."""
-LINE, INK, FILL = "0.35", "0.1", "0.95"
-"""Greys of arcs, of names and borders, and of nodes."""
+INK, FILL = "0.1", "0.95"
+"""Greys of names and borders, and of nodes."""
+TEXT: dict[str, Any] = {"ha": "center", "va": "center", "family": "monospace", "fontsize": 9}
+STROKE: dict[str, Any] = {"color": "0.35", "linewidth": 1, "zorder": 1}
+ARROW: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0}
+"""Looks of names, of lines, and of lines that are arrows."""
 
 
 def plot_network(network: Network, axes: Axes | None = None) -> Axes:
@@ -37,60 +40,35 @@ def plot_network(network: Network, axes: Axes | None = None) -> Axes:
     Raises:
         InputError: matplotlib is not installed (the extra `plot`), or the network is too large to be drawn.
     """
-    labels, widths, places = place_nodes(network.parents)
-    width, height = places.width, places.height * ROW_PIXELS
+    labels, painter = place_nodes(network.parents)
+    width, height = painter.places.width, painter.bottoms[-1] + MARGIN_PIXELS
     if axes is None:
         shrunk = min(1.0, MOST_INCHES * PIXELS_OF_AN_INCH / max(width, height))
         axes = new_axes(*(max(1.5, shrunk * side / PIXELS_OF_AN_INCH) for side in (width, height)))
     for name, family in network.parents.items():
-        for upper, lower in pairwise(places.trunk(name)):
-            axes.add_patch(_draw_line(_curve(places, upper, lower, through=True), "-"))
-        for parent in family:
-            path = _curve(places, places.branch(parent, name), (name, places.rows[name]))
-            axes.add_patch(_draw_line(path, "-|>", gid=f"{parent} -> {name}"))
+        if trunk := painter.trunk(name):
+            axes.add_patch(patches.PathPatch(_read_path(trunk), fill=False, **STROKE))
+        for parent, path, _, top in painter.arrows(name, family):
+            whole, gid = _read_path(f"{path}V{top}"), f"{parent} -> {name}"
+            axes.add_patch(patches.FancyArrowPatch(path=whole, gid=gid, **ARROW, **STROKE))
+    style = patches.BoxStyle("round", pad=0, rounding_size=6)
     for name, label in labels.items():
-        x, y = places.x[name, places.rows[name]], _middle(places.rows[name])
-        corner = x - widths[name] / 2, y - BOX_PIXELS / 2
-        style = patches.BoxStyle("round", pad=0, rounding_size=6)
-        axes.add_patch(
-            patches.FancyBboxPatch(
-                corner, widths[name], BOX_PIXELS, boxstyle=style, facecolor=FILL, edgecolor=INK, zorder=2
-            )
-        )
-        axes.text(
-            x, y, label, ha="center", va="center", color=INK, family="monospace", fontsize=9, parse_math=False, zorder=3
-        )
+        x, y = painter.places.x[name, painter.places.rows[name]], painter.tops[painter.places.rows[name]]
+        wide, high = painter.widths[name], painter.heights[name]
+        box = (x - wide / 2, y), wide, high
+        axes.add_patch(patches.FancyBboxPatch(*box, boxstyle=style, facecolor=FILL, edgecolor=INK, zorder=2))
+        axes.text(x, y + high / 2, label, parse_math=False, color=INK, zorder=3, **TEXT)
     axes.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
     axes.set_axis_off()
     return axes
 
 
-def _middle(row: int) -> float:
-    """Middle of a row, in pixels from the top."""
-    return (row + 0.5) * ROW_PIXELS
-
-
-def _curve(places: GraphLayout, start: Cell, end: Cell, *, through: bool = False) -> Any:
-    """A line from the lower edge of a cell to the upper edge of one below, upright at both ends, or on through it."""
-    top, bottom = _middle(start[1]) + BOX_PIXELS / 2, _middle(end[1]) - BOX_PIXELS / 2
-    middle, (left, right) = (top + bottom) / 2, (places.x[start], places.x[end])
-    points = [(left, top), (left, middle), (right, middle), (right, bottom)]
-    codes = [paths.Path.MOVETO, *[paths.Path.CURVE4] * 3]
-    if through:
-        points, codes = [*points, (right, bottom + BOX_PIXELS)], [*codes, paths.Path.LINETO]
+def _read_path(data: str) -> Any:
+    """Read a path as SVG writes it, of the letters M, C and V."""
+    points, codes, x = list[tuple[float, float]](), list[int](), 0.0
+    steps = {"M": paths.Path.MOVETO, "C": paths.Path.CURVE4, "V": paths.Path.LINETO}
+    for letter, numbers in re.findall(r"([MCV])([^MCV]*)", data):
+        values = [x] * (letter == "V") + [float(number) for number in numbers.split()]
+        points += zip(values[::2], values[1::2], strict=True)
+        codes, x = codes + [steps[letter]] * (len(values) // 2), values[-2]
     return paths.Path(points, codes)
-
-
-def _draw_line(path: Any, style: str, **options: Any) -> Any:
-    """A line, with a head if it is an arrow."""
-    return patches.FancyArrowPatch(
-        path=path,
-        arrowstyle=style,
-        color=LINE,
-        linewidth=1,
-        mutation_scale=9,
-        shrinkA=0,
-        shrinkB=0,
-        zorder=1,
-        **options,
-    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import pairwise
 
@@ -116,8 +118,8 @@ def network_svg(
         ends in an arrowhead at its child.
     """
     parents, arcs = network.parents, network.arcs
-    labels, widths, places = place_nodes(parents)
-    width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
+    labels, painter = place_nodes(parents)
+    width, height = math.ceil(painter.places.width), painter.bottoms[-1] + MARGIN_PIXELS
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
     bars = widths_of_intervals or {}
@@ -130,21 +132,18 @@ def network_svg(
         f"<title>{title}</title>",
         f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(told)}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        '<g fill="none" stroke="#555555" stroke-width="1.2">',
-        *(_draw_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
-        *(line for name in parents for line in _draw_arrows(places, name, parents[name], widths[name])),
-        "</g>",
-        *draw_refuted(pairs, {name: _find_port(places, name, width) for name, width in widths.items()}),
+        *painter.draw(parents, "#555555"),
+        *draw_refuted(pairs, painter),
         '<g fill="#f2f2f2" stroke="#222222">',
-        *(line for one in network.variables for line in _draw_box(places, one, labels, widths, bars.get(one.name))),
+        *(line for one in network.variables for line in _draw_box(painter, one, labels[one.name], bars.get(one.name))),
         "</g>",
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float], GraphLayout]:
-    """What is written into each node, how wide it is in pixels, and where it stands.
+def place_nodes(parents: Parents) -> tuple[Mapping[str, str], ArcPainter]:
+    """What is written into each node, and where it stands, with its arcs.
 
     Args:
         parents: of each node, without cycles.
@@ -154,63 +153,97 @@ def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float
     """
     labels = {name: cut(printable(name), LABEL_COLUMNS) for name in parents}
     widths = {name: max(44.0, LETTER_PIXELS * columns_of(label) + 18) for name, label in labels.items()}
-    return labels, widths, layout(parents, widths)
+    places = layout(parents, widths)
+    tops = [MARGIN_PIXELS + row * ROW_PIXELS for row in range(places.height)]
+    return labels, ArcPainter(places, tops, dict.fromkeys(parents, BOX_PIXELS), widths)
 
 
-def _find_top(row: int) -> int:
-    """Upper edge of a row, in pixels."""
-    return MARGIN_PIXELS + row * ROW_PIXELS
+@dataclass(frozen=True)
+class ArcPainter:
+    """Arcs between boxes in rows, of one height or of several: upright beside boxes, curved between rows alone.
 
+    Args:
+        places: of the boxes.
+        tops: upper edge of each row, in pixels.
+        heights: of each box, in pixels.
+        widths: of each box, in pixels.
+    """
 
-def _draw_curve(start: Cell, x: float, end: float, bottom: float) -> str:
-    """From the lower edge of a cell at x to a place, upright at both ends."""
-    top = _find_top(start[1]) + BOX_PIXELS
-    middle = (top + bottom) / 2
-    return f"M{x:.1f} {top}C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {bottom:.1f}"
+    places: GraphLayout
+    tops: Sequence[int]
+    heights: Mapping[str, int]
+    widths: Mapping[str, float]
 
+    @cached_property
+    def bottoms(self) -> list[int]:
+        """Lower edge of each row, in pixels."""
+        rows = self.places.rows
+        return [
+            max(top + self.heights[name] for name in rows if rows[name] == row) for row, top in enumerate(self.tops)
+        ]
 
-def _draw_trunk(places: GraphLayout, node: str) -> str:
-    """The line that arcs of a node share."""
-    cells = places.trunk(node)
-    parts = []
-    for upper, lower in pairwise(cells):
-        x = places.x[lower]
-        parts.append(
-            f"{_draw_curve(upper, places.x[upper], x, _find_top(lower[1]))}V{_find_top(lower[1]) + BOX_PIXELS}"
-        )
-    return f'<path d="{"".join(parts)}"/>'
-
-
-def _draw_arrows(places: GraphLayout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
-    """The arcs to a node, which arrive side by side in the order of where they come from."""
-    row = places.rows[node]
-    starts = sorted((places.branch(parent, node) for parent in parents), key=lambda cell: (places.x[cell], cell))
-    step = min(MOST_PORT_PIXELS, (width - 14) / max(1, len(starts)))
-    for index, cell in enumerate(starts):
-        x = places.x[node, row] + (index - (len(starts) - 1) / 2) * step
-        top, half = _find_top(row), HALF_HEAD_PIXELS
-        yield (
-            f'<g class="arc"><title>{html_text(f"{cell[0]} -> {node}")}</title>'
-            f'<path d="{_draw_curve(cell, places.x[cell], x, top - 2 * half)}"/>'
-            f'<path d="M{x:.1f} {top}l{-half} {-2.4 * half}h{2 * half}z" fill="#555555" stroke="none"/></g>'
+    def trunk(self, node: str) -> str:
+        """Path of the line that arcs of a node share; empty where there is none."""
+        pairs = pairwise(self.places.trunk(node))
+        tops, bottoms = self.tops, self.bottoms
+        return "".join(
+            f"{self._curve(upper, self.places.x[lower], tops[lower[1]])}V{bottoms[lower[1]]}" for upper, lower in pairs
         )
 
+    def arrows(self, node: str, parents: Iterable[str]) -> Iterator[tuple[str, str, float, int]]:
+        """Arcs to a node, which arrive side by side in the order of where they come from.
 
-def _find_port(places: GraphLayout, node: str, width: float) -> tuple[float, int, int]:
-    """Where a dashed line meets a node: across, at its upper edge, at its lower edge."""
-    row = places.rows[node]
-    return places.x[node, row] + width / 4, _find_top(row), _find_top(row) + BOX_PIXELS
+        Args:
+            node: the child.
+            parents: of it.
+
+        Returns:
+            Of each arc the parent, its path as far as the head, and the head's point.
+        """
+        row, x_of = self.places.rows[node], self.places.x
+        starts = sorted((self.places.branch(parent, node) for parent in parents), key=lambda cell: (x_of[cell], cell))
+        step = min(MOST_PORT_PIXELS, (self.widths[node] - 14) / max(1, len(starts)))
+        for index, cell in enumerate(starts):
+            x, top = x_of[node, row] + (index - (len(starts) - 1) / 2) * step, self.tops[row]
+            yield cell[0], self._curve(cell, x, top - 2 * HALF_HEAD_PIXELS), x, top
+
+    def draw(self, parents: Parents, colour: str) -> Iterator[str]:
+        """Draw all trunks, then all arrows, each with its name."""
+        half = HALF_HEAD_PIXELS
+        yield f'<g fill="none" stroke="{colour}" stroke-width="1.2">'
+        yield from (f'<path d="{path}"/>' for path in map(self.trunk, parents) if path)
+        for node in parents:
+            for parent, path, x, top in self.arrows(node, parents[node]):
+                yield (
+                    f'<g class="arc"><title>{html_text(f"{parent} -> {node}")}</title><path d="{path}"/>'
+                    f'<path d="M{x:.1f} {top}l{-half} {-2.4 * half}h{2 * half}z" fill="{colour}" stroke="none"/></g>'
+                )
+        yield "</g>"
+
+    def port(self, node: str) -> tuple[float, int, int]:
+        """Where a dashed line meets a box: across, at its upper edge, at its lower edge."""
+        row = self.places.rows[node]
+        return self.places.x[node, row] + self.widths[node] / 4, self.tops[row], self.tops[row] + self.heights[node]
+
+    def _curve(self, start: Cell, x: float, end: float) -> str:
+        """From a cell, down past the boxes beside it, to a place above the next row, upright at both ends."""
+        name, row = start
+        begin, low = self.places.x[start], self.bottoms[row]
+        own = self.tops[row] + self.heights[name] if row == self.places.rows[name] else low
+        middle = (low + end) / 2
+        down = f"V{low}" if low > own else ""
+        return f"M{begin:.1f} {own}{down}C{begin:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {end:.1f}"
 
 
-def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[float, int, int]]) -> Iterator[str]:
+def draw_refuted(pairs: Iterable[tuple[str, ...]], painter: ArcPainter) -> Iterator[str]:
     """Dashed lines between boxes, down from one to a lower one, in a bow above those of one row.
 
     Args:
         pairs: of variables that the data call dependent.
-        ports: of each box: place across, upper edge and lower edge.
+        painter: of the arcs.
     """
     for pair in pairs:
-        (start, top, bottom), (end, edge, _) = sorted((ports[name] for name in pair), key=lambda port: (port[1], port))
+        (start, top, bottom), (end, edge, _) = sorted(map(painter.port, pair), key=lambda port: (port[1], port))
         begin, middle = (top, top - BOW_PIXELS) if top == edge else (bottom, (bottom + edge) / 2)
         yield (
             f'<path {DASHES} d="M{start:.1f} {begin}C{start:.1f} {middle} {end:.1f} {middle} {end:.1f} {edge}">'
@@ -218,12 +251,10 @@ def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[flo
         )
 
 
-def _draw_box(
-    places: GraphLayout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float], bar: float | None
-) -> Iterator[str]:
+def _draw_box(painter: ArcPainter, variable: Variable, label: str, bar: float | None) -> Iterator[str]:
     """A node with its name, and perhaps a bar; its states are a tooltip."""
-    name, row = variable.name, places.rows[variable.name]
-    x, y, width = places.x[name, row], _find_top(row), widths[name]
+    name, row, width = variable.name, painter.places.rows[variable.name], painter.widths[variable.name]
+    x, y = painter.places.x[name, row], painter.tops[row]
     wide = "" if bar is None else f"; intervals {bar:.2g} wide on average"
     yield f'<g class="node"><title>{html_text(f"{name}: {listed(variable.states)}{wide}")}</title>'
     yield f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{BOX_PIXELS}" rx="6"/>'
@@ -234,5 +265,5 @@ def _draw_box(
         yield f'<path d="M{left:.1f} {height}H{end:.1f}" stroke="#333333" stroke-width="3"/>'
     yield (
         f'<text x="{x:.1f}" y="{y + BOX_PIXELS / 2 + 4.5}" text-anchor="middle" fill="#111111" stroke="none">'
-        f"{escape(labels[name])}</text></g>"
+        f"{escape(label)}</text></g>"
     )

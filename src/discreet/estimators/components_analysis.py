@@ -34,6 +34,7 @@ from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
 from discreet.research.readers.components import ComponentPosterior, Spectrum, quick_components
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 
@@ -228,7 +229,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         number = whole_number(draws, "draws", 100)
         return cast(ComponentPosterior, read(self.release_, method="components", draws=number, rng=rng))
 
-    def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def components_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of the components' entries, which count the sampling error and the noise.
 
         Args:
@@ -244,7 +245,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         lower, upper = self.posterior_.tails(self.posterior_.components(len(own), own), level)
         return by_column(lower, self._columns), by_column(upper, self._columns)
 
-    def explained_variance_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def explained_variance_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of the variances along the components, in scaled coordinates.
 
         Args:
@@ -258,7 +259,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """A row for the variance along each component, and one for each of its entries, in scaled coordinates.
 
         Args:
@@ -275,16 +276,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         variances = self.explained_variance_, *self.explained_variance_interval(level=level)
         entries = own, *self.posterior_.tails(self.posterior_.components(len(own), own), level)
         names = ("explained variance", *self.release_.design.names)
-        tables = [np.column_stack([one, many]).tolist() for one, many in zip(variances, entries, strict=True)]
+        pairs = zip(variances, entries, strict=True)
+        numbers = np.stack([np.column_stack([variance, axes]) for variance, axes in pairs], axis=-1).tolist()
         return [
-            {
-                "component": component + 1,
-                "name": name,
-                **{end: table[component][place] for end, table in zip(("mean", "lower", "upper"), tables, strict=True)},
-                "level": level,
-            }
-            for component in range(len(own))
-            for place, name in enumerate(names)
+            {"component": component, "name": name, "mean": mean, "lower": lower, "upper": upper, "level": level}
+            for component, row in enumerate(numbers, 1)
+            for name, (mean, lower, upper) in zip(names, row, strict=True)
         ]
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -20,8 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from discreet.display.interval_tables import text_table
-from discreet.display.text_tables import fold
+from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
@@ -31,7 +30,8 @@ from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.records.rows import Rows, read_rows
 from discreet.releases.release import Release
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
+from discreet.util.tabular import Block, Result
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
@@ -66,7 +66,7 @@ REPLACED_MESSAGES = (
 depend on the words in a record."""
 
 
-class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     """Abstract: an estimator whose state after `fit` is a release and what follows from it.
 
     Its constructor takes public arguments, by name, and keeps them as they are. The account is a handle: a clone, a
@@ -80,7 +80,7 @@ class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
     _named = "name"
     """What the names of rows are of, for `summary`."""
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """What was released, what that promises and spent, and what was learned, with intervals, as aligned text.
 
         Args:
@@ -91,19 +91,25 @@ class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
             Lines. Where nothing tells intervals, such as of a logistic regression without its curvature or a law of
             its features, what would.
         """
+        return text_of(self.content(level=level), width)
+
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """The same as blocks."""
         check_is_fitted(self, "release_")
-        heads = [type(self).__name__, self.release_.summary(width=width)]
+        yield from (type(self).__name__, *self.release_.content())
         first = getattr(self, "bounds_release_", None)
         if first is not None and first.id != self.release_.id:
-            heads.append(fold(f"before it: bounds were found by a release of their own, {first.guarantee}", width))
+            yield f"before it: bounds were found by a release of their own, {first.guarantee}"
+        yield ""
         try:
-            told = text_table(self.tidy(level=level), named=self._named, width=width)
+            yield IntervalTable(self.tidy(level=level), self._named)
         except InputError as error:
-            told = fold(f"no intervals: {error}", width)
-        return "\n".join([*heads, "", told])
+            yield f"no intervals: {error}"
+
+    __str__ = object.__str__  # one line: rows may take long
 
     @abstractmethod
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """What was learned, a row for each number with its interval of this level."""
 
     def __getstate__(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from discreet.records.counts import count_codes
 from discreet.records.moments import sum_moments
 from discreet.records.rows import read_rows
 from discreet.releases.release import Release
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -66,7 +67,7 @@ def release_score(
     *,
     guarantee: Guarantee,
     account: Account,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     draws: int = 1000,
     random_state: Any = None,
 ) -> Score:

@@ -31,6 +31,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import WeightDraws, truncated_posterior
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
@@ -219,7 +220,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         """
         return float(super().score(X, y, sample_weight))
 
-    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of the target's expectation, which count the sampling error and the noise.
 
         Args:
@@ -234,7 +235,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         """
         return self.posterior_.tails(self._draw_expected(X), level)
 
-    def outcome_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def outcome_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of one new record's target: those of its expectation, and the residual around it.
 
         Args:

@@ -30,6 +30,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import noisy_gradients
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
 ONE_SHOT_RECORDS = 250.0
@@ -287,7 +288,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         """
         return np.asarray(_share_out(self._predict_linearly(X)[None])[0].T)
 
-    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of P(class | features), which count the sampling error and the noise.
 
         Args:

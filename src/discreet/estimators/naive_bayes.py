@@ -53,6 +53,7 @@ from discreet.records.counts import Counts, count, count_codes
 from discreet.records.records import Records
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 # --------------------------------------------------------------------------------------------------------------------
 # What a naive Bayes classifier believes, in rows: of each class alone, and with each feature alone.
@@ -349,7 +350,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         (mean,) = self._summarise(X, lambda probabilities: (probabilities.mean(axis=-1),))
         return mean
 
-    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of P(class | features), which count the sampling error and the noise.
 
         They take the model for true: where features depend on each other given the class, they are too sure of it.
@@ -368,7 +369,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         lower, upper = self._summarise(X, lambda probabilities: credible_interval(probabilities, level))
         return lower, upper
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """P(class), and what each state of each feature alone makes of it; see `class_rows`, which has the errors."""
         labels = [str(label) for label in self.classes_.tolist()]
         return class_rows(self.posterior_.cells, _list_star(self.release_.network), labels, level)

@@ -24,6 +24,7 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 
@@ -181,7 +182,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         """
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
-    def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Intervals of the expected count, which count the sampling error and the noise.
 
         Args:

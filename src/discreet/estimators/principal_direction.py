@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require, require_word
 from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_given
 from discreet.estimators.declared_designs import (
@@ -32,6 +32,7 @@ from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, FactoredChoice, factored, spread_candidates
 from discreet.research.readers.direction import ChoiceLikelihood, mean_axis
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 
@@ -218,7 +219,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         number = whole_number(draws, "draws", 100)
         return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, likelihood=self.likelihood))
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """A row for each coordinate of theta: the rows of `posterior_.tidy`, which has the arguments and errors."""
         return self.posterior_.tidy(level=level)
 
@@ -245,13 +246,11 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _plan_draws(self) -> DrawnLater:
         """Plan the draws; nothing that happens to the random state after a fit can change them."""
-        if self.likelihood not in ("clt", "lower", "upper"):
-            raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {self.likelihood!r}")
+        require_word(self.likelihood, ChoiceLikelihood, "likelihood is")
         return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
 
 
 def _list_lengths(lengths: Any) -> list[float]:
     """List the lengths of candidates, which were declared."""
-    if not isinstance(lengths, Iterable) or isinstance(lengths, str):
-        raise InputError("lengths are a list of finite numbers greater than 0")
+    require(isinstance(lengths, Iterable) and not isinstance(lengths, str), "lengths are a list of numbers above 0")
     return [positive_number(length, "each of lengths") for length in lengths]

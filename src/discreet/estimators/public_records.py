@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any, Literal
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require_word
 
 ScoredRecords = Literal["private", "public"]
 """What the records that an estimator's `score` is asked about are declared to be."""
@@ -41,8 +41,7 @@ class of_public_records:
 
 def _require_public(estimator: Any) -> None:
     """Refuse an exact score unless the records that it is of were declared public."""
-    if estimator.scored_records not in ("private", "public"):
-        raise InputError("scored_records is 'private' or 'public': what the records are that `score` is asked about")
+    require_word(estimator.scored_records, ScoredRecords, "records that `score` is asked about (scored_records) are")
     if estimator.scored_records == "private":
         raise InputError(
             "score is an exact function of the records it is given, and on one record tells its target: use "

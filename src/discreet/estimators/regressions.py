@@ -45,6 +45,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 EXPECTED_RECORDS = 10**6
 """Records that are expected where nothing is scaled by their number. Rounding of so many is hidden by noise that moves
@@ -209,7 +210,7 @@ class RegressionEstimator(PrivateEstimator):
         """List what the posterior is told beside the release."""
         return {}
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """A row for each coefficient, from draws of the posterior.
 
         Args:
@@ -226,7 +227,7 @@ class RegressionEstimator(PrivateEstimator):
         check_is_fitted(self, "release_")
         return self._draw_for(level).tidy(level=level)
 
-    def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def coef_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Credible intervals of the coefficients, in the units of the columns.
 
         They are of columns that are clipped to the bounds in use (see `clipped_`).
@@ -245,7 +246,7 @@ class RegressionEstimator(PrivateEstimator):
         lower, upper = posterior.tails(by_column(posterior.slopes[0], self._columns), level)
         return lower.reshape(self.coef_.shape), upper.reshape(self.coef_.shape)
 
-    def intercept_interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
+    def intercept_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Any, Any]:
         """Credible interval of the intercept, or of each class's.
 
         Args:

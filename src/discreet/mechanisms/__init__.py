@@ -18,11 +18,8 @@ from discreet.util.pack_entries import of_packs
 
 if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
-
-Over = Literal["network", "design"]
-"""Domain of a mechanism: the families of a network, or the features and target of a design."""
-Target = Literal["number", "count", "class", "classes", "nothing"]
-"""Kind of target that a design predicts."""
+    from discreet.model.design import Target
+    from discreet.releases.measurement import Over
 
 
 @dataclass(frozen=True)

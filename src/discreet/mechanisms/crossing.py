@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.mechanisms import Over
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -30,7 +29,7 @@ from discreet.records.moments import Moments, sum_moments
 from discreet.records.records import Records
 from discreet.records.rows import Rows, read_rows
 from discreet.releases.combined import refuse_counting_twice
-from discreet.releases.measurement import Calibration, Released
+from discreet.releases.measurement import Calibration, Over, Released
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.releases.release_head import require_readable

@@ -29,6 +29,8 @@ from discreet.noise.shapes import SHAPES, Ball, CurvaturePart, least_shape
 from discreet.util.arrays import Floats, Ints
 from discreet.util.limits import SUMS, first_repeated
 
+Target = Literal["number", "count", "class", "classes", "nothing"]
+"""Kind of target that a design predicts."""
 GRID_STEPS = 4096
 """Steps from the middle of a feature's bounds to an end."""
 
@@ -111,7 +113,7 @@ class Design:
             object.__setattr__(self, "norm", float(self.norm))
 
     @property
-    def predicts(self) -> Literal["number", "count", "class", "classes", "nothing"]:
+    def predicts(self) -> Target:
         """What kind of target there is: classes are more than two."""
         if self.target is None:
             return "nothing"

@@ -19,9 +19,9 @@ from discreet.model.graphs import Graph
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
 from discreet.util.attached import above
-from discreet.util.framed import Tabular
 from discreet.util.json_files import read_packed_text
 from discreet.util.limits import NETWORK_BYTES
+from discreet.util.tabular import Tabular
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 
+QueryKind = Literal["marginal", "conditional", "map", "mpe", "mean", "quantile"]
+"""Kind of an answer."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
@@ -51,7 +53,7 @@ class Probability:
     evidence: tuple[tuple[str, str], ...] = ()
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> QueryKind:
         """What the answer is called."""
         return "conditional" if self.evidence else "marginal"
 
@@ -73,7 +75,7 @@ class MostProbable:
     evidence: tuple[tuple[str, str], ...] = ()
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> QueryKind:
         """What the answer is called."""
         return "map" if self.targets else "mpe"
 
@@ -99,9 +101,9 @@ class NumberQuery:
     evidence: tuple[tuple[str, str], ...] = ()
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> QueryKind:
         """What the answer is called."""
-        return self.asked if self.asked in ("mean", "quantile") else self.bins.kind
+        return "mean" if self.asked == "mean" else "quantile" if self.asked == "quantile" else self.bins.kind
 
     @property
     def bins(self) -> Probability:

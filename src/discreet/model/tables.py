@@ -19,7 +19,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Schema, Variable
 from discreet.util.arrays import Array
 from discreet.util.attached import above
-from discreet.util.framed import Library
+from discreet.util.tabular import Library
 
 TABLE_LOCK = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""

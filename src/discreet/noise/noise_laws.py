@@ -28,9 +28,9 @@ LaplaceTag = Literal["discrete_laplace"]
 """`P(k) ~ exp(-|k| / scale)`, where noise has no other law."""
 GaussianTag = Literal["discrete_gaussian"]
 """`P(k) ~ exp(-k^2 / (2 scale^2))`, where documents name a law only if it is not the usual one."""
-CellTag = Literal["discrete_laplace", "discrete_gaussian"]
+CellTag = Literal[LaplaceTag, GaussianTag]
 """Integer noise."""
-LawTag = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded"]
+LawTag = Literal["laplace", "gaussian", CellTag, "rounded"]
 """All laws of single numbers: with the continuous ones of figures by others, and rounding to the nearest multiple of
 the scale."""
 ShapeTag = Literal["cube", "ball", "diamond"]

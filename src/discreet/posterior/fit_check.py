@@ -36,7 +36,8 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc
 
-from discreet.display.text_tables import columns, fold, with_noun
+from discreet.display.renderers import TextTable
+from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, printable
 from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
@@ -50,9 +51,9 @@ from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.util.arrays import Floats, margin
-from discreet.util.framed import Tabular
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block, Result
 
 NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
@@ -105,7 +106,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class GoodnessOfFit(Tabular):
+class GoodnessOfFit(Result):
     """Goodness of fit: tests of a network's independences against the tables of a release.
 
     Args:
@@ -172,19 +173,15 @@ class GoodnessOfFit(Tabular):
             for test in self.tests
         ]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Format all tests as aligned text, with the result.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
+    def content(self) -> Iterator[str | Block]:
+        """Show all tests, and the result."""
         rows = [
             (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
              row["arcs"])
             for row in self.tidy()
         ]  # fmt: skip
-        table = columns(("independent, says the network", "effect", "p", "", "arcs that would carry it"), rows, width)
-        return f"{table}\n\n{fold(str(self), width)}" if rows else fold(str(self), width)
+        table = TextTable(("independent, says the network", "effect", "p", "", "arcs that would carry it"), rows)
+        yield from (table, "", str(self)) if rows else (str(self),)
 
 
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.display.network_svg import MOST_DRAWN_NODES
-from discreet.display.text_tables import html_text
+from discreet.display.renderers import Picture, html_of
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
@@ -24,14 +24,15 @@ from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Floats, balanced_quantiles
 from discreet.util.attached import above
+from discreet.util.option_texts import DEFAULT_LEVEL, LawAssume
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.law_parts import LawParts
     from discreet.queries.answers import Answer
-    from discreet.queries.bin_laws import Inside
-    from discreet.queries.query import Assume
+    from discreet.util.option_texts import Assume, Inside
 
 
 LEAST_EFFECTIVE_DRAWS = 400
@@ -147,7 +148,7 @@ class PosteriorDraws(Posterior):
         """Number of joint draws."""
         return self.cells.draws or 0
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the probability of each state of each variable, with its interval.
 
         Args:
@@ -158,7 +159,7 @@ class PosteriorDraws(Posterior):
         """
         return tuple(above("PosteriorDraws.marginals")(self, level=level).tidy())
 
-    def interval(self, *, level: float = 0.95) -> tuple[Tables, Tables]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Tables, Tables]:
         """Equal-tailed intervals of every probability of every family.
 
         Args:
@@ -174,23 +175,20 @@ class PosteriorDraws(Posterior):
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
         return Tables(self.network, lower), Tables(self.network, upper)
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """Format the method of drawing, and each state's probability with its interval, as aligned text.
-
-        Args:
-            level: posterior probability of each interval, between 0 and 1.
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        head = f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
-        return f"{head}\n\n{above('PosteriorDraws.marginals')(self, level=level).summary(width=width)}"
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Show the method of drawing, and each state's probability with its interval."""
+        yield f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
+        yield from ("", *above("PosteriorDraws.marginals")(self, level=level).content())
 
     def _repr_html_(self) -> str:
         """Format the network, the method and contradictions of the network for a notebook, without drawing a family."""
-        head, network = f"<p>{self.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
+        head, network = f"{self.draws:,} posterior draws, {self.method or 'given'}", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
-            return f"{head}{network._repr_html_()}"
+            return html_of([head, Picture(network._repr_html_)])
         drawn = network.to_svg(refuted=self.basis.fit_check.contradicted_pairs)
-        return f'{head}<p>{html_text(self.basis.fit_check)}</p><div style="overflow-x: auto">{drawn}</div>'
+        return html_of(
+            [head, str(self.basis.fit_check), Picture(lambda: f'<div style="overflow-x: auto">{drawn}</div>')]
+        )
 
     @property
     def doubting(self) -> bool:
@@ -211,7 +209,7 @@ class PosteriorDraws(Posterior):
         law = drawn.parts.law
         return law if drawn.twins is not None else replace(law, make_twins=None)
 
-    def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
+    def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table holds.
 
         Args:
@@ -291,7 +289,7 @@ class PosteriorDraws(Posterior):
         self,
         query: str | Query,
         *,
-        level: float = 0.95,
+        level: float = DEFAULT_LEVEL,
         predictive: bool = False,
         assume: Assume | None = None,
         inside: Inside = "log-linear",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from discreet.posterior.law_plan import JointLaw, LawPlan
 from discreet.posterior.pooled.family_laws import family_laws
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 from discreet.util.arrays import Array, Floats, Ints
+from discreet.util.option_texts import LawAssume
 
 MOST_ROUNDS, LARGEST_CHANGE = 200, 1e-7
 """Most rounds, and the largest change of a share that ends them: a round leaves a part of the error that is the part of
@@ -73,7 +74,6 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     return theta
 
 
-Assume = Literal["network", "robust"]
 """Assumption about pairs that no table holds."""
 DRAW_STREAM, TWIN_STREAM = 3, 4
 """Streams of a set's generator for the doubt of draws and of their twins."""
@@ -108,12 +108,12 @@ class LawParts:
     sets: MeasuredSets
     count_parents: Callable[[str], Ints] | None
     drawn: dict[Scope, DrawnSet] = field(default_factory=dict)
-    assume: Assume = "robust"
+    assume: LawAssume = "robust"
     complete: Complete | None = None
     _laws: dict[str, JointLaw] = field(default_factory=dict)
     _plans: dict[str, LawPlan] = field(default_factory=dict)
 
-    def assuming(self, assume: Assume) -> LawParts:
+    def assuming(self, assume: LawAssume) -> LawParts:
         """Return the same draws of sets under another assumption."""
         return replace(self, assume=assume)
 

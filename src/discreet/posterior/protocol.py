@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from discreet.display.interval_tables import text_table
+from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
+from discreet.util.tabular import Block, Result
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
 """A function of draws, over the first axis, and a level that returns lower and upper ends of intervals."""
 
 
-class Posterior(Intervals):
+class Posterior(Result):
     """Draws of the quantities that a release informs about: numbers with names, each with an interval.
 
     Over a network these are probabilities (`PosteriorDraws`), over a design weights or components, of a family its
@@ -53,7 +54,7 @@ class Posterior(Intervals):
         """Posterior means of all quantities, in the shape of one draw."""
 
     @abstractmethod
-    def interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Any, Any]:
         """Equal-tailed intervals, lower and upper ends in the shape of `mean`.
 
         Args:
@@ -61,7 +62,7 @@ class Posterior(Intervals):
         """
 
     @abstractmethod
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """Rows of the quantities: their names, "mean", "lower" and "upper".
 
         Args:
@@ -72,19 +73,24 @@ class Posterior(Intervals):
         """Effective sample size of the draws."""
         return float(self.draws)
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
         return [{**row, "level": level} for row in self.rows(level=level)]
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """The rows as aligned text, and how they were drawn.
 
         Args:
             level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
             width: columns of the terminal, as of `columns`.
         """
-        table = text_table(self.tidy(level=level), named=self.noun, width=width)
-        return f"{table}\n\nposterior: {self.method}"
+        return text_of(self.content(level=level), width)
+
+    __str__ = object.__str__  # one line: rows may take long
+
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Show the rows, and how they were drawn."""
+        yield from (IntervalTable(self.tidy(level=level), self.noun), "", f"posterior: {self.method}")
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, if their kind can be stored: draws of a network can.

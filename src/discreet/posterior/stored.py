@@ -34,7 +34,7 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import GoodnessOfFit, Tested
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
-from discreet.posterior.law_parts import Assume, LawParts
+from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import twin_step
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
@@ -44,6 +44,7 @@ from discreet.releases.combined import Combined, Evidence, evidence_of, loads
 from discreet.util.arrays import Floats
 from discreet.util.json_files import decode_text, read_bytes, read_json, write_whole
 from discreet.util.limits import DOCUMENT_BYTES, DRAWS_BYTES
+from discreet.util.option_texts import LawAssume
 
 DRAWS_VERSION = 2
 HEAD_BYTES = 8
@@ -69,7 +70,7 @@ class _JointLaws(DocumentPart):
     """Ingredients of joint laws: seed, assumption, and the sets of variables whose laws are stored."""
 
     seed: int
-    assume: Assume
+    assume: LawAssume
     sets: list[list[str]]
 
 

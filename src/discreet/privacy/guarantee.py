@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from numbers import Rational
-from typing import SupportsFloat, TypeVar
+from typing import Literal, SupportsFloat, TypeVar
 
 from discreet.errors import InputError, printable
 
@@ -26,6 +26,10 @@ Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
 """Most digits of a budget's numerator or denominator: far beyond any use, far below what Python prints."""
+
+
+RelationName = Literal["add-remove", "replace", "metric"]
+"""Names of the relations, for signatures and documents."""
 
 
 class Relation(StrEnum):
@@ -133,7 +137,7 @@ class Guarantee:
     relation: Relation
     unit: str
 
-    def __init__(self, *, epsilon: Number, delta: Number, relation: Relation | str, unit: str) -> None:
+    def __init__(self, *, epsilon: Number, delta: Number, relation: Relation | RelationName, unit: str) -> None:
         object.__setattr__(self, "epsilon", as_rational(epsilon, "epsilon"))
         object.__setattr__(self, "delta", as_rational(delta, "delta"))
         object.__setattr__(self, "relation", Relation(relation))

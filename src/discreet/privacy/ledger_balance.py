@@ -7,7 +7,7 @@ from datetime import date
 from fractions import Fraction
 
 from discreet.errors import InputError
-from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.privacy.ledger_entries import LedgerEntry, Refusal, Share
 
 
@@ -66,7 +66,7 @@ class Balance:
 def limit_of(first: LedgerEntry) -> Guarantee:
     """Read the limit that an account was opened with."""
     try:
-        return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=first.relation, unit=first.unit)
+        return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=Relation(first.relation), unit=first.unit)
     except InputError:
         raise Refusal("tampered", "its limit") from None
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
-from discreet.display.interval_tables import NUMBERS
-from discreet.errors import printable
+from discreet.display.renderers import NUMBERS, IntervalTable
+from discreet.errors import listed, printable
 from discreet.inference.weighted_records import Sampling
+from discreet.model.query_grammar import QueryKind
 from discreet.model.schema import Scope
-from discreet.posterior.basis import Mark
-from discreet.queries.answer_text import answer_lines
-from discreet.queries.bin_laws import Inside
-from discreet.util.framed import Intervals
+from discreet.posterior.basis import Mark, prior_only_words
+from discreet.util.option_texts import Inside
+from discreet.util.tabular import Block, Result
+
+if TYPE_CHECKING:
+    from discreet.queries.regress import Regression
+
+MOST_VARIABLES_A_LINE = 3
+"""Most variables of a joint state that are shown on one line."""
 
 
 class AnswerRow(TypedDict):
@@ -71,7 +79,7 @@ class EvidenceProbability:
 
 
 @dataclass(frozen=True)
-class Answer(Intervals):
+class Answer(Result):
     """Posterior means and credible intervals of the quantities that a query names.
 
     Args:
@@ -116,7 +124,7 @@ class Answer(Intervals):
     """
 
     query: str
-    kind: str
+    kind: QueryKind
     level: float
     rows: tuple[AnswerRow, ...]
     unit: str = "probability"
@@ -130,10 +138,6 @@ class Answer(Intervals):
     evidence: EvidenceProbability | None = None
     too_rare: bool = False
 
-    def __str__(self) -> str:
-        """The text of `summary`."""
-        return self.summary()
-
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
 
@@ -144,16 +148,12 @@ class Answer(Intervals):
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the answer as aligned text, with its basis and assumptions.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        return answer_lines([self], width)
+    def content(self) -> Iterator[str | Block]:
+        """Show the rows with what they rest on, and what the answer assumes."""
+        return Answers([self]).content()
 
 
-class Answers(tuple[Answer, ...], Intervals):
+class Answers(tuple[Answer, ...], Result):
     """Several answers, in the order of their queries: a tuple that can be shown as one table.
 
     Raises:
@@ -168,10 +168,6 @@ class Answers(tuple[Answer, ...], Intervals):
     """
 
     __slots__ = ()
-
-    def __str__(self) -> str:
-        """The text of `summary`."""
-        return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of each query.
@@ -191,13 +187,16 @@ class Answers(tuple[Answer, ...], Intervals):
             for row in answer.rows
         ]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the answers as aligned text, with their bases and assumptions.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        return answer_lines(self, width)
+    def content(self) -> Iterator[str | Block]:
+        """Show one table, what answers assume, how probable what is observed is, and which leave draws out."""
+        yield IntervalTable([row for answer in self for row in _list_shown(answer)])
+        left_out = [
+            f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
+            for answer in self
+            if answer.left_out
+        ]
+        notes = [*assumption_lines(self), *evidence_lines(self), *_list_bins(self), *left_out, *_list_sampling(self)]
+        yield from ["", *notes] if notes else []
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
@@ -212,3 +211,77 @@ def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
     numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
     basis = {} if answer.basis is None else {"basis": answer.basis}
     return {**{name: numbers[name] for name in NUMBERS if numbers.get(name) is not None}, **basis}
+
+
+def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
+    """List the rows that are shown: each joint state in one cell, but one of many variables line by line."""
+    for index, row in enumerate(answer.rows):
+        states = _list_state(row, None if index == 0 else answer.rows[0])
+        if answer.inside is not None:  # for numbers the query names the variable
+            states = list(row["state"].values())
+        yield {"query": answer.query, "state": states[0], **_number_row(answer, row)}
+        yield from ({"query": answer.query, "state": state} for state in states[1:])
+
+
+def _list_sampling(answers: Sequence[Answer]) -> list[str]:
+    """List the sampling error of answers that exact inference could not compute."""
+    return [
+        f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
+        f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
+        f"{answer.sampling.error:.2g}, {_write_widening(answer.sampling.widening)}"
+        for answer in answers
+        if answer.sampling is not None
+    ]
+
+
+def _write_widening(widening: float) -> str:
+    """Write by how much sampling widens the intervals."""
+    if math.isinf(widening):
+        return "and some intervals are of the sampling alone"
+    return f"intervals at most {100 * widening:.2g} % wider"
+
+
+def _list_bins(answers: Sequence[Answer]) -> list[str]:
+    """List by which law inside bins numbers are, and which intervals do not need it."""
+    return [
+        f"{answer.query}: mean by the {answer.inside} law inside bins"
+        + ("; the interval above holds whatever the law is" if answer.basis == "measured" else "")
+        for answer in answers
+        if answer.inside is not None
+    ]
+
+
+def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
+    """List, each once, answers that rest on the prior alone and the assumptions of the others."""
+    lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
+    lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
+    lines += [
+        "assumed: no table has " + listed([f"{first} with {second}" for first, second in answer.unmeasured])
+        for answer in answers
+        if answer.unmeasured
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def evidence_lines(answers: Sequence[Answer]) -> list[str]:
+    """List the probability of each evidence, each once, and the answers whose evidence is too rare."""
+    text_of = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
+    rare = [answer.query for answer in answers if answer.too_rare]
+    return [*text_of.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
+
+
+def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
+    """List a joint state; one of many variables by its differences from the first."""
+    states = row["state"]
+    first_state = {} if first is None else first["state"]
+    if len(states) <= MOST_VARIABLES_A_LINE:
+        return [state_text(states)]
+    lines = [f"{name}={value}" for name, value in states.items() if first_state.get(name) != value]
+    if first is None:
+        return lines
+    return [f"but {', '.join(lines)}"] if len(lines) <= MOST_VARIABLES_A_LINE else [f"but {lines[0]}", *lines[1:]]
+
+
+def state_text(states: Mapping[str, str]) -> str:
+    """Write a joint state in one line: `lung=yes, smoke=no`."""
+    return ", ".join(f"{name}={value}" for name, value in states.items())

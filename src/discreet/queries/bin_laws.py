@@ -19,16 +19,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, shown
+from discreet.errors import require_word
 from discreet.model.schema import Variable
 from discreet.util.arrays import Floats
+from discreet.util.option_texts import Inside
 
-Inside = Literal["log-linear", "uniform"]
 """Distribution inside bins: log-linear density or uniform."""
 STEEPEST_RISE = 30.0
 """Largest change of the logarithm of a density over one bin, either way: beside a bin that is all but empty."""
@@ -46,8 +45,7 @@ def check_inside(inside: str) -> None:
     Raises:
         InputError: as it says.
     """
-    if inside not in get_args(Inside):
-        raise InputError(f"numbers lie inside bins by {' or '.join(get_args(Inside))}, not {shown(inside)}")
+    require_word(inside, Inside, "numbers lie inside bins by")
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,13 @@ Responses that are numbers are in `decide_number.py`; sequences of decisions in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.display.interval_tables import text_table
-from discreet.display.text_tables import fold
+from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.exact_laws import Laws
 from discreet.model.network import Network
@@ -28,8 +27,9 @@ from discreet.queries.decision_draws import best_response, check_bounds, conditi
 from discreet.queries.given import condition_on
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
+from discreet.util.tabular import Block, Result
 
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
@@ -37,7 +37,7 @@ LARGEST_UTILITY = 1e100
 
 
 @dataclass(frozen=True)
-class Decision(Intervals, Generic[R]):
+class Decision(Result, Generic[R]):
     """The response of largest expected utility, with the bound on its loss and the utilities of all responses.
 
     Args:
@@ -83,13 +83,9 @@ class Decision(Intervals, Generic[R]):
         """
         return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the response, the bound on its loss, and all responses as aligned text.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        return f"{fold(str(self), width)}\n\n{text_table(self.tidy(), width=width)}"
+    def content(self) -> Iterator[str | Block]:
+        """Show the response, the bound on its loss, and all responses."""
+        yield from (str(self), "", IntervalTable(self.tidy()))
 
 
 @answered_elsewhere
@@ -98,7 +94,7 @@ def decide(
     utility: Callable[[Tables, R], Floats],
     responses: Sequence[R],
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     bounds: tuple[float, float] = (0.0, 1.0),
     queries: int = 1,
     failure: float = 0.05,

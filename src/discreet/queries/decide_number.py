@@ -6,13 +6,12 @@ responses to choose from, and no union over them: see `queries/number_losses.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
@@ -26,16 +25,17 @@ from discreet.queries.given import condition_on
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
-from discreet.util.framed import Tabular
 from discreet.util.number_checks import positive, probability
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed
+from discreet.util.tabular import Result
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
 """A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
 
 
 @dataclass(frozen=True)
-class NumberDecision(Tabular):
+class NumberDecision(Result):
     """The number, or the interval, of the least expected loss.
 
     Args:
@@ -91,14 +91,10 @@ class NumberDecision(Tabular):
         numbers = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
         return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **numbers}]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the number, the bound on its loss, and the interval of the quantity.
-
-        Args:
-            width: columns of the terminal, as of `fold`; None for lines as long as they are.
-        """
+    def content(self) -> Iterator[str]:
+        """Show the number, the bound on its loss, and the interval of the quantity."""
         between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
-        return fold(f"{self}\n{between}; {self.loss} loss, {self.expected:.3g} expected", width)
+        yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g} expected")
 
 
 @answered_elsewhere
@@ -107,7 +103,7 @@ def decide_number(
     quantity: Quantity,
     loss: NumberLoss | str,
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     bounds: tuple[float, float] = (0.0, 1.0),
     queries: int = 1,
     failure: float = 0.05,

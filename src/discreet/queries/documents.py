@@ -26,15 +26,39 @@ from discreet.util.arrays import Floats
 Document = dict[str, Any]
 
 
+BASIS = ("basis", "unmeasured", "prior_only", "assumes")
+"""Fields of answers and regressions that say what they rest on."""
+BOUND = ("level", "regret", "failure", "fresh", "effective")
+"""Fields of decisions that say what they may lose."""
+
+
+def _write_fields(result: object, *names: str) -> Document:
+    """Fields of a result as JSON."""
+    return {name: _as_lists(getattr(result, name)) for name in names}
+
+
+def _read_fields(document: Mapping[str, Any], *names: str) -> Document:
+    """Fields of a result from JSON; what is not there has its default."""
+    return {name: _as_tuples(document[name]) for name in names if name in document}
+
+
+def _as_lists(value: Any) -> Any:
+    """Lists in place of tuples."""
+    return list(map(_as_lists, value)) if isinstance(value, tuple) else value
+
+
+def _as_tuples(value: Any) -> Any:
+    """Tuples in place of lists."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
 def answer_document(answer: Answer) -> Document:
     """An answer as JSON; `read_answer` reads it back."""
-    head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
-    basis: Document = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
-    basis |= {"prior_only": [list(scope) for scope in answer.prior_only], "assumes": list(answer.assumes)}
-    observed = {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
-    numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
-    sampled = {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
-    return {**head, **basis, **observed, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
+    document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
+    document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
+    document |= {} if answer.inside is None else _write_fields(answer, "unit", "inside")
+    document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
+    return {**document, "values": [dict(row) for row in answer.rows]}
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
@@ -48,20 +72,10 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
     """
     sampling, evidence = document.get("sampling"), document["evidence"]
     return Answer(
-        document["query"],
-        document["kind"],
-        document["level"],
-        tuple(document["values"]),
-        unit=document.get("unit", "probability"),
-        left_out=document["left_out"],
-        basis=document["basis"],
-        unmeasured=tuple((first, second) for first, second in document["unmeasured"]),
-        prior_only=tuple(map(tuple, document["prior_only"])),
-        inside=document.get("inside"),
+        rows=tuple(document["values"]),
         sampling=None if sampling is None else _read_sampling(sampling),
-        assumes=tuple(document["assumes"]),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
-        too_rare=document["too_rare"],
+        **_read_fields(document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside"),
     )
 
 
@@ -84,19 +98,10 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
         level: posterior probability of each interval.
         draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
     """
-    return {
-        "target": regression.target,
-        "on": list(regression.on),
-        "kind": regression.kind,
-        "level": level,
-        "coefficients": regression.rows(level=level),
-        "left_out": regression.left_out,
-        "basis": regression.basis,
-        "unmeasured": [list(pair) for pair in regression.unmeasured],
-        "prior_only": [list(scope) for scope in regression.prior_only],
-        "assumes": list(regression.assumes),
-        **({"draws": regression.coefficients.tolist()} if draws else {}),
-    }
+    document = _write_fields(regression, "target", "on", "kind")
+    document |= {"level": level, "coefficients": regression.rows(level=level)}
+    document |= _write_fields(regression, "left_out", *BASIS)
+    return {**document, "draws": regression.coefficients.tolist()} if draws else document
 
 
 def read_regression(document: Mapping[str, Any]) -> Regression:
@@ -108,18 +113,9 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
         True
     """
     names = tuple(row["name"] for row in document["coefficients"])
-    return Regression(
-        document["target"],
-        tuple(document["on"]),
-        document["kind"],
-        names,
-        np.array(document["draws"], np.float64).reshape(-1, len(names)),
-        left_out=document["left_out"],
-        basis=document["basis"],
-        unmeasured=tuple((first, second) for first, second in document["unmeasured"]),
-        prior_only=tuple(map(tuple, document["prior_only"])),
-        assumes=tuple(document["assumes"]),
-    )
+    coefficients = np.array(document["draws"], np.float64).reshape(-1, len(names))
+    fields = _read_fields(document, "target", "on", "kind", "left_out", *BASIS)
+    return Regression(names=names, coefficients=coefficients, **fields)
 
 
 def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
@@ -173,13 +169,12 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
         query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
         decision: the decision.
     """
-    same = {name: getattr(decision, name) for name in ("level", "regret", "failure", "fresh", "effective")}
+    bound = _write_fields(decision, *BOUND)
     if isinstance(decision, Decision):
         rows = [dict(row) for row in decision.rows]
-        return {"kind": "response", "query": query, "response": decision.response, "values": rows, **same}
-    ends = list(decision.response) if isinstance(decision.response, tuple) else decision.response
-    numbers = {name: value for name, value in asdict(decision).items() if name in ("expected", "lower", "upper")}
-    return {"kind": "number", "quantity": query, "loss": str(decision.loss), "response": ends, **numbers, **same}
+        return {"kind": "response", "query": query, "response": decision.response, "values": rows, **bound}
+    numbers = _write_fields(decision, "response", "expected", "lower", "upper")
+    return {"kind": "number", "quantity": query, "loss": str(decision.loss), **numbers, **bound}
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
@@ -191,8 +186,7 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
         >>> read_decision(decision_document("P(lung)", made)) == made
         True
     """
-    same = {name: document[name] for name in ("level", "regret", "failure", "fresh", "effective")}
-    return Decision(document["response"], tuple(document["values"]), **same)
+    return Decision(document["response"], tuple(document["values"]), **_read_fields(document, *BOUND))
 
 
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
@@ -205,10 +199,8 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
         >>> read_number_decision(decision_document("P(lung=yes)", made)) == made
         True
     """
-    names = ("expected", "lower", "upper", "level", "regret", "failure", "fresh", "effective")
-    ends = document["response"]
-    response = (float(ends[0]), float(ends[1])) if isinstance(ends, list) else ends
-    return NumberDecision(response, number_loss(document["loss"]), **{name: document[name] for name in names})
+    fields = _read_fields(document, "response", "expected", "lower", "upper", *BOUND)
+    return NumberDecision(loss=number_loss(document["loss"]), **fields)
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:

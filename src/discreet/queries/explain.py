@@ -39,6 +39,7 @@ from discreet.queries.row_shares import Dependence, dependence
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import not_negative, positive, probability
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
@@ -402,7 +403,7 @@ def explain(
     queries: str | Sequence[str] = (),
     *,
     rng: Seed = None,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     draws: int = 1000,
     rows: int = 5,
 ) -> Explanation:

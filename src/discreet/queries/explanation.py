@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from discreet.display.text_tables import fold
-from discreet.errors import listed, printable
+from discreet.errors import listed
 from discreet.queries.row_shares import Dependence
-from discreet.util.framed import Tabular
+from discreet.util.tabular import Result
 
 SHOWN_TABLES = 4
 """Tables and families that an explanation names, by decreasing effect."""
@@ -253,7 +252,7 @@ class OtherPrior:
 
 
 @dataclass(frozen=True)
-class Explanation(Tabular):
+class Explanation(Result):
     """What one record can change in a release, and what its answers depend on.
 
     Args:
@@ -282,14 +281,13 @@ class Explanation(Tabular):
     priors: tuple[OtherPrior, ...]
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
-        """Write the whole explanation."""
-        sections = [self.promise.lines()]
-        sections += [] if self.telling is None else [self.telling.lines()]
-        sections += [] if self.divergence is None else [self.divergence.lines()]
+    def content(self) -> Iterator[str]:
+        """Show the whole explanation."""
+        yield from self.promise.lines()
+        sections = [part.lines() for part in (self.telling, self.divergence) if part is not None]
         sections += [self._describe_answer(dependence) for dependence in self.dependences]
-        sections += [iter(self.notes)] if self.notes else []
-        return "\n\n".join("\n".join(map(printable, lines)) for lines in sections)
+        for lines in [*sections, *([self.notes] if self.notes else [])]:
+            yield from ("", *lines)
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each table entry that an answer depends on most.
@@ -305,14 +303,6 @@ class Explanation(Tabular):
             for dependence in self.dependences
             for row in dependence.rows
         ]
-
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the whole explanation.
-
-        Args:
-            width: columns of the terminal, as of `fold`; None for lines as long as they are.
-        """
-        return fold(str(self), width)
 
     def document(self) -> dict[str, object]:
         """All parts as values that JSON takes.

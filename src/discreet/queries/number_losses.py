@@ -36,14 +36,16 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
+from discreet.util.option_texts import LevelLoss, TableLoss
 
+LOSSES, LEVEL_LOSSES = "|".join(get_args(TableLoss)), "|".join(get_args(LevelLoss))
 Named: TypeAlias = float | tuple[float, float]
 """An estimate: a number, or the ends of an interval."""
 
@@ -387,7 +389,7 @@ def number_loss(loss: NumberLoss | str) -> NumberLoss:
     """
     if isinstance(loss, NumberLoss):
         return loss
-    match = re.fullmatch(r"(squared|absolute)|(quantile|interval):(\d*\.?\d+)", loss) if isinstance(loss, str) else None
+    match = re.fullmatch(rf"({LOSSES})|({LEVEL_LOSSES}):(\d*\.?\d+)", loss) if isinstance(loss, str) else None
     if match is None:
         raise InputError(
             f"a loss is squared, absolute, quantile:Q or interval:LEVEL, such as quantile:0.9, not {shown(str(loss))}"

@@ -24,6 +24,7 @@ Official Statistics 19(1); Reiter (2002), Satisfying disclosure requirements wit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
-from discreet.display.interval_tables import text_table
+from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
+from discreet.util.tabular import Block, Result
 
 QUADRATURE_NODES = 200
 """Nodes of the quadrature over S."""
@@ -46,7 +48,7 @@ LEAST_TAIL = 1e-150
 
 
 @dataclass(frozen=True, eq=False)
-class PooledEstimate(Intervals):
+class PooledEstimate(Result):
     """Pooled estimates and intervals of one or more quantities from several synthetic data sets.
 
     Args:
@@ -91,9 +93,9 @@ class PooledEstimate(Intervals):
             for number, (mean, lower, upper) in enumerate(zip(*ends, strict=True), 1)
         ]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """The quantities with their intervals, as aligned text; the width is that of `columns`."""
-        return text_table(self.tidy(), width=width)
+    def content(self) -> Iterator[Block]:
+        """Show the quantities with their intervals."""
+        yield IntervalTable(self.tidy())
 
     @property
     def variance(self) -> Floats:
@@ -101,7 +103,9 @@ class PooledEstimate(Intervals):
         return np.asarray((1 + 1 / self.sets) * self.between - self.within)
 
 
-def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = 0.95) -> PooledEstimate:
+def pool_estimates(
+    estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = DEFAULT_LEVEL
+) -> PooledEstimate:
     """Pool an estimate made on each of several synthetic data sets, so that its interval is right.
 
     Args:

@@ -34,6 +34,7 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats
 from discreet.util.frames import arrow_column, arrow_table, read_guarded
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 
 Codes = npt.NDArray[np.int32]
@@ -111,7 +112,7 @@ class Prediction:
 
 
 @answered_elsewhere
-def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
+def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = DEFAULT_LEVEL) -> Prediction:
     """Predict one variable for records that have values of some of the others.
 
     They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the

@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
+from discreet.errors import QUOTED_CHARACTERS, InputError, require, require_word, shown
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
@@ -24,10 +24,11 @@ from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
-from discreet.queries.bin_laws import BinLaw, Inside, check_inside
+from discreet.queries.bin_laws import BinLaw, check_inside
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import ConditionedPosterior, condition_on
 from discreet.util.arrays import Floats
+from discreet.util.option_texts import DEFAULT_LEVEL, Assume, Inside
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -206,9 +207,6 @@ def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
     return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING_DEVIATION**2))
 
 
-Assume = Literal["network", "robust", "nothing"]
-"""Assumption about variables that no table measures jointly."""
-
 ROW_LIMIT = 4096
 """Most rows of one answer."""
 
@@ -218,7 +216,7 @@ def answer(
     posterior: NetworkPosterior,
     query: str | Query,
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     predictive: bool = False,
     assume: Assume | None = None,
     inside: Inside = "log-linear",
@@ -291,7 +289,7 @@ def answer_many(
     posterior: NetworkPosterior,
     queries: Iterable[str | Query],
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     predictive: bool = False,
     assume: Assume | None = None,
     inside: Inside = "log-linear",
@@ -355,7 +353,7 @@ def marginals(
     posterior: NetworkPosterior,
     evidence: Mapping[str, str] = MappingProxyType({}),
     *,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     predictive: bool = False,
 ) -> Answers:
     """Ask for `P(X | evidence)` of every variable X that is not observed, in one pass.
@@ -424,8 +422,7 @@ def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predic
     """The posterior under an assumption."""
     if assume is None:
         return posterior
-    if assume not in get_args(Assume):
-        raise InputError(f"assume one of {', '.join(get_args(Assume))}, not {shown(assume)}")
+    require_word(assume, Assume, "assume")
     if not isinstance(posterior, PosteriorDraws):
         raise InputError("what to assume is asked of posteriors that were made from a release")
     if assume == "nothing" and predictive:

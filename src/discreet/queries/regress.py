@@ -21,22 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.display.interval_tables import text_table
-from discreet.display.text_tables import fold
-from discreet.errors import InputError, listed, printable, shown
+from discreet.display.renderers import IntervalTable, text_of
+from discreet.errors import InputError, listed, require_word, shown
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.protocol import NetworkPosterior, equal_tails
-from discreet.queries.answer_text import assumption_lines
-from discreet.queries.bin_laws import Inside, check_inside
+from discreet.posterior.protocol import NetworkPosterior, equal_tails, name_rows
+from discreet.queries.answers import assumption_lines
+from discreet.queries.bin_laws import check_inside
 from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,
@@ -48,9 +47,10 @@ from discreet.queries.column_moments import (
 from discreet.queries.credible import check_level
 from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
+from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
 from discreet.util.progress import under_way
+from discreet.util.tabular import Block, Result
 
 # --------------------------------------------------------------------------------------------------------------------
 # Logistic regressions of weighted points, one for every draw: Newton's method, vectorised over draws.
@@ -133,8 +133,6 @@ def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floa
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
-Kind = Literal["linear", "logistic"]
-Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]
 """Slice of draws; columns `(draws, points, columns)`; weights of the points, and of the second class in them."""
 
@@ -156,7 +154,7 @@ INSIDE_BINS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Regression(Intervals):
+class Regression(Result):
     """Draws of the coefficients of a regression in the population.
 
     Args:
@@ -188,7 +186,7 @@ class Regression(Intervals):
 
     target: str
     on: Scope
-    kind: Kind
+    kind: RegressionKind
     names: tuple[str, ...]
     coefficients: Floats
     left_out: float = 0.0
@@ -201,7 +199,7 @@ class Regression(Intervals):
         """Freeze the draws."""
         self.coefficients.flags.writeable = False
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+    def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for each coefficient.
 
         Args:
@@ -213,21 +211,25 @@ class Regression(Intervals):
         context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
         return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+    def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """Write the coefficients as aligned text, with their basis and assumptions.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
         """
-        unit = printable(f"log odds of {self.target}" if self.kind == "logistic" else self.target)
-        named = [{**row, "level": level} for row in self.rows(level=level)]
-        lines = [fold(f"{unit} on {listed(self.on)}", width), text_table(named, named="coefficient", width=width)]
+        return text_of(self.content(level=level), width)
+
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Show the coefficients, what they rest on and what they assume."""
+        unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
+        yield f"{unit} on {listed(self.on)}"
+        yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
         if self.left_out:
-            lines.append(f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out")
+            yield f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out"
         if self.basis is not None:
-            lines.append(f"rests on: {self.basis}")
-        return "\n".join([*lines, *(fold(line, width) for line in assumption_lines((self,)))])
+            yield f"rests on: {self.basis}"
+        yield from assumption_lines((self,))
 
     def mean(self) -> Floats:
         """Posterior means of the coefficients.
@@ -237,7 +239,7 @@ class Regression(Intervals):
         """
         return np.asarray(self.coefficients.mean(axis=0))
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the coefficients.
 
         Args:
@@ -252,7 +254,7 @@ class Regression(Intervals):
         check_level(level)
         return equal_tails(self.coefficients, level)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """The coefficients, as `WeightPosterior.rows` has them.
 
         Args:
@@ -264,11 +266,8 @@ class Regression(Intervals):
         Raises:
             InputError: a level outside (0, 1).
         """
-        lower, upper = self.interval(level=level)
-        return tuple(
-            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
-            for name, mean, low, high in zip(self.names, self.mean(), lower, upper, strict=True)
-        )
+        check_level(level)
+        return name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
 
 
 @answered_elsewhere
@@ -277,8 +276,8 @@ def regress(
     target: str,
     on: Sequence[str],
     *,
-    kind: Kind = "linear",
-    assume: Assume | None = None,
+    kind: RegressionKind = "linear",
+    assume: LawAssume | None = None,
     inside: Inside = "log-linear",
 ) -> Regression:
     """Regress one variable of a release on others.
@@ -354,8 +353,7 @@ def regress(
 
 def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
     """Check the target and covariates of a regression; return the covariates' names."""
-    if kind not in get_args(Kind):
-        raise InputError(f"a regression is {' or '.join(get_args(Kind))}, not {shown(kind)}")
+    require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names:
         raise InputError(f"a regression of {shown(target)} needs at least one covariate")
@@ -379,12 +377,11 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
     return names
 
 
-def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
+def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> NetworkPosterior:
     """The posterior under an assumption."""
     if assume is None:
         return posterior
-    if assume not in get_args(Assume):
-        raise InputError(f"of a regression assume {' or '.join(get_args(Assume))}, not {shown(assume)}")
+    require_word(assume, LawAssume, "of a regression assume")
     if not isinstance(posterior, PosteriorDraws):
         raise InputError("what to assume is asked of posteriors that were made from a release")
     return posterior.assuming(assume)

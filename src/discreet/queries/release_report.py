@@ -13,28 +13,28 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.display.interval_tables import html_table
 from discreet.display.network_svg import MOST_DRAWN_NODES
+from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, listed, printable, shown
+from discreet.errors import InputError, listed, printable, require_word
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import equal_tails
 from discreet.privacy.guarantee import Relation, as_text
-from discreet.queries.answer_text import state_text
-from discreet.queries.answers import Answers
+from discreet.queries.answers import Answers, state_text
 from discreet.queries.explain import describe_promise
 from discreet.queries.explanation import InferenceLimits, MetricLimits
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.lazy_imports import import_late
+from discreet.util.option_texts import DEFAULT_LEVEL, ReportForm
 from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def report(
     release: Release,
     *,
     posterior: PosteriorDraws | None = None,
-    form: Literal["html", "markdown"] = "html",
+    form: ReportForm = "html",
     balance: Balance | None = None,
-    level: float = 0.95,
+    level: float = DEFAULT_LEVEL,
     name: str = "release.json",
     rng: Seed = None,
 ) -> str:
@@ -89,14 +89,12 @@ def report(
         >>> "protects nobody" in dc.report(made, rng=2)
         True
     """
-    if form not in ("html", "markdown"):
-        raise InputError(f"a report is html or markdown, not {shown(form)}")
+    require_word(form, ReportForm, "a report is")
     if getattr(release, "one_release", None) is None:
         raise InputError("a report is of one release: name those that were combined one by one")
     context = _describe(release, balance, name)
     answers = _read(release, posterior, rng, level)
-    context |= {"marginals": "", "rows": [], "uncertain": "", "no_answers": [], "level": f"{100 * level:g}"}
-    context["widths"] = None
+    context |= {"marginals": None, "uncertain": None, "no_answers": [], "level": f"{100 * level:g}", "widths": None}
     if isinstance(answers, str):
         context["no_answers"] = [answers]
     else:
@@ -105,9 +103,8 @@ def report(
             context["dropped"] = [*context["dropped"], AT_RANDOM]
         spans = _find_intervals(drawn, level)
         context |= {
-            "marginals": html_table(_list_states(by_state)),
-            "rows": [_write_row(row) for row in _list_states(by_state)],
-            "uncertain": html_table(_list_uncertain(drawn, spans)),
+            "marginals": IntervalTable([dict(list(row.items())[1:]) for row in by_state.tidy()], most=None),
+            "uncertain": IntervalTable(_list_uncertain(drawn, spans), most=None),
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
     if context["drawn"]:
@@ -425,25 +422,6 @@ def _read(
     if posterior.network not in (release.network, *gaps):
         raise InputError("the posterior is of another network than the release")
     return posterior, marginals(posterior, level=level)
-
-
-def _list_states(answers: Answers) -> list[dict[str, Any]]:
-    """List a row for each state of each variable, with its basis if not measured."""
-    rows = []
-    for answer in answers:
-        for row in answer.rows:
-            ((variable, state),) = row["state"].items()
-            numbers = {name: row.get(name) for name in ("mean", "lower", "upper", "noise")}
-            rows.append({"variable": variable, "state": state, **numbers, "rests on": answer.basis or ""})
-    return rows
-
-
-def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
-    """Write a row as text."""
-    noise = "" if row["noise"] is None else f"{100 * row['noise']:.0f} %"
-    interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
-    return {"variable": row["variable"], "state": row["state"], "mean": f"{row['mean']:.4f}", "interval": interval,
-            "noise": noise, "basis": row["rests on"]}  # fmt: skip
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:

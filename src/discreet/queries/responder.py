@@ -23,6 +23,7 @@ from discreet.queries.decision_draws import renewable
 from discreet.queries.number_losses import NumberLoss
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import probability
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 R = TypeVar("R")
 
@@ -103,7 +104,7 @@ class Responder:
         utility: Callable[[Tables, R], Floats],
         responses: Sequence[R],
         *,
-        level: float = 0.95,
+        level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Decision[R]:
         """Choose the response of the largest expected utility.
@@ -142,7 +143,7 @@ class Responder:
         quantity: Quantity,
         loss: NumberLoss | str,
         *,
-        level: float = 0.95,
+        level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> NumberDecision:
         """Name the number of the least expected loss.

@@ -18,12 +18,13 @@ Source of the noise's law: Hardt and Talwar (2010).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from discreet.display.interval_tables import text_table
+from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.network import Network
@@ -34,8 +35,9 @@ from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block, Result
 
 Metric = Literal["accuracy", "mean absolute error"]
 
@@ -50,7 +52,7 @@ LEAST_EFFECTIVE_PROPOSALS = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
-class Score(Intervals):
+class Score(Result):
     """Accuracy or error of predictions on new records from the distribution of those that were scored.
 
     Args:
@@ -87,9 +89,11 @@ class Score(Intervals):
         """One row of "metric", "mean", "lower", "upper" and "level"."""
         return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the score with its interval and its guarantee; the width is that of `columns`."""
-        return f"{text_table(self.tidy(), width=width)}\n\n{self.release.summary(width=width)}"
+    def content(self) -> Iterator[str | Block]:
+        """Show the score with its interval, and its release."""
+        yield IntervalTable(self.tidy())
+        yield ""
+        yield from self.release.content()
 
 
 def accuracy_network() -> Network:
@@ -109,7 +113,7 @@ def error_design(width: float) -> Design:
     return Design((Variable(ERROR_FEATURE, bounds=(0.0, width)),))
 
 
-def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng: Seed = None) -> Score:
+def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1000, rng: Seed = None) -> Score:
     """Read a score from its release alone.
 
     Args:

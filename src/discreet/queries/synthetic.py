@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from discreet.posterior.joint_draws import law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.bin_laws import BinLaw
 from discreet.util.arrays import Array
+from discreet.util.option_texts import FileFormat
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
@@ -37,9 +38,7 @@ BLOCK_RECORDS = 65_536
 """Default number of records of a block."""
 BLOCK_VALUES = 2**21
 """Most values of a block, over all columns: 16 MiB of codes."""
-SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
-FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
-"""File formats of `write_records` and `stream_records`."""
+SUFFIXES: dict[str, FileFormat] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 
 
 def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
@@ -400,4 +399,4 @@ def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
         case "arrow":
             return pa.ipc.new_file(sink, schema)
         case _:
-            raise InputError(f"no format {kind!r}; there are: {', '.join(FORMATS)}")
+            raise InputError(f"no format {kind!r}; there are: {', '.join(get_args(FileFormat))}")

@@ -9,6 +9,7 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.records.counts import count
 from discreet.records.records import read_records
+from discreet.util.option_texts import MissingValues, OutOfBounds
 
 
 def public_counts(
@@ -16,8 +17,8 @@ def public_counts(
     network: Network,
     *,
     table: str | None = None,
-    missing: str = "error",
-    out_of_bounds: str = "error",
+    missing: MissingValues = "error",
+    out_of_bounds: OutOfBounds = "error",
     na_values: Iterable[str] = (),
 ) -> Tables:
     """Count public records exactly, to complement a private release; never use it on records to protect.

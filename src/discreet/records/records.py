@@ -23,6 +23,7 @@ from discreet.records.sources import Local, arrow, open_source
 from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, join_previous, unit_use
 from discreet.records.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 from discreet.releases.policy import RecordsPolicy
+from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 
 MISSING = -1
 """Code of a missing value; states have the codes 0, 1, ..."""
@@ -99,12 +100,12 @@ def read_records(
     schema: Schema,
     *,
     table: str | None = None,
-    missing: str = "error",
-    out_of_bounds: str = "error",
+    missing: MissingValues = "error",
+    out_of_bounds: OutOfBounds = "error",
     na_values: Iterable[str] = (),
     unit_column: str | None = None,
     max_records: int = 1,
-    weights: str = "record",
+    weights: Weights = "record",
     one_record_a_unit: bool = False,
     order_column: str | None = None,
 ) -> Records:

@@ -12,16 +12,15 @@ only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import InputError, require_word, shown, shown_path
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -34,9 +33,10 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import Release, read_release
 from discreet.releases.release_head import FORMAT as RELEASE_FORMAT
 from discreet.util.arrays import margin
-from discreet.util.framed import Tabular
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
+from discreet.util.option_texts import DataSets
+from discreet.util.tabular import Block, Result
 
 FORMAT = "discreet-combined"
 VERSION = 1
@@ -45,7 +45,7 @@ ACCOUNT_FOR_EACH = "a data set of its own needs an account of its own"
 
 
 @dataclass(frozen=True, eq=False)
-class Combined(Document, Tabular):
+class Combined(Document, Result):
     """Releases and external figures, grouped by the data set that they measured, and counts of public records.
 
     Args:
@@ -187,22 +187,16 @@ class Combined(Document, Tabular):
             for row in document.tidy()
         ]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """The summaries of all parts, data set by data set.
-
-        Args:
-            width: columns of the terminal, as of `fold`; None for lines as long as they are.
-        """
-        texts = [
-            f"data set {number} of {len(self.data_sets)}\n{document.summary(width=width)}"
+    def content(self) -> Iterator[str | Block]:
+        """Show all parts, data set by data set."""
+        parts = [
+            (f"data set {number} of {len(self.data_sets)}", *document.content())
             for number, data_set in enumerate(self.data_sets, 1)
             for document in data_set
         ]
-        return "\n\n".join([*texts, *(["public records are counted beside them"] if self.public is not None else [])])
-
-    def _repr_html_(self) -> str:
-        """The summaries and the network, for a notebook."""
-        return f"<pre>{escape(self.summary())}</pre>{self.network._repr_html_()}"
+        parts += [("public records are counted beside them",)] if self.public is not None else []
+        for index, part in enumerate(parts):
+            yield from ("", *part) if index else part
 
     def dumps(self) -> str:
         """The document as JSON text.
@@ -266,7 +260,7 @@ def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | No
         )
 
 
-def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
+def combine(*parts: Evidence, data: DataSets, public: Tables | None = None) -> Combined:
     """Combine several releases, and figures by others, into one document with one posterior.
 
     Args:
@@ -300,8 +294,7 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
         >>> len(both.data_sets), both.records
         (2, (1000, None))
     """
-    if data not in ("same", "different"):
-        raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
+    require_word(data, DataSets, "the data that releases measured are")
     listed = [evidence_of(piece) for piece in parts]
     known = [piece.public for piece in listed if piece.public is not None] + ([] if public is None else [public])
     if len(known) > 1:

@@ -18,7 +18,7 @@ from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
-from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.privacy.guarantee import Guarantee, RelationName, as_text
 from discreet.releases.codec import Budget, Count, DocumentPart, Finite, Flag, Items, Positive, check_part
 from discreet.util.attached import above
 from discreet.util.json_files import read_json, read_text, write_whole
@@ -106,7 +106,7 @@ class GuaranteePart(DocumentPart):
 
     epsilon: Budget
     delta: Budget
-    relation: Literal["add-remove", "replace", "metric"]
+    relation: RelationName
     unit: Annotated[str, pydantic.Field(min_length=1)]
 
 
@@ -138,7 +138,7 @@ class _VariablePart(DocumentPart):
 class _LearnedPart(DocumentPart):
     release: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
     epsilon: Budget
-    relation: Literal["add-remove", "replace", "metric"]
+    relation: RelationName
     unit: Annotated[str, pydantic.Field(min_length=1)]
     private: Flag
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
-from discreet.display.text_tables import fold, html_text
+from discreet.display.renderers import Picture
+from discreet.display.text_tables import html_text
 from discreet.errors import InputError, listed, printable, require, shown, shown_path
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -42,9 +43,9 @@ from discreet.releases.document import (
 )
 from discreet.releases.measurement import Measurement, measured_rows, spread
 from discreet.util.arrays import Array, read_only
-from discreet.util.framed import Tabular
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
+from discreet.util.tabular import Block, Result
 
 FORMAT = "discreet-external"
 VERSION = 1
@@ -86,7 +87,7 @@ class StatedNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class External(Document, Tabular):
+class External(Document, Result):
     """External figures on one data set; `external_table` makes such a document.
 
     Args:
@@ -189,25 +190,15 @@ class External(Document, Tabular):
         """List a row for each measured number, as `Release.tidy`."""
         return [row for table in self.measurements for row in measured_rows(table, self.network)]
 
-    def _repr_html_(self) -> str:
-        """The summary, the guarantee and the network, for a notebook."""
-        return f"<p>{html_text(self.summary())}</p><p>{html_text(self.promise)}</p>{self.network._repr_html_()}"
-
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the measured tables and the scale of their noise.
-
-        Args:
-            width: columns of the terminal, as of `fold`.
-
-        Returns:
-            One line, but where that is longer than the terminal.
-        """
+    def content(self) -> Iterator[str | Block]:
+        """Show the measured tables and the scale of their noise; in a notebook the guarantee and the network, too."""
         scales: dict[str, list[float]] = {}
         for law in (table.noise for table in self.measurements if table.noise is not None):
             scales.setdefault(law.words, []).append(law.scale)
         noises = "; ".join(f"{words} {spread(values)}" for words, values in scales.items())
         scopes = listed(f"({', '.join(table.scope)})" for table in self.measurements)
-        return fold(f"tables over {scopes}: {noises} records", width)
+        yield f"tables over {scopes}: {noises} records"
+        yield Picture(lambda: f"<p>{html_text(self.promise)}</p>{self.network._repr_html_()}")
 
     def dumps(self) -> str:
         """The document as JSON text, a measurement a line.

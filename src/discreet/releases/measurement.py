@@ -263,7 +263,11 @@ class MeasuredTables(Released):
     """Payloads that consist of their `measurements`: all readers of tables and contrasts read them."""
 
 
-def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type, ...]:
+Over = Literal["network", "design"]
+"""Public structure of a release."""
+
+
+def pack_kinds(over: Over, *, paid: bool) -> tuple[type, ...]:
     """List the kinds that packs bring.
 
     Args:

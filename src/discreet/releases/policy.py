@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 
-from discreet.errors import InputError, require, shown
+from discreet.errors import InputError, require, require_word, shown
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.codec import DocumentPart
 from discreet.util.limits import check_name
+from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 
 MOST_RECORDS = 1000
 """Most records of a unit: with so many each gets a thousandth of epsilon."""
@@ -46,21 +47,19 @@ class RecordsPolicy:
         InputError: another word, a column without a name, or numbers of records without a column or beyond the limits.
     """
 
-    missing: str
-    out_of_bounds: str
+    missing: MissingValues
+    out_of_bounds: OutOfBounds
     unit_column: str | None = None
     max_records: int = 1
-    weights: str = "record"
+    weights: Weights = "record"
     one_record_a_unit: bool = False
     order_column: str | None = None
     selection: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse unknown settings."""
-        if self.missing not in ("error", "drop", "keep"):
-            raise InputError(f"missing values are met by 'error', 'drop' or 'keep', not {shown(self.missing)}")
-        if self.out_of_bounds not in ("error", "clip"):
-            raise InputError(f"numbers out of bounds are met by 'error' or 'clip', not {shown(self.out_of_bounds)}")
+        require_word(self.missing, MissingValues, "missing values are met by")
+        require_word(self.out_of_bounds, OutOfBounds, "numbers out of bounds are met by")
         if self.unit_column is not None:
             check_name(self.unit_column, "the unit column")
         if self.order_column is not None:
@@ -69,8 +68,7 @@ class RecordsPolicy:
 
     def _check_units(self) -> None:
         """Refuse settings of units that contradict each other."""
-        if self.weights not in ("record", "unit"):
-            raise InputError(f"weights are those of each 'record' or of each 'unit', not {shown(self.weights)}")
+        require_word(self.weights, Weights, "weights are those of each")
         most = MOST_WEIGHTED_RECORDS if self.weights == "unit" else MOST_RECORDS
         if type(self.max_records) is not int or not 1 <= self.max_records <= most:
             raise InputError(
@@ -181,11 +179,11 @@ class PolicyPart(DocumentPart):
     """Records of a document: their policy and their number."""
 
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None
-    missing: Literal["error", "drop", "keep"]
-    out_of_bounds: Literal["error", "clip"]
+    missing: MissingValues
+    out_of_bounds: OutOfBounds
     unit_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
     max_records: Annotated[int, pydantic.Field(ge=1, strict=True)] = 1
-    weights: Literal["record", "unit"] = "record"
+    weights: Weights = "record"
     one_record_a_unit: Annotated[bool, pydantic.Field(strict=True)] = False
     order_column: Annotated[str, pydantic.Field(min_length=1)] | None = None
     selection: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{8}$")] | None = None

@@ -8,6 +8,7 @@ and tested against it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pydantic
 
-from discreet.display.text_tables import fold
+from discreet.display.renderers import FactList, Picture
 from discreet.errors import InputError, printable, shown, shown_path
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
@@ -30,11 +31,11 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.measurement import Calibration, Measurement, Released, Scores, pack_kinds
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
-from discreet.releases.release_facts import facts_html, release_facts
+from discreet.releases.release_facts import release_facts
 from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
-from discreet.util.framed import Tabular
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, free_cells
+from discreet.util.tabular import Block, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(Document, Tabular):
+class Release(Document, Result):
     """Document that a curator publishes: guarantee, calibration and payload of one run of a mechanism.
 
     Args:
@@ -232,13 +233,11 @@ class Release(Document, Tabular):
         """List a row for each released number with its noise, as published; see `Released.rows`."""
         return self.payload.rows()
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write the guarantee, the mechanism, the budget spent and the content, a line each.
-
-        Args:
-            width: columns of the terminal, as of `fold`; None for lines as long as they are.
-        """
-        return "\n".join(fold(f"{name}: {printable(fact)}", width) for name, fact in release_facts(self).items())
+    def content(self) -> Iterator[Block]:
+        """Show the guarantee, the mechanism, the budget spent and the content, a line each, and the network."""
+        yield FactList(release_facts(self))
+        if self.networks:
+            yield Picture(self._shown_network._repr_html_)
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the network; arguments and errors as of `Network.plot`.
@@ -252,11 +251,6 @@ class Release(Document, Tabular):
                 "a release over a design has no network to draw: plot its posterior, `release.posterior().plot()`"
             )
         return self._shown_network.plot(axes)
-
-    def _repr_html_(self) -> str:
-        """The lines of `summary` and the network, for a notebook."""
-        drawn = self._shown_network._repr_html_() if self.networks else ""
-        return f"{facts_html(release_facts(self))}{drawn}"
 
     @property
     def _shown_network(self) -> Network:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from discreet.display.text_tables import html_text, with_noun
+from discreet.display.text_tables import with_noun
 from discreet.privacy.guarantee import as_text
 
 if TYPE_CHECKING:
     from discreet.releases.release import Release
-
-
-def facts_html(facts: Mapping[str, str]) -> str:
-    """Write the facts of `release_facts` as an HTML table with escaped names."""
-    rows = "".join(
-        f'<tr><th scope="row">{name}</th><td style="text-align: left">{html_text(fact)}</td></tr>'
-        for name, fact in facts.items()
-    )
-    return f"<table><tbody>{rows}</tbody></table>"
 
 
 def release_facts(release: Release) -> Mapping[str, str]:

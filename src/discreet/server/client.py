@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from discreet.display.text_tables import columns
-from discreet.errors import DiscreetError, InputError, listed, require, shown
+from discreet.display.renderers import TextTable
+from discreet.errors import DiscreetError, InputError, listed, require, require_word, shown
 from discreet.model.network import Network
 from discreet.releases.combined import Evidence, loads
 from discreet.server.http_client import Wire
 from discreet.server.remote_posterior import RemotePosterior
-from discreet.util.framed import Tabular
 from discreet.util.limits import DOCUMENT_BYTES
+from discreet.util.option_texts import Gaps
+from discreet.util.tabular import Block, Result
 
 
-class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
+class ServedReleases(tuple[Mapping[str, Any], ...], Result):
     """What a server says of its releases, one mapping each.
 
     Each has "name", "id", "version", "kind" ("network", "family", "states", "weights" or "structure"), "private",
@@ -33,10 +34,6 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
-        """The text of `summary`."""
-        return self.summary()
-
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each release.
 
@@ -47,14 +44,10 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
         kept = [{name: value for name, value in row.items() if name != "versions"} for row in self]
         return [{**row, "guarantees": "; ".join(row.get("guarantees", ()))} for row in kept]
 
-    def summary(self, *, width: int | None = None) -> str:
-        """The releases as aligned text.
-
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
+    def content(self) -> Iterator[Block]:
+        """The releases in a table."""
         names = ("name", "kind", "variables", "guarantees", "draws")
-        return columns(names, [[str(row.get(name, "")) for name in names] for row in self.tidy()], width)
+        yield TextTable(names, [[str(row.get(name, "")) for name in names] for row in self.tidy()])
 
 
 class Client:
@@ -133,9 +126,7 @@ class Client:
         """
         return self._document(self._find(name)["id"])
 
-    def posterior(
-        self, name: str | None = None, *, missing: Literal["at-random", "state"] | None = None
-    ) -> RemotePosterior:
+    def posterior(self, name: str | None = None, *, missing: Gaps | None = None) -> RemotePosterior:
         """The posterior that the server answers from; it stays that of this version, also if a newer one comes.
 
         Args:
@@ -149,7 +140,8 @@ class Client:
             InputError: no such release, several and no name, or one that no posterior of a network answers for.
             DiscreetError: no server, another version of it, or one that needs a token.
         """
-        require(missing in (None, "at-random", "state"), f"missing is at-random or state, not {shown(missing)}")
+        if missing is not None:
+            require_word(missing, Gaps, "missing is")
         row = self._find(name)
         network = _find_network(self._document(row["id"]), row.get("kind"), missing)
         return RemotePosterior(self._wire, row["name"], row["id"], network, missing)

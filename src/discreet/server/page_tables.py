@@ -15,8 +15,7 @@ from discreet.display.text_tables import html_text
 from discreet.errors import listed, printable
 from discreet.model.design import Design
 from discreet.model.network import Network
-from discreet.queries.answer_text import assumption_lines, state_text
-from discreet.queries.answers import Answer, Answers
+from discreet.queries.answers import Answer, Answers, assumption_lines, state_text
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
 from discreet.util.lazy_imports import import_late

@@ -36,7 +36,7 @@ from discreet.server.page_links import (
 from discreet.server.page_tables import compare_table, templates
 from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
-from discreet.server.readings import Gaps, ServedPosterior
+from discreet.server.readings import ServedPosterior
 from discreet.server.release_page import (
     ask_expected,
     ask_fit_words,
@@ -51,6 +51,7 @@ from discreet.server.release_page import (
 from discreet.server.shelf import Version
 from discreet.server.tokens import TokenFile
 from discreet.server.work import marginals_work
+from discreet.util.option_texts import Gaps
 
 # --------------------------------------------------------------------------------------------------------------------
 # The frame of all pages: templates, and files that pages load.

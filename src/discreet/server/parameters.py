@@ -13,7 +13,6 @@ from starlette.datastructures import QueryParams
 
 from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema
-from discreet.queries import bin_laws, query, regress
 from discreet.server.problems import Problem
 from discreet.util import option_texts
 from discreet.util.json_files import decode_text, read_json
@@ -24,9 +23,9 @@ Level = Annotated[
     Field(description=option_texts.LEVEL, json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 ]
 Predictive = Annotated[bool, Field(description=option_texts.PREDICTIVE)]
-Missing = Annotated[Literal["at-random", "state"] | None, Field(description=option_texts.MISSING)]
-Assume = Annotated[query.Assume | None, Field(description=f"{option_texts.ASSUME} Default: robust.")]
-Inside = Annotated[bin_laws.Inside, Field(description=option_texts.INSIDE)]
+Missing = Annotated[option_texts.Gaps | None, Field(description=option_texts.MISSING)]
+Assume = Annotated[option_texts.Assume | None, Field(description=f"{option_texts.ASSUME} Default: robust.")]
+Inside = Annotated[option_texts.Inside, Field(description=option_texts.INSIDE)]
 Text = Annotated[str, Field(max_length=QUERY_CHARACTERS)]
 Queries = Annotated[
     list[Text],
@@ -155,9 +154,11 @@ class RegressRequest(RequestFields):
 
     target: Text
     on: Annotated[list[Text], Field(min_length=1, max_length=100, description="Covariates.")]
-    kind: Annotated[regress.Kind, Field(description=option_texts.KIND)] = "linear"
+    kind: Annotated[option_texts.RegressionKind, Field(description=option_texts.KIND)] = "linear"
     level: Level = option_texts.DEFAULT_LEVEL
-    assume: Annotated[regress.Assume | None, Field(description="As of queries, which can be asked more.")] = None
+    assume: Annotated[option_texts.LawAssume | None, Field(description="As of queries, which can be asked more.")] = (
+        None
+    )
     inside: Inside = "log-linear"
     missing: Missing = None
     draws: Annotated[bool, Field(description="Also the coefficients under every draw; of JSON alone.")] = False
@@ -185,7 +186,7 @@ class SyntheticRequest(RequestFields):
     ] = None
     set: Annotated[int, Field(ge=1, description="Which of them.")] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63, description="The records are those of dc.sample(rng=seed).")] = 0
-    format: Annotated[Literal["csv", "parquet", "arrow"], Field(description="Of the file.")] = "csv"
+    format: Annotated[option_texts.FileFormat, Field(description="Of the file.")] = "csv"
     missing: Missing = None
 
 
@@ -193,7 +194,7 @@ class ReportRequest(RequestFields):
     """A report for people."""
 
     level: Level = option_texts.DEFAULT_LEVEL
-    format: Annotated[Literal["html", "markdown"], Field(description="One page without scripts, or Markdown.")] = "html"
+    format: Annotated[option_texts.ReportForm, Field(description="One page without scripts, or Markdown.")] = "html"
 
 
 Model = TypeVar("Model", bound=RequestFields)

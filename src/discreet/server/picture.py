@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from itertools import pairwise
 from typing import Any
 
-from discreet.display.graph_layout import GraphLayout, layout
-from discreet.display.network_svg import BOW_PIXELS, DASHES, draw_refuted
+from discreet.display.graph_layout import layout
+from discreet.display.network_svg import BOW_PIXELS, DASHES, ArcPainter, draw_refuted
 from discreet.display.text_tables import columns_of, cut, html_text, with_noun
 from discreet.errors import printable
 from discreet.model.network import Network
@@ -33,8 +32,6 @@ MOST_STATES = 8
 NAME_COLUMNS, STATE_COLUMNS = 24, 14
 CAPITAL, LETTER = 0.72, 0.6
 """Widths of capitals and other letters, in sizes of the font, at most but for a few: fonts differ between machines."""
-HALF_HEAD, MOST_PORT = 4.0, 11.0
-"""Half the width of an arrowhead, and most pixels between two at one box."""
 
 MARKS = {
     "measured": "all its variables lie in one released table",
@@ -113,6 +110,7 @@ class _Places:
 
     Args:
         boxes: row by row, from the left.
+        painter: of the arcs.
         arcs: drawn.
         width: of the picture, in pixels.
         height: of the picture.
@@ -121,6 +119,7 @@ class _Places:
     """
 
     boxes: tuple[_Box, ...]
+    painter: ArcPainter
     arcs: str
     width: int
     height: int
@@ -149,11 +148,10 @@ def place_boxes(network: Network) -> _Places:
     heights = {
         one.name: HEAD_PIXELS + STATE_PIXELS * min(one.size, MOST_STATES) + FOOT_PIXELS for one in network.schema
     }
-    tops: list[int] = []
-    bottoms: list[int] = []
-    for row in range(places.height):
-        tops.append(bottoms[-1] + GAP_PIXELS if bottoms else MARGIN_PIXELS)
-        bottoms.append(tops[-1] + max(heights[name] for name in parents if places.rows[name] == row))
+    tops = [MARGIN_PIXELS]
+    for row in range(places.height - 1):
+        tops.append(tops[-1] + max(heights[name] for name in parents if places.rows[name] == row) + GAP_PIXELS)
+    painter = ArcPainter(places, tops, heights, widths)
     quoted = quoted_states(network)
     boxes = []
     for number, one in enumerate(network.schema):
@@ -164,61 +162,19 @@ def place_boxes(network: Network) -> _Places:
         texts = tuple(map(escape, labels[name]))
         boxes.append(_Box(one, number, x, tops[row], widths[name], heights[name], bar, texts, quoted[name]))
     boxes.sort(key=lambda box: (box.y, box.x))
-    arcs = "".join(_Arcs(places, tops, bottoms, heights, widths).draw(parents))
+    arcs = "".join(painter.draw(parents, "#7b8794"))
     pairs = [f"{parent} -> {name}" for name in parents for parent in parents[name]]
     title = f"Network of {with_noun(len(parents), 'variable')} and {with_noun(len(pairs), 'arc')}"
     told = html_text("Arcs from parent to child: " + ("; ".join(pairs) or "none"))
-    return _Places(tuple(boxes), arcs, math.ceil(places.width), bottoms[-1] + MARGIN_PIXELS, title, told)
+    return _Places(
+        tuple(boxes), painter, arcs, math.ceil(places.width), painter.bottoms[-1] + MARGIN_PIXELS, title, told
+    )
 
 
 def _width_of(text: str, size: float) -> float:
     """Pixels of a text; one of wide letters takes two columns for each."""
     capitals = sum(mark.isupper() or mark in "MWmw@%" for mark in text)
     return size * (CAPITAL * capitals + LETTER * (columns_of(text) - capitals))
-
-
-@dataclass(frozen=True)
-class _Arcs:
-    """Draws arcs between rows of different heights: upright beside boxes, curved between rows alone."""
-
-    places: GraphLayout
-    tops: list[int]
-    bottoms: list[int]
-    heights: Mapping[str, int]
-    widths: Mapping[str, float]
-
-    def draw(self, parents: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-        """All trunks, then all arrows."""
-        yield '<g fill="none" stroke="#7b8794" stroke-width="1.2">'
-        for name in parents:
-            cells = self.places.trunk(name)
-            if len(cells) > 1:
-                yield '<path d="'
-                for upper, lower in pairwise(cells):
-                    x = self.places.x[lower]
-                    yield f"{self._curve(upper, x, self.tops[lower[1]])}V{self.bottoms[lower[1]]}"
-                yield '"/>'
-            yield from self._arrows(name, parents[name])
-        yield "</g>"
-
-    def _curve(self, start: tuple[str, int], x: float, bottom: float) -> str:
-        """From a cell to a place in the next row: first down past the boxes beside it."""
-        name, row = start
-        begin, low = self.places.x[start], self.bottoms[row]
-        own = self.tops[row] + self.heights[name] if row == self.places.rows[name] else low
-        middle = (low + bottom) / 2
-        down = f"V{low}" if low > own else ""
-        return f"M{begin:.1f} {own}{down}C{begin:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {bottom:.1f}"
-
-    def _arrows(self, node: str, parents: tuple[str, ...]) -> Iterator[str]:
-        """Arcs to a node, which arrive side by side in the order of where they come from."""
-        row, x_of = self.places.rows[node], self.places.x
-        starts = sorted((self.places.branch(parent, node) for parent in parents), key=lambda cell: (x_of[cell], cell))
-        step = min(MOST_PORT, (self.widths[node] - 14) / max(1, len(starts)))
-        for index, cell in enumerate(starts):
-            x, top = x_of[node, row] + (index - (len(starts) - 1) / 2) * step, self.tops[row]
-            yield f'<path d="{self._curve(cell, x, top - 2 * HALF_HEAD)}"/>'
-            yield f'<path d="M{x:.1f} {top}l-4 -9h8z" fill="#7b8794" stroke="none"/>'
 
 
 # ---------------------------------------------------------------------------------------------------------------- ink
@@ -258,18 +214,13 @@ def draw_network(
         f'<title id="picture-title">{places.title}</title><desc>{told}</desc>',
         f'<rect y="{-top}" {size} fill="#ffffff"/>' if links is None else "",
         places.arcs,
-        *draw_refuted(refuted, {box.variable.name: _find_port(box) for box in places.boxes}),
+        *draw_refuted(refuted, places.painter),
     ]
     for box in places.boxes:
         name = box.variable.name
         lines += _draw_box(box, answers.get(name), evidence.get(name), links)
     lines.append("</svg>")
     return "\n".join(lines)
-
-
-def _find_port(box: _Box) -> tuple[float, int, int]:
-    """Where a dashed line meets a box."""
-    return box.x + 0.75 * box.width, box.y, box.y + box.height
 
 
 def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateLinks | None) -> Iterator[str]:

@@ -24,9 +24,8 @@ from discreet.server.desk import return_memory
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Version, content_digest, without_folders
+from discreet.util.option_texts import Gaps
 
-Gaps = Literal["at-random", "state"]
-"""What is made of missing values that were kept."""
 State = Literal["ready", "under way", "stored", "to be drawn"]
 """Whether a version can be asked at once, or how it will be read when it is asked."""
 DRAWS, SEED = 1000, 0

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import Elsewhere
 from discreet.queries.answers import Answer, Answers
-from discreet.queries.bin_laws import Inside, check_inside
+from discreet.queries.bin_laws import check_inside
 from discreet.queries.credible import check_level
 from discreet.queries.decide import Decision, Payoff
 from discreet.queries.decide_number import NumberDecision, one_probability
@@ -39,11 +39,12 @@ from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema
 from discreet.server.http_client import BODY_BYTES, RecordStream, Wire
-from discreet.util.framed import Intervals
+from discreet.util.option_texts import DEFAULT_LEVEL, Gaps, Inside
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block, Result
 
 if TYPE_CHECKING:
-    from discreet.queries.query import Assume
+    from discreet.util.option_texts import Assume
 
 QUERIES_AT_ONCE, RECORDS_AT_ONCE = 500, 2000
 """Of one request; more go in several."""
@@ -57,7 +58,7 @@ SLACK_BYTES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class RemotePosterior(Elsewhere, Intervals):
+class RemotePosterior(Elsewhere, Result):
     """A posterior that a server has drawn, or read from stored draws.
 
     It is asked as one that is here: by `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide`,
@@ -85,7 +86,7 @@ class RemotePosterior(Elsewhere, Intervals):
     name: str
     id: str
     network: Network
-    missing: Literal["at-random", "state"] | None = None
+    missing: Gaps | None = None
 
     def __repr__(self) -> str:
         """Where it is, and what it is of."""
@@ -133,7 +134,7 @@ class RemotePosterior(Elsewhere, Intervals):
         self,
         query: str | Query,
         *,
-        level: float = 0.95,
+        level: float = DEFAULT_LEVEL,
         predictive: bool = False,
         assume: Assume | None = None,
         inside: Inside = "log-linear",
@@ -164,13 +165,11 @@ class RemotePosterior(Elsewhere, Intervals):
         """
         return marginals(self).tidy()
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Where the draws are, and the probability of each state with its interval, as aligned text.
+    __str__ = object.__str__  # one line: rows are asked of the server
 
-        Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
-        """
-        return f"{self!r}\n\n{marginals(self).summary(width=width)}"
+    def content(self) -> Iterator[str | Block]:
+        """Where the draws are, and the probability of each state with its interval."""
+        yield from (repr(self), "", *marginals(self).content())
 
     def _repr_html_(self) -> str:
         """The network, for a notebook: nothing is asked for it."""

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import compress
 from typing import Any, NamedTuple
 
-from discreet.display.interval_tables import csv_text
+from discreet.display.renderers import csv_text
 from discreet.errors import InputError
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows

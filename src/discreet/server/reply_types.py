@@ -11,21 +11,23 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from discreet.model.origin import Learned
+from discreet.model.query_grammar import QueryKind
 from discreet.noise.noise_laws import LawTag
 from discreet.posterior.basis import Mark
 from discreet.posterior.fit_check import Tested
 from discreet.posterior.read import Gives
 from discreet.queries.answers import AnswerRow, EvidenceProbability
-from discreet.queries.bin_laws import Inside
+from discreet.queries.number_losses import LEVEL_LOSSES, LOSSES
 from discreet.server.problems import PROBLEMS
 from discreet.server.readings import State
+from discreet.util.option_texts import Gaps, Inside, RegressionKind
 
 PROBLEM_TYPES = tuple(f"urn:discreet:problem:{kind}" for kind in PROBLEMS)
 Loss = Annotated[
     str,
     Field(
         description="squared, absolute, quantile:0.9 or interval:0.9.",
-        json_schema_extra={"pattern": "^(squared|absolute|(quantile|interval):[0-9.e-]+)$"},
+        json_schema_extra={"pattern": f"^({LOSSES}|({LEVEL_LOSSES}):[0-9.e-]+)$"},
     ),
 ]
 
@@ -98,7 +100,7 @@ class AnswerReply(_BasisReply):
     """The answer to a query."""
 
     query: str
-    kind: Literal["marginal", "conditional", "map", "mpe", "mean", "quantile"]
+    kind: QueryKind
     level: float
     evidence: EvidenceProbability | None
     too_rare: bool
@@ -142,7 +144,7 @@ class AnswersReply(TypedDict):
     fit: NotRequired[FitReply]
     learned: NotRequired[list[Learned]]
     by_others: NotRequired[list[SourceElsewhere]]
-    missing: NotRequired[Literal["at-random", "state"]]
+    missing: NotRequired[Gaps]
     answers: list[AnswerReply]
     effective: NotRequired[Annotated[float, Field(description="Independent draws that the draws are worth.")]]
 
@@ -241,7 +243,7 @@ class RegressReply(_BasisReply):
 
     target: str
     on: list[str]
-    kind: Literal["linear", "logistic"]
+    kind: RegressionKind
     level: float
     coefficients: list[NamedRow]
     draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]

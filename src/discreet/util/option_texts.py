@@ -1,6 +1,33 @@
-"""Defaults and descriptions of options that both the command line and the server have, each stated once."""
+"""Words, defaults and descriptions of options of functions, the command line and the server, each stated once."""
 
 from __future__ import annotations
+
+from typing import Literal
+
+MissingValues = Literal["error", "drop", "keep"]
+"""What is done with missing values; see `RecordsPolicy`."""
+OutOfBounds = Literal["error", "clip"]
+"""What is done with numbers outside their public bounds."""
+Weights = Literal["record", "unit"]
+"""What counts once."""
+Gaps = Literal["at-random", "state"]
+"""What is made of missing values that were kept."""
+LawAssume = Literal["network", "robust"]
+"""Assumption of joint laws about variables that no table measures together."""
+Assume = Literal[LawAssume, "nothing"]
+"""Assumption of answers about them."""
+Inside = Literal["log-linear", "uniform"]
+"""Law of numbers inside their bins."""
+RegressionKind = Literal["linear", "logistic"]
+TableLoss = Literal["squared", "absolute"]
+"""Loss of which the probabilities of a table have least."""
+LevelLoss = Literal["quantile", "interval"]
+"""Losses of a number that have a level: `quantile:0.9`."""
+DataSets = Literal["same", "different"]
+"""Whether releases measured the same records, or have none in common."""
+ReportForm = Literal["html", "markdown"]
+FileFormat = Literal["csv", "parquet", "arrow"]
+"""Format of a file of records."""
 
 DEFAULT_LEVEL = 0.95
 """Posterior probability of intervals; every `level` of the package has this default."""

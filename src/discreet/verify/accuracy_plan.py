@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from discreet.display.charts import line_chart
+from discreet.display.renderers import Picture, TextTable
 from discreet.errors import InputError, shown
-from discreet.privacy.guarantee import Guarantee
-from discreet.util.framed import Tabular
-from discreet.verify.plan_text import plan_text
+from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.util.tabular import Block, Result
 from discreet.verify.width_curves import LEAST_NOISE
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
@@ -109,7 +110,7 @@ class PlannedWidth:
 
 
 @dataclass(frozen=True)
-class AccuracyPlan(Tabular):
+class AccuracyPlan(Result):
     """Budget for a wanted accuracy, and expected interval widths at others.
 
     Args:
@@ -175,13 +176,44 @@ class AccuracyPlan(Tabular):
         """The rows of `rows`."""
         return self.rows()
 
-    def summary(self, *, width: int | None = None) -> str:
-        """Write epsilon, the queries with the parts of their half-widths, and half-widths at other budgets, as text."""
-        return plan_text(self, width)
+    def content(self) -> Iterator[str | Block]:
+        """Show epsilon, the queries with the parts of their half-widths, and half-widths at other budgets."""
+        epsilon = "" if self.guarantee is None else f"epsilon {as_text(self.guarantee.epsilon)}"
+        yield from (f"{self.mechanism}: {self.refused or epsilon}", Picture(self.to_svg), "", self.widths_table())
+        measure = "half-width" if len(self.questions) == 1 else "widest half-width"
+        yield from ("", f"{measure} by records and epsilon", self._list_widths())
+        if self.over_networks:
+            yield from ("", "the network has no probabilities: those of several random ones were taken")
 
-    def _repr_html_(self) -> str:
-        """The picture, for a notebook."""
-        return self.to_svg()
+    def widths_table(self) -> TextTable:
+        """Each query's budget, half-width with its parts, and expected error."""
+        sought = self.within is not None
+        rows = [
+            (
+                row["query"],
+                *(["none" if row["epsilon"] is None else f"{row['epsilon']:.3g}"] if sought else []),
+                f"{row['half_width']:.3g}",
+                f"{row['uncertainty']:.0%}",
+                f"{row['sampling']:.3g}",
+                f"{row['noise']:.3g}",
+                f"{row['low']:.3g} to {row['high']:.3g}",
+                f"{row['error']:.3g}",
+            )
+            for row in self.rows()
+        ]
+        spread = "8 in 10 random networks" if self.over_networks else "8 in 10 releases"
+        widths = (f"half-width at {self.epsilon:g}", "+-", "sampling", "noise", spread, "error")
+        return TextTable(("question", *(["needs epsilon"] if sought else []), *widths), rows)
+
+    def _list_widths(self) -> TextTable:
+        """List half-widths by budget and number of records; of several queries the widest."""
+        widest = dict[tuple[int, float], float]()
+        for row in self.table():
+            at = row["records"], row["epsilon"]
+            widest[at] = max(widest.get(at, 0.0), row["half_width"])
+        numbers, budgets = (sorted(set(ends)) for ends in zip(*widest, strict=True))
+        lines = [[f"{number:,}", *(f"{widest[number, budget]:.3g}" for budget in budgets)] for number in numbers]
+        return TextTable(("records", *(f"{epsilon:.3g}" for epsilon in budgets)), lines)
 
     def table(self) -> list[dict[str, Any]]:
         """Half-widths at other budgets and for other numbers of records.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from discreet.mechanisms.crossing import Mechanism, Statistic
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.noise.noise_laws import ShapeTag
+from discreet.releases.measurement import Over
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ MOST_NOISE_CALLS = 1000
 """Most calls for noise in one draw: a mechanism with more resamples until it likes an answer."""
 SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
-DOMAIN_FIELDS = {"network", "design"}
+DOMAIN_FIELDS = set(get_args(Over))
 """Fields of a payload that are constant in an audit: its network or design."""
 TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""

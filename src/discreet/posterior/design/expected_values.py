@@ -13,6 +13,7 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.design import Design
 from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.util.arrays import Floats
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 MOST_VALUES = 2**22
 """Largest product of draws, records and outputs that is held at once: 32 MiB."""
@@ -34,7 +35,7 @@ class ExpectedValues(NamedTuple):
     upper: Floats
 
 
-def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> ExpectedValues:
+def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
     """Compute the expected target of records, or the probabilities of its classes.
 
     Args:

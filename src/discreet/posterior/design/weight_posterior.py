@@ -33,6 +33,7 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -408,7 +409,7 @@ class WeightPosterior(Posterior):
         """
         return np.asarray(self.weights.mean(axis=0))
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the weights.
 
         Args:
@@ -440,7 +441,7 @@ class WeightPosterior(Posterior):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the effect of each column with its interval, in the units of the columns.
 
         Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
@@ -12,10 +10,11 @@ from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.measured import MOST_POOLED, is_poolable
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
+from discreet.util.option_texts import TableLoss
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
-DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
+DRAWS_BY_LOSS: dict[TableLoss, int] = {"squared": 50, "absolute": 400}
 """Number of draws by loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of
 the posterior's deviation; a median needs more draws for the same."""
 
@@ -24,7 +23,7 @@ def estimate(
     release: Release | External,
     *,
     rng: Seed = None,
-    loss: Literal["squared", "absolute"] = "squared",
+    loss: TableLoss = "squared",
     prior: Dirichlet | None = None,
 ) -> Tables:
     """Estimate all probabilities by posterior means (or medians), more precisely than by averaging draws.

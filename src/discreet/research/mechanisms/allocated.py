@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require_word
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.mechanisms.table_scales import noisy_tables, pure_only, table_noise
@@ -84,8 +84,7 @@ def allocated(
         raise InputError(
             f"first must be between 0 and 1, sampling greater than 0 and at most 1, floor {float(LEAST_FLOOR)} to 1"
         )
-    if weights not in ("kl", "structure"):
-        raise InputError(f"weights are 'kl' or 'structure', not {weights!r}")
+    require_word(weights, Rule, "weights are")
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Stages:
         pure_only("allocated", guarantee)

@@ -49,6 +49,7 @@ from discreet.releases.release import Release
 from discreet.research.kinds.candidate_choice import Choice
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.kinds.scored_choice import ScoredChoice
+from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.readers.family_draws import family_rows
 from discreet.research.readers.particles import independent_worth, next_step
 from discreet.research.scores.choice_likelihood import (
@@ -63,7 +64,7 @@ from discreet.research.scores.choice_likelihood import (
 from discreet.research.scores.factors import CategoricalFactor, standard_normals
 from discreet.util.arrays import Array, Floats, Ints
 
-Likelihood = Literal["auto", "exact", "simulated", "clt", "lower", "upper"]
+Likelihood = Literal["auto", "exact", "simulated", ChoiceLikelihood]
 LogLikelihood = Callable[[Tables, Ints, np.random.Generator], Floats]
 """Of the draws of theta and a number of records for each, and a source of randomness; shape (draws,)."""
 

@@ -32,6 +32,7 @@ from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.research.readers.spectrum_compiled import chain
 from discreet.util.arrays import Floats
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
 """Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
@@ -88,7 +89,7 @@ class ComponentPosterior(Posterior):
         """Mean covariance, shape `(features, features)`."""
         return np.asarray(self.covariance.mean(axis=0))
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the covariance's entries.
 
         Args:
@@ -99,7 +100,7 @@ class ComponentPosterior(Posterior):
         """
         return self.tails(self.covariance, level)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """The components, the widest first: coordinates of the unit vector, and the variance along it.
 
         Args:

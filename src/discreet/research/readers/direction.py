@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require_word
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_total
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
@@ -180,8 +180,7 @@ def direction_log_likelihood(
     factor, index, epsilon = chosen.factor, chosen.index, chosen.epsilon
     if not 0 <= index < len(factor.candidates):
         raise InputError(f"the choice must be one of {len(factor.candidates)} candidates, counted from 0; got {index}")
-    if method not in get_args(ChoiceLikelihood):
-        raise InputError(f"the method must be one of {', '.join(get_args(ChoiceLikelihood))}; got {method!r}")
+    require_word(method, ChoiceLikelihood, "the method is")
     positive(epsilon=epsilon)
     size = factor.candidates.shape[1]
     normals = standard_normals(points, size + 1)

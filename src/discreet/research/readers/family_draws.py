@@ -35,6 +35,7 @@ from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.research.kinds.scored_choice import ScoredChoice
 from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
 from discreet.util.arrays import Floats, Ints, margin
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
@@ -103,7 +104,7 @@ class FamilyPosterior(Posterior):
         """Posterior means of the parameters, shape `(parameters,)`."""
         return np.asarray(self.parameters.mean(axis=0))
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Equal-tailed intervals of the parameters, which end at points of the grid.
 
         Args:
@@ -114,7 +115,7 @@ class FamilyPosterior(Posterior):
         """
         return tails(self.parameters, level)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """Mean and interval of each parameter.
 
         Args:

@@ -28,6 +28,7 @@ from discreet.research.readers.particles import independent_worth, next_step
 from discreet.research.scores.own_factors import OwnFactor
 from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.util.arrays import Floats, Ints
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
@@ -85,7 +86,7 @@ class LawWeights(Posterior):
         """Probabilities of the laws, shape `(laws,)`."""
         return self.weights
 
-    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """What the made-up data sets leave open of each law's probability: the posterior has no spread beside it.
 
         Args:
@@ -104,7 +105,7 @@ class LawWeights(Posterior):
         wide = ndtri((1 + level) / 2) * self.weights * np.sqrt(moved**2 @ self.errors**2)
         return np.maximum(self.weights - wide, 0.0), np.minimum(self.weights + wide, 1.0)
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """Probability of each law, by its place in the list, with what is left open of it; errors as of `interval`."""
         heads = [{"name": str(law)} for law in range(len(self.weights))]
         return name_rows(heads, self.weights[None], lambda _, level: self.interval(level=level), level)

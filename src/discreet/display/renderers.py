@@ -1,0 +1,356 @@
+"""Results as text, HTML, frames and pictures: one renderer for each, whatever the result.
+
+A result says of which blocks it consists (`Result.content`): lines, facts, tables of text and of intervals, drawings.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discreet.display.charts import interval_bar
+from discreet.display.text_tables import columns, fold, html_text
+from discreet.errors import InputError, printable, require, require_word
+from discreet.util.lazy_imports import import_late
+from discreet.util.tabular import Block, Library
+
+if TYPE_CHECKING:
+    import polars
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+else:
+    pa = import_late("pyarrow")
+    polars = import_late("polars")
+
+pyplot = import_late("matplotlib.pyplot")
+
+MOST_HTML_ROWS = 200
+"""Rows that a notebook shows; a frame has all."""
+ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
+"""Height of a row of a picture, and its width."""
+NUMBERS = ("mean", "lower", "upper", "sampling", "noise", "noise_error", "best", "law_lower", "law_upper", "level")
+"""Columns that are numbers; what stands before them names a row."""
+TOLD = ("query", "state", "name", "class", "response", "metric", "basis")
+"""Columns whose values say what they are; any other, such as a variable's, is named beside its value in a picture."""
+
+Row = Mapping[str, Any]
+
+
+# -------------------------------------------------------------------------------------------------------------- blocks
+
+
+def text_of(content: Iterable[str | Block], width: int | None = None) -> str:
+    """Write what a result shows as text.
+
+    Args:
+        content: lines and blocks.
+        width: columns of the terminal, as of `columns`.
+    """
+    parts = [fold(printable(block), width) if isinstance(block, str) else block.text(width) for block in content]
+    return "\n".join(part for part in parts if part is not None)
+
+
+def html_of(content: Iterable[str | Block]) -> str:
+    """Write what a result shows as HTML.
+
+    Args:
+        content: lines and blocks.
+    """
+    return "\n".join(f"<p>{html_text(part)}</p>" if isinstance(part, str) else part.html() for part in content if part)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells under their headings.
+
+    Args:
+        header: a heading for each column.
+        rows: a cell for each column.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self, width: int | None) -> str:
+        """Align the columns."""
+        return columns(self.header, self.rows, width)
+
+    def html(self) -> str:
+        """Write a table whose texts are escaped."""
+        return _write_html(self.header, [[html_text(cell) for cell in row] for row in self.rows])
+
+
+@dataclass(frozen=True)
+class FactList:
+    """Facts, each with its name.
+
+    Args:
+        facts: by name.
+    """
+
+    facts: Mapping[str, str]
+
+    def text(self, width: int | None) -> str:
+        """Write a line for each."""
+        return "\n".join(fold(f"{name}: {printable(fact)}", width) for name, fact in self.facts.items())
+
+    def html(self) -> str:
+        """Write a table with a row for each."""
+        rows = (f'<tr><th scope="row">{name}</th><td>{html_text(fact)}</td></tr>' for name, fact in self.facts.items())
+        return f'<table style="text-align: left"><tbody>{"".join(rows)}</tbody></table>'
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing for notebooks, which no text has.
+
+    Args:
+        draw: makes its HTML.
+    """
+
+    draw: Callable[[], str]
+
+    def text(self, width: int | None) -> None:
+        """Write nothing."""
+
+    def html(self) -> str:
+        """Show it."""
+        return self.draw()
+
+
+@dataclass(frozen=True)
+class IntervalTable:
+    """Numbers with their intervals, a row each.
+
+    Args:
+        rows: as of `Result.tidy`. What names a row, and what it rests on, is not said again where both the first name
+            and the row above have it. A row may continue the one above with more names, and without numbers.
+        named: heading of the column "name".
+        most: rows that a notebook shows; None for all.
+
+    Example:
+        >>> print(IntervalTable([{"name": "age", "mean": 0.3, "lower": 0.2, "upper": 0.4, "level": 0.9}]).text(None))
+        name  mean  90 % interval
+        age   0.3   0.2 to 0.4
+        >>> "&lt;b&gt;" in IntervalTable([{"state": "<b>", "mean": 0.3, "lower": 0.2, "upper": 0.4}]).html()
+        True
+    """
+
+    rows: Sequence[Row]
+    named: str = "name"
+    most: int | None = MOST_HTML_ROWS
+
+    def text(self, width: int | None) -> str:
+        """Align names, means, intervals and what else is known."""
+        return columns(*self.cells(), width)
+
+    def html(self) -> str:
+        """Write a table with a bar for each interval, and how many rows are left out."""
+        if not self.rows:
+            return "<p>no rows</p>"
+        header, cells = self.cells()
+        scales = _find_scales(self.rows)
+        lines = [
+            [*map(html_text, line), _draw_bar(row, scales[row.get("query")])]
+            for row, line in zip(self.rows[: self.most], cells, strict=False)
+        ]
+        left = len(self.rows) - len(lines)
+        return _write_html([*header, ""], lines) + (f"\n<p>{left:,} more rows: to_frame() has them</p>" if left else "")
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """List headings, and the cells of each row."""
+        known = {name for row in self.rows for name in row if row[name] is not None}
+        names = [
+            name for name in dict.fromkeys(name for row in self.rows for name in row) if name not in (*NUMBERS, "basis")
+        ]
+        levels = {row["level"] for row in self.rows if "level" in row}
+        interval = f"{100 * levels.pop():.6g} % interval" if len(levels) == 1 else "interval"
+        more = [name for name in MORE if name in known]
+        scales, above = _find_scales(self.rows), None
+        cells = []
+        for row in self.rows:
+            form = _form(scales[row.get("query")])
+            told = ["" if row.get(name) is None else str(row[name]) for name in names]
+            again = len(names) > 1 and told[0] == above
+            above = told[0] if names else None
+            numbers = [f"{row['mean']:{form}}" if "mean" in row else "", _write_range(row, "", form)]
+            beside = ["" if again and name == "basis" else MORE[name][1](row, form) for name in more]
+            cells.append([*(["", *told[1:]] if again else told), *numbers, *beside])
+        heads = [self.named if name == "name" else name for name in names]
+        return [*heads, "mean", interval, *(MORE[name][0] for name in more)], cells
+
+
+def _write_html(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a table of HTML, of cells that are HTML."""
+    head = "".join(f'<th scope="col">{html_text(name)}</th>' if name else "<td></td>" for name in header)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+
+
+def _draw_bar(row: Row, ends: tuple[float, float]) -> str:
+    """Draw the interval of a row; nothing where it has none."""
+    if "mean" not in row:
+        return ""
+    return interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
+
+
+# -------------------------------------------------------------------------------------------------------------- frames
+
+
+def frame_of(rows: Sequence[Row], library: Library = "pandas") -> Any:
+    """Rows as a data frame.
+
+    Args:
+        rows: with the same keys; a key that one lacks is null there.
+        library: "pandas", "polars" or "arrow".
+
+    Returns:
+        The frame.
+
+    Raises:
+        InputError: another library, or one that is not installed.
+
+    Example:
+        >>> frame_of([{"state": "yes", "mean": 0.3}], "arrow").to_pydict()
+        {'state': ['yes'], 'mean': [0.3]}
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    if library == "arrow":
+        return table
+    require_word(library, Library, "a frame is of")
+    try:
+        return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
+    except ImportError:
+        raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Rows as CSV under their names; what is not known of one is empty.
+
+    Example:
+        >>> csv_text([{"state": "yes", "mean": 0.3}, {"state": "no"}]).splitlines()
+        ['state,mean', 'yes,0.3', 'no,']
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def _find_texts(rows: Sequence[Row]) -> list[str]:
+    """Columns that name a row; the state is left out where every query has one, which it says itself."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
+    told = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
+    return [name for name in names if not ("query" in names and name == "state" and told)]
+
+
+def _find_scales(rows: Sequence[Row]) -> dict[Any, tuple[float, float]]:
+    """Ends of the line that each query's intervals lie on: 0 and 1 for probabilities.
+
+    What has a name, such as a coefficient, is in the unit of its column, even where it lies between 0 and 1.
+    """
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.get("query"), []).extend([row] if "lower" in row else [])
+    found = {}
+    for query, part in groups.items():
+        low, high = min((row["lower"] for row in part), default=0.0), max((row["upper"] for row in part), default=0.0)
+        share = low >= 0 and high <= 1 and not any("name" in row for row in part)
+        found[query] = (0.0, 1.0) if share else (low, high)
+    return found
+
+
+def _form(ends: tuple[float, float]) -> str:
+    """How numbers between two ends are written: probabilities with four decimals."""
+    return ".4f" if ends == (0.0, 1.0) else ".5g"
+
+
+def _write_range(row: Row, which: str, form: str) -> str:
+    """From one end of an interval to the other; nothing where there is none."""
+    lower, upper = (row.get(f"{which}{end}") for end in ("lower", "upper"))
+    return "" if lower is None else f"{lower:{form}} to {upper:{form}}"
+
+
+def _write_share(share: float | None) -> str:
+    """A share as percent; nothing where it is not known."""
+    return "" if share is None or math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _write_noise(row: Row) -> str:
+    """The share of the noise as percent, to the first digit of its standard error where that is known: `38 ± 3 %`."""
+    share, error = row.get("noise"), row.get("noise_error")
+    if share is None or error is None or math.isnan(share) or math.isnan(error):
+        return _write_share(share)
+    unit = 10.0 ** max(math.floor(math.log10(max(100 * error, 1.0))), 0)
+    percent, give = (unit * round(100 * number / unit) for number in (share, error))
+    return f"{percent:.0f} ± {give:.0f} %" if give else f"{percent:.0f} %"
+
+
+MORE: Mapping[str, tuple[str, Callable[[Row, str], str]]] = {
+    "law_lower": ("by the law in bins", lambda row, form: _write_range(row, "law_", form)),
+    "best": ("best", lambda row, _: _write_share(row.get("best"))),
+    "noise": ("noise", lambda row, _: _write_noise(row)),
+    "basis": ("rests on", lambda row, _: row.get("basis") or ""),
+}
+"""Columns beside an interval, where something is known for them: heading, and what writes a cell."""
+
+
+# ------------------------------------------------------------------------------------------------------------ pictures
+
+
+def plot_intervals(rows: Sequence[Row], axes: Axes | None) -> Axes:
+    """Draw rows from the top down, readable without colours; see `Result.plot`."""
+    require(all("mean" in row and "lower" in row for row in rows), "there are no intervals to draw: see `to_frame`")
+    axes = axes or new_axes(PICTURE_INCHES, max(1.2, ROW_INCHES * len(rows) + 0.7))
+    places = range(len(rows), 0, -1)
+    for place, row in zip(places, rows, strict=True):
+        mean, lower, upper = row["mean"], row["lower"], row["upper"]
+        axes.plot([lower, upper], [place, place], color="0.45", linewidth=1.2, marker="|", markersize=7)
+        noise = row.get("noise")
+        if noise is not None and not math.isnan(noise):
+            part = math.sqrt(max(0.0, 1 - noise))
+            ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
+            axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
+        axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
+    alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
+    names = [name for name in _find_texts(rows) if name not in alike]
+    axes.set_yticks(list(places), [_label(row, names) for row in rows], parse_math=False)
+    axes.margins(y=0.5 / max(1, len(rows)))
+    return axes
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Axes of a new figure.
+
+    Args:
+        width: inches.
+        height: inches.
+
+    Raises:
+        InputError: matplotlib is not installed (the extra `plot`).
+    """
+    try:
+        made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    except ImportError:
+        raise InputError("pictures need matplotlib: pip install '.[plot]' in a clone of discreet") from None
+    return made
+
+
+def _label(row: Row, names: Sequence[str]) -> str:
+    """What names a row, in one line."""
+    said = {name: row[name] for name in names if row.get(name)}
+    if "variable" in said and "state" in said:
+        variable = said.pop("variable")
+        said["state"] = f"{variable}={said['state']}"
+        if said.get("query") == f"P({variable})":
+            del said["query"]
+    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
