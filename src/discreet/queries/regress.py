@@ -32,9 +32,9 @@ from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import (
@@ -45,8 +45,8 @@ from discreet.queries.column_moments import (
     column_moments,
     covariance,
 )
+from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level
-from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
@@ -271,7 +271,7 @@ class Regression(Intervals):
         )
 
 
-@answered_elsewhere
+@delegates_to_server
 def regress(
     posterior: NetworkPosterior,
     target: str,
