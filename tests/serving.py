@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import discreet as dc
 from discreet.server.application import Settings, application
-from discreet.server.shelf import Shelf
+from discreet.server.catalog import ReleaseCatalog
 
 __all__ = ["Local", "Reply", "Served", "served"]
 
@@ -142,11 +142,11 @@ class Local:
 
     def __post_init__(self) -> None:
         """Make the application within its loop."""
-        self.shelf = Shelf(self.paths, self.draws)
+        self.catalog = ReleaseCatalog(self.paths, self.draws)
         self.loop = asyncio.new_event_loop()
 
         async def make() -> Any:
-            return application(self.shelf, self.settings, dc.__version__)
+            return application(self.catalog, self.settings, dc.__version__)
 
         self.app = self.loop.run_until_complete(make())
         self._said: asyncio.Queue[Any] = asyncio.Queue()

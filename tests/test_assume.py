@@ -11,7 +11,7 @@ import pytest
 import discreet as dc
 from discreet.posterior.evidence import audited_sets, measured_sets
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, triple_weights
-from discreet.queries.allowed import allowed_bounds
+from discreet.queries.partial_identification import identification_bounds
 from discreet.releases.combined import Combined
 from folding import every
 from tiny import network_of
@@ -178,7 +178,7 @@ def test_the_ends_are_those_of_the_laws_with_the_margins() -> None:
     swing = np.array([[1.0, -1], [-1, 1]])
     for _ in range(20):
         law = rng.dirichlet(np.ones(8)).reshape(2, 2, 2)
-        found = allowed_bounds(
+        found = identification_bounds(
             ("x", "y", "z"), law[..., None], [("x", "y"), ("y", "z")], [{"x": 0}, {"x": 1}], {"z": 1}, 0.95
         )
         corners = []
@@ -221,4 +221,4 @@ def test_a_posterior_that_believes_its_network_assumes_it() -> None:
 def test_too_many_joint_states_have_no_bounds() -> None:
     law = np.full((17, 17, 17, 1), 17.0**-3)
     with pytest.raises(dc.InputError, match=r"up to 4,096 joint states and 64 rows"):
-        allowed_bounds(("x", "y", "z"), law, [("x",), ("y",), ("z",)], [{"x": 0}], {}, 0.95)
+        identification_bounds(("x", "y", "z"), law, [("x",), ("y",), ("z",)], [{"x": 0}], {}, 0.95)

@@ -23,7 +23,7 @@ import pytest
 
 import discreet as dc
 from discreet.releases.policy import RecordsPolicy
-from discreet.server import http_client as wire
+from discreet.server import http_client
 from discreet.server.tokens import add_token
 from folding import every
 from published import DATA
@@ -238,14 +238,14 @@ def test_what_is_refused_here_is_refused_there(mistake: str, here: Any, there: A
 
 
 ELSEWHERE: dict[str, tuple[Callable[[Any], object], str]] = {
-    "utility": (lambda one: dc.decide(one, lambda cells, response: cells, ["a"]), "code does not go to a server"),
-    "quantity": (lambda one: dc.decisions.decide_number(one, lambda cells: cells, "squared"), "code does not go"),
+    "utility": (lambda one: dc.decide(one, lambda cells, response: cells, ["a"]), "cannot be sent to a server"),
+    "quantity": (lambda one: dc.decisions.decide_number(one, lambda cells: cells, "squared"), "cannot be sent"),
     "generator": (lambda one: dc.sample(one, 10, rng=np.random.default_rng(1)), "give a seed"),
     "block": (lambda one: dc.sample(one, 10, block=5), "leave out block"),
     "cells": (lambda one: one.cells, r"draws of 'visits' are at http"),
     "mean": (lambda one: one.mean(), "client.release"),
     "draw": (lambda one: one.draw(5, rng=1), "client.release"),
-    "infinite": (lambda one: dc.decide(one, UTILITY, ["wait"], bounds=(-np.inf, 5)), "none of them NaN"),
+    "infinite": (lambda one: dc.decide(one, UTILITY, ["wait"], bounds=(-np.inf, 5)), "finite numbers only"),
 }
 
 
@@ -326,13 +326,13 @@ HOME, AWAY = "https://answers.example/discreet", "http://127.0.0.1:8000"
 def test_the_token_of_the_environment_goes_to_its_server_alone(variable: str, url: str, sent: bool) -> None:
     heads = []
 
-    def refuse(own: object, request: wire.httpcore.Request) -> None:
+    def refuse(own: object, request: http_client.httpcore.Request) -> None:
         heads.append(dict(request.headers))
         raise ConnectionRefusedError
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DISCREET_TOKEN", variable)
-        patched.setattr(wire.httpcore.ConnectionPool, "handle_request", refuse)
+        patched.setattr(http_client.httpcore.ConnectionPool, "handle_request", refuse)
         with pytest.raises(dc.DiscreetError, match="nothing listens"):
             dc.server.Client(url).releases()
     assert [head.get(b"Authorization") for head in heads] == [b"Bearer secret" if sent else None]
@@ -369,7 +369,7 @@ def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: 
     with served([folder / "visits.draws"], "--most-work", "10", "--most-records", "5", "--no-prepare") as running:
         other = dc.server.Client(running.url)
         assert other.release().dumps() == client.release("visits").dumps()
-        with pytest.raises(dc.InputError, match="this question works on"):
+        with pytest.raises(dc.InputError, match="this question needs"):
             other.posterior().answer("P(smoke)")
         with pytest.raises(dc.InputError, match="more than the 5 that this server makes"):
             dc.sample(other.posterior(), 10)
@@ -390,7 +390,7 @@ def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not
     code = f"import sys; from discreet.cli.start import main; sys.argv += ['--port', '{port}']; sys.exit(main())"
     with served([folder / "visits.draws"], "--no-prepare", code=code):
         assert posterior.answer("P(smoke)") == before
-    with pytest.raises(dc.DiscreetError, match="is not there: nothing listens"):
+    with pytest.raises(dc.DiscreetError, match="does not answer: nothing listens"):
         posterior.answer("P(smoke)")
 
 
@@ -569,7 +569,7 @@ def test_questions_share_a_connection_and_processes_do_not(monkeypatch: pytest.M
 def test_but_not_for_ever() -> None:
     error, asked = refused_by([HELLO, BUSY])
     assert str(error) == "so many are waiting" and not isinstance(error, dc.InputError)
-    assert len(asked) == 1 + wire.MOST_TRIES
+    assert len(asked) == 1 + http_client.MOST_TRIES
     error, asked = refused_by([HELLO, (503, {"Retry-After": "60"}, BUSY[2])])
     assert str(error) == "so many are waiting" and len(asked) == 2
     error, asked = refused_by([HELLO, (503, {}, BUSY[2])])
@@ -577,10 +577,10 @@ def test_but_not_for_ever() -> None:
 
 
 STRANGE: dict[str, tuple[Sequence[Reply], str]] = {
-    "html": ([(200, {}, b"<html>")], "is no `discreet serve`"),
-    "json": ([(200, {}, b"[1]")], "is no `discreet serve`"),
-    "deep": ([(200, {}, b"[" * 100_000)], "is no `discreet serve`"),
-    "nan": ([(200, {}, b'{"version": NaN}')], "is no `discreet serve`"),
+    "html": ([(200, {}, b"<html>")], "is not `discreet serve`"),
+    "json": ([(200, {}, b"[1]")], "is not `discreet serve`"),
+    "deep": ([(200, {}, b"[" * 100_000)], "is not `discreet serve`"),
+    "nan": ([(200, {}, b'{"version": NaN}')], "is not `discreet serve`"),
     "version": ([(200, {}, b'{"version": "7.0.0"}')], r"runs discreet '7.0.0' and this is .*same version"),
     "hostile-version": ([(200, {}, json.dumps({"version": "\x1b[2J\n" * 9000}).encode())], "same version"),
     "redirect": ([(302, {"Location": "http://other.example/"}, b"")], "'http://other.example/', which is not followed"),
@@ -605,7 +605,7 @@ def test_what_is_no_server_of_ours_is_told_so(what: str) -> None:
 
 
 def test_an_answer_is_not_longer_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "RESPONSE_BYTES", 1000)
+    monkeypatch.setattr(http_client, "RESPONSE_BYTES", 1000)
     error, _ = refused_by([HELLO, (200, {}, b"[" + b"1," * 10_000 + b"1]")])
     assert "more than 1,000 bytes" in str(error)
 
@@ -667,7 +667,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
     ):
         with pretended([HELLO, (200, JSON, body)]) as (url, _):
             one = far(url)
-            with pytest.raises(dc.DiscreetError, match="answers something else than was asked"):
+            with pytest.raises(dc.DiscreetError, match="answers another question than was asked"):
                 ask(one)  # type: ignore[no-untyped-call]
             one.wire.close()
     with pretended([HELLO, (200, JSON, query)]) as (url, _):
@@ -704,7 +704,7 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
     other = pa.table({"x": [1]})
     with pa.ipc.new_file(made, other.schema) as writer:
         writer.write_table(other)
-    for body, words in ((b"nothing", "something else"), (made.getvalue().to_pybytes(), "other columns")):
+    for body, words in ((b"nothing", "no valid records"), (made.getvalue().to_pybytes(), "other columns")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
             far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
             with pytest.raises(dc.DiscreetError, match=words):
@@ -715,7 +715,7 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
     with pa.ipc.new_file(right, records.schema) as writer:
         writer.write_table(records.read_all())
     whole = right.getvalue().to_pybytes()
-    for body, words in ((whole, "sent 500 of 700"), (whole[: len(whole) // 2], "something else|breaks off|sent")):
+    for body, words in ((whole, "sent 500 of 700"), (whole[: len(whole) // 2], "no valid records|breaks off|sent")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
             far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
             with pytest.raises(dc.DiscreetError, match=words):

@@ -84,8 +84,8 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "records/spark.py spark_table": SERVER,
     "server/pages.py _static": OWN,
     "server/page_tables.py templates": OWN,
-    "server/shelf.py _read": ("release", "combined", "draws", "heads of draws"),
-    "server/tokens.py _held": WRITTEN,
+    "server/catalog.py _read": ("release", "combined", "draws", "heads of draws"),
+    "server/tokens.py _lock": WRITTEN,
     "server/tokens.py _read": ("tokens",),
 }
 """The readers that stand for each place, or why no stranger's file comes there."""

@@ -218,7 +218,7 @@ def test_nothing_of_the_kernel_imports_a_pack() -> None:
         for node in ast.walk(tree(module))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {f"dc.{pack}" for pack in PACKS}
     }
-    assert asked == {"cli/analyst.py", "cli/arguments.py", "cli/rehearsal.py"}
+    assert asked == {"cli/analyst.py", "cli/arguments.py", "cli/planning.py"}
 
 
 @every("module", [module for module in MODULES if module.split("/")[0] != "cli"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.read import READERS, Gives, load_function, readers_of, what_it_gives
+from discreet.posterior.read import READERS, Gives, load_function, posterior_kind, readers_of
 from discreet.util.pack_entries import of_packs
 from every_kind import PAYLOADS
 from folding import every
@@ -69,7 +69,7 @@ def follows_the_protocol(posterior: Any) -> None:
 @every("name", READ)
 def test_every_release_is_read_by_the_one_door(name: str) -> None:
     release = released(name)
-    draws = CHAINS if what_it_gives(release) == "weights" else DRAWS
+    draws = CHAINS if posterior_kind(release) == "weights" else DRAWS
     posterior = release.posterior(draws=draws, rng=3, **MORE.get(name, lambda _: {})(release))
     follows_the_protocol(posterior)
 
@@ -198,5 +198,5 @@ def test_the_list_of_readers_says_what_is_read_and_where() -> None:
         assert reader.cost and reader.gives in get_args(Gives)
     for name in EVERY:
         able = readers_of(released(name))
-        assert able[0].gives == what_it_gives(released(name))
-    assert what_it_gives(released("sampled")) == "family"
+        assert able[0].gives == posterior_kind(released(name))
+    assert posterior_kind(released("sampled")) == "family"

@@ -297,7 +297,7 @@ def test_a_proxy_serves_it_with_tls(
         assert cookie_of(ports[443], token).startswith("discreet_token=")
         if proxy is nginx:  # the other one sends on from a port that is not ours to take
             plain = dc.server.Client(f"http://localhost:{ports[80]}/discreet")
-            with pytest.raises(dc.DiscreetError, match=r"sends us on to 'https://localhost/discreet/healthz'"):
+            with pytest.raises(dc.DiscreetError, match=r"redirects to 'https://localhost/discreet/healthz'"):
                 plain.releases()
             plain.close()
         monkeypatch.delenv("SSL_CERT_FILE")

@@ -139,7 +139,7 @@ def test_the_whole_walk_by_keyboard_alone(browser: Any, server: Served) -> None:
         walk_to(page, "noise")
         page.keyboard.press("Enter")
         arrive(page, "noise=1")
-        assert "noise in it" in page.locator("thead").last.inner_text()
+        assert "noise share" in page.locator("thead").last.inner_text()
         walk_to(page, "undo")
         page.keyboard.press("Enter")
         page.wait_for_selector("#undo", state="detached")
@@ -213,14 +213,14 @@ def test_what_is_shown_stays_where_no_answer_comes_and_is_asked_again(browser: A
         assert pill == '"asking…"'
         held[0].fulfill(status=503, content_type="application/problem+json", body='{"detail": "the queue is full"}')
         page.wait_for_selector("#notice:visible")
-        assert "No answer came: the queue is full. What is shown is" in page.locator("#notice").inner_text()
+        assert "The server did not answer: the queue is full. The page shows" in page.locator("#notice").inner_text()
         page.unroute("**/pages/plain?**")
         page.click("#notice button")
         page.wait_for_selector("#undo")
         assert not page.locator("#notice").is_visible()
     page.click("#s1\\.0")
     page.wait_for_selector("#notice:visible")
-    assert "No answer came from the server" in page.locator("#notice").inner_text() and violations(page) == []
+    assert "The server did not answer. " in page.locator("#notice").inner_text() and violations(page) == []
     assert page.locator("#chip1").is_visible() and not page.locator("main[aria-busy]").count()
     assert "/pages/plain?e=a%3D" in page.url
     context.close()
@@ -237,8 +237,7 @@ def test_a_release_that_is_replaced_meanwhile_is_told(browser: Any, tmp_path: Pa
         page.click("#s0\\.0")
         page.wait_for_selector("#notice:visible")
         assert (
-            "replaced: what is shown now is of version 2, before it was version 1"
-            in page.locator("#notice").inner_text()
+            "replaced: the page now shows version 2, before it showed version 1" in page.locator("#notice").inner_text()
         )
         page.click("#notice a")
         page.wait_for_url(lambda url: f"/pages/{old}?e=" in url)

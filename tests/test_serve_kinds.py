@@ -59,7 +59,7 @@ def questions(network: dc.Network | None) -> dict[str, tuple[str, Any]]:
 @every("name", [name for name in KINDS if name != "posterior_sampler"])
 def test_every_kind_answers_or_says_why_not(local: Local, name: str) -> None:
     try:
-        network = local.shelf.find(name).network
+        network = local.catalog.find(name).network
     except Problem:
         network = None
     for operation, (path, body) in questions(network).items():
@@ -106,7 +106,7 @@ def test_regressions_expect_something_of_values_that_are_typed_in(local: Local, 
 def test_a_family_answers_with_its_parameters(local: Local) -> None:
     got = local.ask("/releases/family/query?level=0.5").json()
     assert got["parameters"] and "probabilities" not in got
-    assert "level alone" in local.ask("/releases/family/query?predictive=true").problem(400, "bad-request")
+    assert "no option but level" in local.ask("/releases/family/query?predictive=true").problem(400, "bad-request")
 
 
 def test_what_is_served_says_what_it_is(local: Local) -> None:

@@ -17,16 +17,15 @@ from starlette.responses import Response
 import discreet as dc
 from discreet.model.query_grammar import parse_query
 from discreet.queries import synthetic
-from discreet.server import desk, replies
+from discreet.server import replies, work_queue
 from discreet.server.application import Settings
-from discreet.server.desk import MOST_STREAMS, AnswerCache, Desk, Made
-from discreet.server.gate import BODY_SECONDS, MOST_BODIES, MOST_UNTAKEN_BYTES, PIECE_BYTES, Gate
+from discreet.server.catalog import ReleaseCatalog
 from discreet.server.metrics import Meter
+from discreet.server.middleware import BODY_SECONDS, MOST_BODIES, MOST_UNTAKEN_BYTES, PIECE_BYTES, RequestGuard
 from discreet.server.parameters import PredictRequest
 from discreet.server.problems import Problem
 from discreet.server.readings import ServedPosterior
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Shelf
 from discreet.server.work import (
     CHECK_CELLS,
     EXPLANATION_CELLS,
@@ -34,6 +33,7 @@ from discreet.server.work import (
     prediction_work,
     regression_work,
 )
+from discreet.server.work_queue import MOST_STREAMS, AnswerCache, ResponseBody, WorkQueue
 from folding import every
 from served_kinds import plain, save
 from serving import Local, Reply, exchange
@@ -101,7 +101,7 @@ def test_every_operation_that_computes_is_bounded(folder: Path) -> None:
 
 def test_work_is_that_of_all_parts_of_a_question(folder: Path) -> None:
     posterior = dc.results.PosteriorDraws.load(folder / "wide.draws")
-    reading = ServedPosterior(Shelf([folder / "wide.draws"]).newest()[0], posterior)
+    reading = ServedPosterior(ReleaseCatalog([folder / "wide.draws"]).newest()[0], posterior)
     shown = [EVERY[1:2]] * 10, [[name] for name in EVERY[1:11]], [EVERY[1:11]] * 10
     asked = [PredictRequest(target="v0", records=[dict.fromkeys(names, "a") for names in records]) for records in shown]
     one_way, ten_ways, all_at_once = (cast(Any, replies.ask_prediction(reading, each).work)() for each in asked)
@@ -140,17 +140,17 @@ def test_a_question_without_an_answer_is_not_computed_again(folder: Path, monkey
 
 def test_memory_of_large_answers_is_given_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
-    monkeypatch.setattr(desk, "return_memory", lambda: given.append(1))
+    monkeypatch.setattr(work_queue, "return_memory", lambda: given.append(1))
     with Local([folder / "r.draws"], settings=limited()) as server:
         server.ask("/releases/r/marginals")
         assert not given
-        monkeypatch.setattr(desk, "LARGE_WORK", 1)
+        monkeypatch.setattr(work_queue, "LARGE_WORK", 1)
         server.ask("/releases/r/marginals?level=0.8")
         assert given
 
 
 def test_streams_have_a_number_and_leave_room_for_questions(folder: Path) -> None:
-    own = Desk(ServerLimits(workers=2), Meter())
+    own = WorkQueue(ServerLimits(workers=2), Meter())
     with ExitStack() as opened:
         for _ in range(MOST_STREAMS):
             opened.enter_context(own.stream())
@@ -162,7 +162,7 @@ def test_streams_have_a_number_and_leave_room_for_questions(folder: Path) -> Non
             go = threading.Event()
             pieces = [asyncio.ensure_future(own.run(lambda: go.wait(60))) for _ in range(10)]
             await asyncio.sleep(0.05)
-            assert (await own.answer("key", lambda: Made(b"answer"))).body == b"answer"
+            assert (await own.answer("key", lambda: ResponseBody(b"answer"))).body == b"answer"
             go.set()
             assert all(await asyncio.gather(*pieces))
 
@@ -300,21 +300,21 @@ def test_numbers_inside_bins_and_missing_values_are_part_of_the_question(tmp_pat
 def test_what_was_not_asked_for_longest_is_forgotten() -> None:
     cache = AnswerCache(5000)
     for name in range(8):
-        cache.put(name, Made(b"x" * 500))
+        cache.put(name, ResponseBody(b"x" * 500))
         cache.get(0)
     assert cache.bytes <= 5000 and len(cache) == 5
     assert cache.get(0) is not None and cache.get(7) is not None and cache.get(1) is None
-    cache.put(7, Made(b"y"))
+    cache.put(7, ResponseBody(b"y"))
     assert cache.bytes == 4 * 1000 + 501
-    cache.put("large", Made(b"x" * 10_000))
+    cache.put("large", ResponseBody(b"x" * 10_000))
     assert cache.get("large") is None and cache.bytes <= 5000
 
 
 def test_what_is_asked_can_be_larger_than_its_answer_and_is_not_kept() -> None:
     async def ask() -> None:
-        own, made = Desk(ServerLimits(), Meter()), Made(b"ok")
+        own, made = WorkQueue(ServerLimits(), Meter()), ResponseBody(b"ok")
 
-        def fail() -> Made:
+        def fail() -> ResponseBody:
             raise dc.InputError("none")
 
         for at in range(3):
@@ -325,7 +325,7 @@ def test_what_is_asked_can_be_larger_than_its_answer_and_is_not_kept() -> None:
                 with pytest.raises(dc.InputError, match="none"):
                     await own.answer((*key, "other"), fail)
         assert len(own.cache) == len(own._failed) == 3
-        assert all(len(repr(key)) <= 300 for key in (*own.cache._kept, *own._failed))
+        assert all(len(repr(key)) <= 300 for key in (*own.cache._answers, *own._failed))
         own.close()
 
     asyncio.run(ask())
@@ -356,9 +356,9 @@ def test_one_of_many_sets_is_made_alone(folder: Path, monkeypatch: pytest.Monkey
 
 def test_an_open_stream_goes_on_while_the_queue_is_full() -> None:
     async def ask() -> None:
-        own, go = Desk(ServerLimits(workers=1, queue=0), Meter()), threading.Event()
+        own, go = WorkQueue(ServerLimits(workers=1, queue=0), Meter()), threading.Event()
         with own.stream():
-            waiting = asyncio.ensure_future(own.answer("key", lambda: Made(b"ok" if go.wait(60) else b"")))
+            waiting = asyncio.ensure_future(own.answer("key", lambda: ResponseBody(b"ok" if go.wait(60) else b"")))
             await asyncio.sleep(0.01)
             piece = asyncio.ensure_future(own.run(lambda: "piece"))
             with pytest.raises(Problem, match="questions are waiting"), own.stream():
@@ -383,7 +383,7 @@ def test_long_answers_that_are_not_taken_have_an_end_together() -> None:
 
             await Response(b"x" * size)(scope, receive, slow)
 
-        gate = Gate(app, ServerLimits(), Meter(), None)
+        gate = RequestGuard(app, ServerLimits(), Meter(), None)
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": HERE, "client": None}
         asked = [asyncio.ensure_future(exchange(gate, {**scope}, [b""])) for _ in range(count)]
         await asyncio.sleep(0.05)
@@ -436,7 +436,7 @@ def test_bodies_have_an_end(folder: Path) -> None:
         assert got.status == 200
 
 
-async def answer_late(gate: Gate, *, more: bool) -> Reply:
+async def answer_late(gate: RequestGuard, *, more: bool) -> Reply:
     """Ask with a body of ten bytes; its end, or nothing, comes after all others have asked."""
     parts, heard = [(b"x" * 10, more)], dict[str, Any]()
 
@@ -466,7 +466,7 @@ def test_bodies_have_an_end_together(more: bool) -> None:
         await Response("ok")(scope, receive, send)
 
     async def ask() -> tuple[list[Reply], Reply]:
-        gate = Gate(app, ServerLimits(body_bytes=10), Meter(), None)
+        gate = RequestGuard(app, ServerLimits(body_bytes=10), Meter(), None)
         got = await asyncio.gather(*(answer_late(gate, more=more) for _ in range(MOST_BODIES + 1)))
         return got, await answer_late(gate, more=more)
 
@@ -487,7 +487,7 @@ def test_a_long_answer_is_written_as_it_is_taken(size: int) -> None:
                 sent.append((len(message["body"]), message.get("more_body", False)))
             await send(message)
 
-        await Gate(Response(body), ServerLimits(), Meter(), None)(scope, receive, note)
+        await RequestGuard(Response(body), ServerLimits(), Meter(), None)(scope, receive, note)
 
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": HERE, "client": None}
     got = asyncio.run(exchange(app, scope, [b""]))
@@ -515,7 +515,7 @@ def test_who_leaves_before_the_body_ends_is_no_error_of_the_server(
 
 def test_a_body_that_does_not_come_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert BODY_SECONDS <= 30
-    monkeypatch.setattr("discreet.server.gate.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("discreet.server.middleware.BODY_SECONDS", 0.1)
     with Local([folder / "r.draws"]) as server:
 
         async def ask() -> Reply:

@@ -18,13 +18,13 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.server import pages, release_page, shelf
+from discreet.server import catalog, pages, release_page
 from discreet.server.application import Settings
+from discreet.server.catalog import ReleaseCatalog
 from discreet.server.page_links import PageRequest
 from discreet.server.picture import percent, place_boxes
 from discreet.server.readings import ServedPosterior
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Shelf
 from discreet.server.tokens import add_token
 from folding import every
 from networks import asia
@@ -140,7 +140,7 @@ def said(address: str) -> list[tuple[str, str]]:
 @every("name", KINDS)
 def test_every_kind_has_a_page_whose_links_lead_somewhere(local: Local, name: str) -> None:
     page = shown(local, f"/pages/{name}")
-    assert "What is promised" in page.text and ("protects nobody" in page.text) == (name != "census")
+    assert "Guarantee" in page.text and ("protects nobody" in page.text) == (name != "census")
     for link in [*page.all("a"), *page.all("link")]:
         if not link["href"].startswith(("?", "#")):
             target = urljoin(f"http://x/pages/{name}", link["href"]).removeprefix("http://x")
@@ -229,7 +229,7 @@ def test_a_page_says_what_its_own_fit_found(tmp_path: Path, folder: Path) -> Non
 
 def test_a_page_says_that_nothing_could_be_tested(local: Local) -> None:
     assert local.ask("/releases/plain/fit").json()["tested"] == 0
-    assert "Nothing that this drawing says of independence could be tested" in shown(local, "/pages/plain").text
+    assert "The data could test none of the independences" in shown(local, "/pages/plain").text
 
 
 # ------------------------------------------------------------------------------------------------- states are links
@@ -289,7 +289,7 @@ def test_what_is_wrong_with_a_query_stands_under_it(local: Local, query: str) ->
 def test_whom_a_query_is_of_stands_beside_it_and_what_is_observed_is_offered(local: Local) -> None:
     page = shown(local, "/pages/asia", e=["smoke=yes", "xray=no"])
     (box,) = (one for one in page.all("input") if one.get("name") == "q")
-    assert box["placeholder"] == "P(asia | smoke=yes, xray=no)" and "asks about everybody" in page.text
+    assert box["placeholder"] == "P(asia | smoke=yes, xray=no)" and "ignores the states observed above" in page.text
     assert ("q", box["placeholder"]) in said(page.links()["given"])
     page = shown(local, "/pages/asia", e=["smoke=yes"], q="P(lung=yes)")
     assert "P(lung=yes), for everybody" in page.text
@@ -322,7 +322,7 @@ class Later(datetime):
 def test_a_page_says_how_sure_its_intervals_are_on_paper_too(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     page = shown(local, "/pages/asia", level=0.8, e="smoke=yes")
     assert "share lies with 80 % probability" in page.text
-    one = local.shelf.find("asia")
+    one = local.catalog.find("asia")
     line = f"asia, version 1, id {one.id}. Intervals of 80 % probability. Observed: smoke=yes. Answered on 2"
     assert line in page.text
     assert page.links()["permanent"] == f"../pages/{one.id}?e=smoke%3Dyes&level=0.8"
@@ -355,7 +355,7 @@ def test_links_do_not_carry_long_queries(local: Local) -> None:
 
 
 def test_the_part_of_the_noise_is_shown_on_demand(local: Local) -> None:
-    assert "noise in it" not in shown(local, "/pages/asia", view="table").text
+    assert "noise share" not in shown(local, "/pages/asia", view="table").text
     page = shown(local, "/pages/asia", view="table", noise=1)
     share = numbers(local)["smoke", "yes"]
     assert f"{100 * share['noise']:.0f} ± {100 * share['noise_error']:.0f} %" in page.text
@@ -477,13 +477,13 @@ def test_a_field_that_is_no_number_says_so(local: Local, value: str) -> None:
 
 def test_two_releases_stand_side_by_side(local: Local) -> None:
     page = shown(local, "/compare", one="plain", other="again", e="a=yes")
-    assert "plain, version 1 and again, version 1" in page.text and "moved by" in page.text
+    assert "plain, version 1 and again, version 1" in page.text and "difference" in page.text
     assert [one["value"] for one in page.all("option") if "selected" in one] == [
-        local.shelf.find(name).id for name in ("plain", "again")
+        local.catalog.find(name).id for name in ("plain", "again")
     ]
     offered = [one["value"] for one in shown(local, "/compare").all("option")]
-    assert offered[:2] == [local.shelf.find(name).id for name in ("plain", "again")]
-    assert local.shelf.find("asia").id not in offered, "none has the same variables"
+    assert offered[:2] == [local.catalog.find(name).id for name in ("plain", "again")]
+    assert local.catalog.find("asia").id not in offered, "none has the same variables"
     wrong = shown(local, "/compare", 400, one="plain", other="asia")
     assert "nothing can be compared" in wrong.text and len(wrong.all("select")) == 2
     assert shown(local, "/compare", 400, one="plain", other="linear").alerts() == 1
@@ -498,19 +498,19 @@ def test_no_pair_is_offered_where_none_can_be_compared(folder: Path) -> None:
 
 
 def test_a_replaced_file_is_a_version_that_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(catalog, "LOOK_SECONDS", 0)
     path = tmp_path / "r.json"
     plain(1).save(path)
     with Local([path]) as server:
-        old = server.shelf.newest()[0].id
+        old = server.catalog.newest()[0].id
         plain(2).save(path, replace=True)
         page = shown(server, "/pages/r")
-        assert "version 2" in page.text and f"../compare?one={old}&other={server.shelf.newest()[0].id}" in [
+        assert "version 2" in page.text and f"../compare?one={old}&other={server.catalog.newest()[0].id}" in [
             link["href"] for link in page.all("a")
         ]
         assert "There is a newer version" in shown(server, f"/pages/{old}").text
         path.write_text("{")
-        assert "cannot be taken" in shown(server, "/pages/r").text
+        assert "cannot be read" in shown(server, "/pages/r").text
 
 
 # --------------------------------------------------------------------------------------------- what takes long or much
@@ -533,7 +533,9 @@ def test_an_answer_that_is_too_costly_is_a_page_that_says_so(folder: Path) -> No
 
 
 def test_what_is_prepared_is_what_pages_ask(folder: Path) -> None:
-    reading = ServedPosterior(Shelf([folder / "asia.draws"]).newest()[0], PosteriorDraws.load(folder / "asia.draws"))
+    reading = ServedPosterior(
+        ReleaseCatalog([folder / "asia.draws"]).newest()[0], PosteriorDraws.load(folder / "asia.draws")
+    )
     keys = [question.key for question in release_page.page_questions(reading)]
     assert len(keys) == len(set(keys)) == 2 + 16
     for text in ("smoke=yes", "dysp=no"):

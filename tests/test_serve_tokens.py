@@ -56,7 +56,7 @@ def test_who_has_a_token_may_ask_and_nobody_else(local: Local, token: str) -> No
         got = local.ask(path)
         if got.status != 404:  # what everybody may ask for may be nothing
             assert got.headers["www-authenticate"] == "Bearer"
-            assert "have a token" in got.problem(401, "no-token")
+            assert "needs a token" in got.problem(401, "no-token")
     assert local.ask("/healthz").status == 200
     local.ask("/releases/r/predict", {"records": [{}], "target": "c"}).problem(401, "no-token")
 
@@ -214,9 +214,9 @@ def test_others_reach_a_server_only_if_somebody_said_who(host: str, loopback: bo
             Settings(host=host).check()
     Settings(host=host, public=True).check()
     Settings(host=host, tokens=Path("t")).check()
-    with pytest.raises(dc.InputError, match="say one of them"):
+    with pytest.raises(dc.InputError, match="give one of the two"):
         Settings(host=host, public=True, tokens=Path("t")).check()
-    with pytest.raises(dc.InputError, match="others than this machine can reach the proxy"):
+    with pytest.raises(dc.InputError, match="other machines can reach the proxy"):
         Settings(host=host, proxy=True).check()
     Settings(host=host, proxy=True, public=True).check()
 

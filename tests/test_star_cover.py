@@ -13,7 +13,15 @@ import discreet as dc
 from discreet.inference.interactions import Blur, cell_variance, pooled_variances
 from discreet.model.graphs import AXES
 from discreet.noise.star_noise import dimensions
-from discreet.planning.star_cover import Group, group_costs, readers, shared_by, star_blurs, star_cover, star_lengths
+from discreet.planning.star_cover import (
+    Group,
+    group_costs,
+    readers,
+    shared_by,
+    star_cover,
+    star_lengths,
+    star_noise_variances,
+)
 from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from networks import asia, network_path
@@ -30,7 +38,7 @@ def blurs_of(network: dc.Network, group: Group, scale: float = 1.0) -> dict[tupl
     """What the noise of one group does to its tables."""
     if len(group) == 1:
         return {group[0]: Blur(2 * scale**2)}
-    found = star_blurs(shared_by(group), star_lengths(network, group), scale)
+    found = star_noise_variances(shared_by(group), star_lengths(network, group), scale)
     return dict(zip(group, found, strict=True))
 
 

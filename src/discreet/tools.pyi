@@ -4,9 +4,9 @@ from .mechanisms.crossing import statistic_of as statistic_of
 from .model.query_grammar import parse_query as parse_query
 from .posterior.arviz_export import from_arviz as from_arviz
 from .posterior.arviz_export import to_arviz as to_arviz
-from .posterior.at_random import assume_at_random as assume_at_random
 from .posterior.methods import Method as Method
 from .posterior.methods import rows_below_noise as rows_below_noise
+from .posterior.missing_at_random import assume_at_random as assume_at_random
 from .posterior.plug_in import plug_in as plug_in
 from .privacy.default_account import DefaultAccountWarning as DefaultAccountWarning
 from .privacy.default_account import default_account as default_account

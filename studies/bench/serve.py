@@ -25,10 +25,10 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 
 import discreet as dc
+from discreet.server.catalog import ReleaseCatalog
 from discreet.server.parameters import MarginalsRequest, QueryRequest
 from discreet.server.readings import ServedPosterior, read
 from discreet.server.replies import ask_marginals, ask_queries
-from discreet.server.shelf import Shelf
 from experiments.networks import theta_of
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -110,7 +110,7 @@ def told(name: str, values: Sequence[float], unit: str, target: str = "") -> Non
 
 def costs(server: Served, file: Path, rounds: int, number: int) -> None:
     """CPU of requests, beside the library in this process."""
-    reading, client, rng = read(Shelf([file]).newest()[0]), Client(server.url), random.Random(1)
+    reading, client, rng = read(ReleaseCatalog([file]).newest()[0]), Client(server.url), random.Random(1)
     posterior, _ = reading.posterior(), reading.checked
     base = f"/releases/{file.stem}"
     rows: dict[str, list[float]] = {}
@@ -165,7 +165,7 @@ def starts(file: Path, rounds: int) -> None:
 
 def memory(file: Path, folder: Path) -> None:
     """Memory of more releases, and of requests at once."""
-    version = Shelf([file]).newest()[0]
+    version = ReleaseCatalog([file]).newest()[0]
     path, files, raw = "/query?q=" + quote(f'P("{version.network.nodes[0]}")'), [file], file.read_bytes()
     for number in range(4):  # the same numbers under another id: the draws in a file are of the document in its head
         content = raw[:-32].replace(version.id.encode(), f"{number:032x}".encode())
@@ -180,7 +180,7 @@ def memory(file: Path, folder: Path) -> None:
     told("memory of another release", [(used[1] - used[0]) / 4], "MiB", "at most 12 and its draws")
     for workers in (1, 8):
         with served([file], *NO_LIMITS, "--no-prepare", "--workers", str(workers)) as server:
-            _, seen = asked_paths(read(Shelf([file]).newest()[0]), 1, random.Random(1))
+            _, seen = asked_paths(read(ReleaseCatalog([file]).newest()[0]), 1, random.Random(1))
             paths = [f"/releases/{file.stem}/marginals?e={quote(one)}" for one in seen[:40]]
             server.ask(paths[0])
             with ThreadPoolExecutor(workers) as pool:
@@ -191,7 +191,7 @@ def memory(file: Path, folder: Path) -> None:
 
 def crowd(server: Served, file: Path, seconds: float) -> None:
     """Many clients at once, each of a connection that stays open."""
-    queries, _ = asked_paths(read(Shelf([file]).newest()[0]), 500, random.Random(2))
+    queries, _ = asked_paths(read(ReleaseCatalog([file]).newest()[0]), 500, random.Random(2))
     until = time.monotonic() + seconds
 
     def run(number: int) -> tuple[list[float], set[int]]:
@@ -214,7 +214,7 @@ def crowd(server: Served, file: Path, seconds: float) -> None:
 
 def soak(server: Served, file: Path, seconds: float) -> None:
     """Ask without end; print memory, threads and files."""
-    rng, reading, client = random.Random(3), read(Shelf([file]).newest()[0]), Client(server.url)
+    rng, reading, client = random.Random(3), read(ReleaseCatalog([file]).newest()[0]), Client(server.url)
     begun, next_look, seen = time.monotonic(), 0.0, []
     while (now := time.monotonic() - begun) < seconds:
         queries, states = asked_paths(reading, 20, rng)

@@ -19,6 +19,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.server import replies
+from discreet.server.catalog import ReleaseCatalog
 from discreet.server.parameters import (
     DecisionRequest,
     ExplainRequest,
@@ -28,7 +29,6 @@ from discreet.server.parameters import (
     RegressRequest,
 )
 from discreet.server.readings import ServedPosterior, read
-from discreet.server.shelf import Shelf
 
 LEAST_S = 0.005
 Asking = tuple[str, Callable[[ServedPosterior], replies.Question]]
@@ -113,7 +113,7 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{'release':<12} {'kind':<12} {'asked':>5} {'plan ms':>8} {'answer ms':>10} {'s for 1e8':>10} {'range':>16}")
     for path in given.files:
-        reading = read(Shelf([path]).newest()[0])
+        reading = read(ReleaseCatalog([path]).newest()[0])
         reading.posterior().answer(f"P({quoted(reading.posterior().network, reading.posterior().network.nodes[0])})")
         for kind, rows in measure(reading, given.questions, given.most).items():
             plan, took, work = np.array(rows).T

@@ -15,7 +15,7 @@ import discreet as dc
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
-from discreet.posterior.totals import told_law
+from discreet.posterior.totals import measured_total_law
 from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
 from discreet.research.readers import choices
@@ -303,7 +303,7 @@ def test_networks_to_choose_from_answer_a_query(relation: dc.Relation, likelihoo
     many = 20_000
     cells = prior.draw(many, rng=draw)
     told = Scores(told.tables, told.chosen, total=total)
-    numbers = np.full(many, 8) if total is None else told_law([total]).sample(many, draw)
+    numbers = np.full(many, 8) if total is None else measured_total_law([total]).sample(many, draw)
     weight = np.exp(choice_log_likelihood([told], numbers, cells, draw, likelihood="simulated"))
     found, worth = choice_cells([told], 8 if total is None else None, prior, 800, draw, likelihood=likelihood)
     assert worth() > 160
@@ -399,7 +399,7 @@ def test_a_release_without_a_number_of_records_is_read_as_of_any_number() -> Non
 )
 def test_the_law_of_a_number_that_was_told(totals: list[tuple[int, float]], most: int) -> None:
     """Prior mass log(1 + 1 / (1 + n)), times the noise's law of each number."""
-    law, n = told_law(totals), np.arange(most)
+    law, n = measured_total_law(totals), np.arange(most)
     exact = np.log1p(1 / (1 + n)) * np.exp(-sum(np.abs(n - told) / scale for told, scale in totals))
     found = np.exp(law.log_density(n.astype(float)))
     np.testing.assert_allclose(found, exact / exact.sum(), atol=1e-9)

@@ -11,8 +11,8 @@ import typer
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws, network_over
-from discreet.cli.figures import external_lines
-from discreet.cli.outlet import Outlet
+from discreet.cli.external_tables import external_lines
+from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import (
     GAPS,
     Drawing,
@@ -26,7 +26,7 @@ from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError
 from discreet.model.query_grammar import parse_regression
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.lazy_imports import import_late
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
 
 
-def show_numbers(posterior: dc.results.Posterior, level: float, outlet: Outlet) -> None:
+def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptions) -> None:
     """Means and intervals, in JSON under the plural of what they are."""
     told = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
-    outlet.show(told, posterior.summary(level=level, width=outlet.width), posterior.tidy(level=level))
+    out.show(told, posterior.summary(level=level, width=out.width), posterior.tidy(level=level))
 
 
-def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, outlet: Outlet) -> None:
+def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, out: OutputOptions) -> None:
     """The parameters of a family; refused where more was asked than it can answer."""
     if more:
         raise InputError(
             "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
             "and other options of networks, or name queries"
         )
-    show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, outlet)
+    show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, out)
 
 
-def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, outlet: Outlet) -> None:
+def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, out: OutputOptions) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     told = {"method": posterior.method, "answers": [documents.answer_document(part) for part in answers]}
-    text = "\n".join([answers.summary(width=outlet.width), "", f"posterior: {posterior.method}"])
-    outlet.show(told, text, answers.tidy())
+    text = "\n".join([answers.summary(width=out.width), "", f"posterior: {posterior.method}"])
+    out.show(told, text, answers.tidy())
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -128,34 +128,34 @@ def query(
         discreet query release.json "P(lung | smoke=yes)" --level 0.9
         discreet query release.json --regress "dysp ~ smoke, bronc" --kind logistic
     """
-    outlet = Outlet.of(form, output, replace, as_json)
+    out = OutputOptions.of(form, output, replace, as_json)
     asked = asked_queries(queries, release)
     regressions = _read_regressions(regress or [], kind, bool(asked) or predictive)
     bare = not (asked or regressions)
     evidence, stored = load_asked(release)
     how = Drawing(method, draws, seed, trust_network=trust_network)
     check_draws(how.with_stored(stored), level)
-    gives = what_it_gives(evidence)
+    gives = posterior_kind(evidence)
     if gives == "states" and prior is None and not regressions:
         posterior = posterior_of(evidence, how)
-        show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), outlet)
+        show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), out)
         return
     if gives in ("weights", "states"):
         more = not bare or _is_about_networks(how, prior, predictive, "exact")
-        _show_weights(evidence.one_release, more, covariates, level, how, outlet)
+        _show_weights(evidence.one_release, more, covariates, level, how, out)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     if bare and gives == "family":
-        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, outlet)
+        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, out)
         return
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        found = _regress(posterior, regressions, (kind, assume, inside), level, outlet)
+        found = _regress(posterior, regressions, (kind, assume, inside), level, out)
     else:
-        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), outlet)
-    _show_replies(evidence, posterior, found, how, assume is None, outlet)
+        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), out)
+    _show_replies(evidence, posterior, found, how, assume is None, out)
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class _Found:
     unmeasured: bool
 
 
-def _found_answers(answers: dc.results.Answers, outlet: Outlet) -> _Found:
+def _found_answers(answers: dc.results.Answers, out: OutputOptions) -> _Found:
     """Write answers in all forms."""
     told: dict[str, object] = {"answers": [documents.answer_document(part) for part in answers]}
-    return _Found(told, answers.summary(width=outlet.width), answers.tidy(), any(part.unmeasured for part in answers))
+    return _Found(told, answers.summary(width=out.width), answers.tidy(), any(part.unmeasured for part in answers))
 
 
 def _regress(
@@ -179,13 +179,13 @@ def _regress(
     asked: list[tuple[str, tuple[str, ...]]],
     options: tuple[str, str | None, str],
     level: float,
-    outlet: Outlet,
+    out: OutputOptions,
 ) -> _Found:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
     found = [dc.regress(posterior, target, on, **how) for target, on in asked]
     told: dict[str, object] = {"regressions": [documents.regression_document(part, level) for part in found]}
-    text = "\n\n".join(part.summary(level=level, width=outlet.width) for part in found)
+    text = "\n\n".join(part.summary(level=level, width=out.width) for part in found)
     rows = [row for part in found for row in part.tidy(level=level)]
     return _Found(told, text, rows, any(part.unmeasured for part in found))
 
@@ -196,7 +196,7 @@ def _show_replies(
     found: _Found,
     how: Drawing,
     by_itself: bool,
-    outlet: Outlet,
+    out: OutputOptions,
 ) -> None:
     """Print replies, and what they were read from."""
     told, lines = _say_origin(evidence, posterior)
@@ -207,7 +207,7 @@ def _show_replies(
         lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubting and found.unmeasured:
         lines = ["what is assumed may be off what the network says; --assume network believes it", *lines]
-    outlet.show(told, "\n".join([found.text, "", *lines]), found.rows)
+    out.show(told, "\n".join([found.text, "", *lines]), found.rows)
 
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
@@ -254,12 +254,12 @@ def fit(
         discreet fit release.json
         discreet fit release.json --network none
     """
-    outlet = Outlet.of(form, output, replace, as_json)
+    out = OutputOptions.of(form, output, replace, as_json)
     evidence = load_evidence(release)
     checked = dc.check_fit(
         evidence, network=None if network is None else network_over(network, evidence.network.schema)
     )
-    outlet.show(documents.fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
+    out.show(documents.fit_document(checked), checked.summary(width=out.width), checked.tidy())
 
 
 def _ask(
@@ -280,7 +280,7 @@ def _ask(
 
 
 def _show_weights(
-    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, outlet: Outlet
+    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, out: OutputOptions
 ) -> None:
     """Show all coefficients of a regression, or the vector of a direction."""
     if more:
@@ -295,7 +295,7 @@ def _show_weights(
         )
     options = {} if covariates is None else {"covariates": _read_law(covariates, release.design, how)}
     method = "exact" if how.method == "exact" else "auto"
-    show_numbers(dc.read(release, method=method, draws=how.number, rng=how.rng(), **options), level, outlet)
+    show_numbers(dc.read(release, method=method, draws=how.number, rng=how.rng(), **options), level, out)
 
 
 def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:

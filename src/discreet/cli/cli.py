@@ -20,11 +20,11 @@ from discreet.cli import (
     deciding,
     explaining,
     exporting,
-    figures,
+    external_tables,
     flags,
     ledgers,
     network_view,
-    rehearsal,
+    planning,
     reporting,
     storing,
 )
@@ -69,10 +69,10 @@ def demo(
 
 COMMANDS = {
     "Start": (demo,),
-    "Before a release": (checking.schema, checking.init, checking.check, rehearsal.plan, rehearsal.audit),
+    "Before a release": (checking.schema, checking.init, checking.check, planning.plan, planning.audit),
     "Release": (curator.structure, curator.release),
     "Read a release": (analyst.query, analyst.fit, explaining.explain, deciding.decide, reporting.report),
-    "Pass on": (storing.draw, exporting.sample, exporting.export, figures.external, combining.combine),
+    "Pass on": (storing.draw, exporting.sample, exporting.export, external_tables.external, combining.combine),
     "From packs": of_packs("discreet.commands"),
 }
 """All commands but `show` and `ledger`, under their headings."""

@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.cli import flags
-from discreet.cli.figures import external_lines
+from discreet.cli.external_tables import external_lines
 from discreet.cli.posteriors import load_evidence
 from discreet.display.terminal import check_output, say, show
 from discreet.errors import InputError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws, draws_for
-from discreet.cli.outlet import Outlet
+from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.display.terminal import say
 from discreet.errors import InputError, printable, shown
@@ -162,7 +162,7 @@ def decide(
         discreet decide release.json --quantity "P(lung=yes | smoke=yes)"
           --loss quantile:0.9 --within 0.05
     """
-    outlet = Outlet.of(form, output, replace_file, as_json)
+    out = OutputOptions.of(form, output, replace_file, as_json)
     asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
@@ -184,10 +184,10 @@ def decide(
     _hint_at_draws(found, within, number)
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
-    lines = [f"{printable(part.query)}: {made.summary(width=outlet.width)}" for part, made in each]
+    lines = [f"{printable(part.query)}: {made.summary(width=output.width)}" for part, made in each]
     lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
-    outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
+    out.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
 
 
 def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:

@@ -9,7 +9,7 @@ import typer
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws
-from discreet.cli.outlet import Outlet
+from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import Drawing, asked_queries, load_evidence
 from discreet.errors import InputError
 from discreet.util import option_texts
@@ -42,7 +42,7 @@ def explain(
     Example:
         discreet explain release.json "P(lung | smoke=yes)"
     """
-    outlet = Outlet.of(form, output, replace, as_json)
+    out = OutputOptions.of(form, output, replace, as_json)
     asked = asked_queries(queries, release) or []
     evidence = load_evidence(release)
     if evidence.one_release is None and evidence.parts == (evidence,):
@@ -56,4 +56,4 @@ def explain(
     if asked:
         check_draws(how.number, level)
     found = dc.explain(evidence.one_release, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
-    outlet.show(found.document(), found.summary(width=outlet.width), found.tidy())
+    out.show(found.document(), found.summary(width=out.width), found.tidy())

@@ -14,7 +14,7 @@ from discreet.cli.arguments import named_network, network_in, schema_of
 from discreet.cli.report import origin_lines
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole
 from discreet.util.lazy_imports import import_late
 from discreet.util.limits import DOCUMENT_BYTES
@@ -77,7 +77,7 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
     if schema is not None:
         raise InputError("a release has its schema itself; leave out --schema")
     release = dc.tools.loads(text)
-    if what_it_gives(release) == "weights":
+    if posterior_kind(release) == "weights":
         raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
     return release.answers_over
 

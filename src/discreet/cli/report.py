@@ -12,7 +12,7 @@ from discreet.errors import printable
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.planning.audit_size import all_pairs, audit_of, chosen_pairs
 from discreet.planning.star_cover import shared_by
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -48,7 +48,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         *([DROPPED_RECORDS] if release.policy.missing == "drop" else []),
         *origin_lines(*release.networks),
     ]
-    if what_it_gives(release) == "structure":
+    if posterior_kind(release) == "structure":
         lines += [f"{parent} -> {child}" for parent, child in release.answers_over.arcs]
     if not release.payload.measurements:
         return "\n".join(map(printable, lines))
@@ -76,7 +76,7 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "guarantee": str(promise),
         **({"unit": release.unit_lines} if release.unit_lines else {}),
     }
-    if what_it_gives(release) == "structure":
+    if posterior_kind(release) == "structure":
         arcs = [list(arc) for arc in release.answers_over.arcs]
         return {**summary, "arcs": arcs, "calibration": encode(release.calibration)}
     if not release.networks:

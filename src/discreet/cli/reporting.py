@@ -11,7 +11,7 @@ from discreet.cli.arguments import check_draws
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError, shown
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 from discreet.privacy.settings import ledger_address
 from discreet.util import option_texts
 from discreet.util.json_files import write_whole
@@ -53,7 +53,7 @@ def report(
     how = Drawing(draws=draws, seed=seed)
     check_draws(how.with_stored(stored), level)
     balance = None if account is None else _find_balance(own, account, ledger)
-    readable = what_it_gives(evidence) in ("network", "family")
+    readable = posterior_kind(evidence) in ("network", "family")
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
         own,

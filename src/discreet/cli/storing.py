@@ -10,7 +10,7 @@ from discreet.cli import flags
 from discreet.cli.posteriors import Drawing, believed_prior, load_evidence, posterior_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 
 
 def draw(
@@ -36,7 +36,7 @@ def draw(
     """
     check_output(output, replace)
     evidence = load_evidence(release)
-    if what_it_gives(evidence) in ("weights", "states"):
+    if posterior_kind(evidence) in ("weights", "states"):
         raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
     how = Drawing(method, draws, seed, trust_network=trust_network)
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))

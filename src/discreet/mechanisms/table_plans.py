@@ -28,7 +28,7 @@ from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.star_noise import star_scale
-from discreet.planning.star_cover import Group, shared_by, star_blurs, star_cover, star_lengths
+from discreet.planning.star_cover import Group, shared_by, star_cover, star_lengths, star_noise_variances
 from discreet.planning.workload import default_shares, workload_error, workload_shares
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
@@ -337,7 +337,7 @@ def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[S
     blurs = _find_table_blurs(DiscreteLaplace, {group[0]: scale for group, scale in scales.items() if len(group) == 1})
     for star, scale in scales.items():
         if len(star) > 1:
-            star_noise = star_blurs(shared_by(star), star_lengths(network, star), scale)
+            star_noise = star_noise_variances(shared_by(star), star_lengths(network, star), scale)
             blurs |= dict(zip(star, star_noise, strict=True))
     return blurs
 

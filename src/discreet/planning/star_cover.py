@@ -82,7 +82,7 @@ def star_lengths(network: Network, group: Group) -> tuple[int, ...]:
     return tuple(network.cells(scope) // cells for scope in group)
 
 
-def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
+def star_noise_variances(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
     """Find the noise variances of each table of a star.
 
     All of them say the same of the variables they share: each is given its part of that, so that the precisions of all

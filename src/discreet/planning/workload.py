@@ -40,7 +40,7 @@ from discreet.model.query_grammar import (
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import CellLaw
-from discreet.planning.star_cover import Group, group_costs, shared_by, star_blurs, star_lengths
+from discreet.planning.star_cover import Group, group_costs, shared_by, star_lengths, star_noise_variances
 from discreet.util.arrays import Floats, Ints, margin
 
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
@@ -336,7 +336,7 @@ def _tabulate_precisions(
     for row, group in enumerate(groups):
         blurs: tuple[Blur, ...] = (Blur(float(law.variance_at(Fraction(1), 1))),)
         if len(group) > 1:
-            blurs = star_blurs(shared_by(group), star_lengths(network, group), 1.0)
+            blurs = star_noise_variances(shared_by(group), star_lengths(network, group), 1.0)
         for scope, blur in zip(group, blurs, strict=True):
             for subset in subsets([scope]):
                 if subset in columns_of:

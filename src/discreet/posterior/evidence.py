@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.inference.interactions import Blur, subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.planning.star_cover import star_blurs
+from discreet.planning.star_cover import star_noise_variances
 from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.combined import Combined
 from discreet.releases.external_figures import External
@@ -26,7 +26,7 @@ def blur(measurement: Measurement) -> Blur:
     """Find the variances that the noise of a measured table adds to its interactions."""
     if measurement.star is None:
         return Blur(measurement.variance)
-    blurs = star_blurs(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
+    blurs = star_noise_variances(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
     return blurs[measurement.star.scopes.index(measurement.scope)]
 
 

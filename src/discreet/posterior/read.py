@@ -190,7 +190,7 @@ def quick_estimate(release: Release) -> Floats:
     return np.asarray(load_function(f"{reader.home.partition(':')[0]}:{reader.quick}")(release))
 
 
-def what_it_gives(evidence: Evidence) -> Gives:
+def posterior_kind(evidence: Evidence) -> Gives:
     """Return the kind of answer that the default reader of some evidence gives."""
     return readers_of(evidence)[0].gives
 

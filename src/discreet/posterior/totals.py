@@ -100,7 +100,7 @@ def log_flat_law(most: float) -> TotalLaw:
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
 
-def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
+def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
     """Make the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
 
     With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
@@ -113,7 +113,7 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
         The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
 
     Example:
-        >>> law = told_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
+        >>> law = measured_total_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
         >>> bool(law.log_density(np.array([100.0]))[0] > law.log_density(np.array([110.0]))[0])
         True
     """

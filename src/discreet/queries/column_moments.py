@@ -18,7 +18,7 @@ from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.bin_laws import BinLaw
-from discreet.queries.given import ConditionedPosterior
+from discreet.queries.conditioning import ConditionedPosterior
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import Inside
 

@@ -19,12 +19,12 @@ from discreet.inference.exact_laws import Laws
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.bounds import response_error
+from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
-from discreet.queries.given import condition_on
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -88,7 +88,7 @@ class Decision(Result, Generic[R]):
         yield from (str(self), "", IntervalTable(self.tidy()))
 
 
-@answered_elsewhere
+@delegates_to_server
 def decide(
     posterior: NetworkPosterior,
     utility: Callable[[Tables, R], Floats],

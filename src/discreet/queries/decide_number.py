@@ -16,12 +16,12 @@ from discreet.errors import InputError, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.remote_dispatch import delegates_to_server
+from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
 from discreet.queries.decision_draws import check_bounds, condition, effective_draws, fresh_draws
-from discreet.queries.given import condition_on
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
@@ -97,7 +97,7 @@ class NumberDecision(Result):
         yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g} expected")
 
 
-@answered_elsewhere
+@delegates_to_server
 def decide_number(
     posterior: NetworkPosterior,
     quantity: Quantity,

@@ -21,7 +21,7 @@ from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
-from discreet.posterior.read import what_it_gives
+from discreet.posterior.read import posterior_kind
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.bounds import largest_error
 from discreet.queries.credible import check_level
@@ -474,7 +474,7 @@ def _find_obstacle(release: Release) -> str:
     """Find why no posterior can be taken apart; "" if one can."""
     if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
-    if what_it_gives(release) == "structure":
+    if posterior_kind(release) == "structure":
         return (
             "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "
             "made with it (`--network FILE`) have them"

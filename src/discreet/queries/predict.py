@@ -27,9 +27,9 @@ from discreet.model.query_grammar import Probability
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats
@@ -111,7 +111,7 @@ class Prediction:
         return pa.table(columns)
 
 
-@answered_elsewhere
+@delegates_to_server
 def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = DEFAULT_LEVEL) -> Prediction:
     """Predict one variable for records that have values of some of the others.
 

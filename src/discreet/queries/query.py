@@ -19,14 +19,14 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, require_word, shown
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
-from discreet.queries.allowed import allowed_bounds
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, check_inside
+from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import ConditionedPosterior, condition_on
+from discreet.queries.partial_identification import identification_bounds
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL, Assume, Inside
 from discreet.util.progress import under_way
@@ -211,7 +211,7 @@ ROW_LIMIT = 4096
 """Most rows of one answer."""
 
 
-@answered_elsewhere
+@delegates_to_server
 def answer(
     posterior: NetworkPosterior,
     query: str | Query,
@@ -284,7 +284,7 @@ def answer(
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
 
 
-@answered_elsewhere
+@delegates_to_server
 def answer_many(
     posterior: NetworkPosterior,
     queries: Iterable[str | Query],
@@ -348,7 +348,7 @@ def answer_many(
     return Answers(answers[position] for position in range(len(answers)))
 
 
-@answered_elsewhere
+@delegates_to_server
 def marginals(
     posterior: NetworkPosterior,
     evidence: Mapping[str, str] = MappingProxyType({}),
@@ -472,7 +472,9 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
     assert both.parts is not None
     names = (*(name for name, _ in query.targets), *laws.evidence)
     rows = [{name: schema[name].code(state) for name, state in row["state"].items()} for row in result.rows]
-    ends = allowed_bounds(names, laws.whole(names), both.parts.sets.measured(names), rows, laws.evidence, result.level)
+    ends = identification_bounds(
+        names, laws.whole(names), both.parts.sets.measured(names), rows, laws.evidence, result.level
+    )
     numbers = zip(result.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
     wide: list[AnswerRow] = [
         {**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers

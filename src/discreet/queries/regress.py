@@ -31,9 +31,9 @@ from discreet.errors import InputError, listed, require_word, shown
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NetworkPosterior, equal_tails, name_rows
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import assumption_lines
 from discreet.queries.bin_laws import check_inside
 from discreet.queries.column_moments import (
@@ -44,8 +44,8 @@ from discreet.queries.column_moments import (
     column_moments,
     covariance,
 )
+from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level
-from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
 from discreet.util.limits import first_repeated
 from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
@@ -270,7 +270,7 @@ class Regression(Result):
         return name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
 
 
-@answered_elsewhere
+@delegates_to_server
 def regress(
     posterior: NetworkPosterior,
     target: str,

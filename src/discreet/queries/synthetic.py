@@ -25,9 +25,9 @@ from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
-from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import law_of
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.bin_laws import BinLaw
 from discreet.util.arrays import Array
 from discreet.util.option_texts import FileFormat
@@ -71,7 +71,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
     return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
-@answered_elsewhere
+@delegates_to_server
 def sample(
     posterior: NetworkPosterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
 ) -> tuple[pa.RecordBatchReader, ...]:

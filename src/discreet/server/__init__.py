@@ -1,4 +1,4 @@
-"""Answers over HTTP and in a browser, from releases alone: nothing here can read a record."""
+"""Answer queries over HTTP and in a browser, from releases only: this pack cannot read a record."""
 
 from discreet.util.lazy_imports import late_names
 

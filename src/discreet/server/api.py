@@ -1,4 +1,4 @@
-"""The operations over HTTP: each with its address, what can be said, and what answers it; OpenAPI is made of this."""
+"""Define the operations over HTTP: address, parameters and answer of each. OpenAPI is made from them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from discreet.releases.release import release_schema
 from discreet.server import parameters as asks
 from discreet.server import replies
 from discreet.server import reply_types as says
-from discreet.server.desk import Desk, Made
-from discreet.server.gate import FRAME_POLICY
+from discreet.server.catalog import ReleaseCatalog, Version
 from discreet.server.metrics import Meter
+from discreet.server.middleware import FRAME_POLICY
 from discreet.server.parameters import NoRequest, RequestFields, read_address, read_body
 from discreet.server.problems import PROBLEMS, Problem
 from discreet.server.readings import Readings, ServedPosterior
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Shelf, Version
+from discreet.server.work_queue import ResponseBody, WorkQueue
 
 # --------------------------------------------------------------------------------------------------------------------
-# The OpenAPI document of the server, made of the operations themselves.
+# The OpenAPI document of the server, made from the operations.
 
 MEDIA_OF = {
     "parquet": "application/vnd.apache.parquet",
@@ -55,26 +55,28 @@ Mode = Literal["validation", "serialization"]
 
 
 def openapi_document(operations: Sequence[Operation], version: str) -> Document:
-    """The document.
+    """Build the OpenAPI document.
 
     Args:
         operations: of the server and of a release.
         version: of the package.
     """
     types: list[tuple[str, Mode, TypeAdapter[Any]]] = [("Problem", "serialization", TypeAdapter(says.ProblemReply))]
-    types += [(one.id, "serialization", TypeAdapter(one.reply)) for one in operations if one.reply is not None]
-    types += [(one.id, "validation", TypeAdapter(one.asks)) for one in operations if one.asks and one.method == "POST"]
+    types += [(each.id, "serialization", TypeAdapter(each.reply)) for each in operations if each.reply is not None]
+    types += [
+        (each.id, "validation", TypeAdapter(each.asks)) for each in operations if each.asks and each.method == "POST"
+    ]
     schemas, rest = TypeAdapter.json_schemas(types, ref_template=f"{SCHEMAS}{{model}}")
     release, parts = _release_schemas()
     schemas["document", "serialization"] = {"anyOf": [*release, schemas["document", "serialization"]]}
     components = rest["$defs"] | parts
-    for each in components.values():  # of what a type of the package says of itself, the sentence that says what it is
-        each.pop("title", None)  # which may be that of another, and programs that write clients take it for a name
+    for each in components.values():  # keep the first sentence of a type's docstring
+        each.pop("title", None)  # code generators take titles for names, and several types may have the same one
         each["description"] = " ".join(each.get("description", "").partition("\n\n")[0].split())
     paths: dict[str, Any] = {}
-    for one in operations:
-        here = paths.setdefault(one.path, {"parameters": [RELEASE]} if one.of_release else {})
-        here[one.method.lower()] = _describe(one, schemas)
+    for each in operations:
+        here = paths.setdefault(each.path, {"parameters": [RELEASE]} if each.of_release else {})
+        here[each.method.lower()] = _describe(each, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -90,7 +92,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> Document:
 
 
 def _describe(operation: Operation, schemas: Mapping[tuple[str, Mode], Document]) -> Document:
-    """One operation."""
+    """Describe one operation."""
     content = {kind.partition(";")[0]: {"schema": _schema_of(kind)} for kind in operation.media}
     if operation.reply is not None:
         content = {JSON: {"schema": schemas[operation.id, "serialization"]}} | content
@@ -98,99 +100,104 @@ def _describe(operation: Operation, schemas: Mapping[tuple[str, Mode], Document]
     titles: dict[int, list[str]] = {}
     for status, title in PROBLEMS.values():
         titles.setdefault(status, []).append(title)
-    problems = {str(status): {"description": "; ".join(said), "content": problem} for status, said in titles.items()}
+    problems = {str(status): {"description": "; ".join(texts), "content": problem} for status, texts in titles.items()}
     described: Document = {
         "operationId": operation.id,
         "summary": (operation.answer.__doc__ or "").partition("\n")[0],
         "responses": {"200": {"description": "The answer.", "content": content}, **problems},
     }
     if operation.method == "POST":
-        asked = {JSON: {"schema": schemas[operation.id, "validation"]}}
-        return described | {"requestBody": {"required": True, "content": asked}}
+        body = {JSON: {"schema": schemas[operation.id, "validation"]}}
+        return described | {"requestBody": {"required": True, "content": body}}
     return described | {"parameters": _parameters(operation.asks or NoRequest)}
 
 
 def _schema_of(media: str) -> Document:
-    """What a response of another type than JSON is: text, or bytes."""
+    """Find the schema of a response that is not JSON: text, or bytes."""
     return TEXT if media.startswith("text/") else {**TEXT, "format": "binary", "contentMediaType": media}
 
 
 def _release_schemas() -> tuple[list[Document], Document]:
-    """What a document of a release may be, and the parts of it: the JSON Schema that the package has of them."""
+    """Find the schema of a release's document and its parts, from the package's own JSON Schema."""
     text = re.sub(r'"#/\$defs/_?', f'"{SCHEMAS}Release', release_schema())
-    found = json.loads(text)
-    return found["anyOf"], {f"Release{name.lstrip('_')}": each for name, each in found["$defs"].items()}
+    schema = json.loads(text)
+    return schema["anyOf"], {f"Release{name.lstrip('_')}": each for name, each in schema["$defs"].items()}
 
 
 def _parameters(model: type[RequestFields]) -> list[Document]:
-    """What can be said in the address."""
+    """List the parameters of an address."""
     schema = model.model_json_schema()
-    found = []
-    for name, part in schema.get("properties", {}).items():
-        own = {key: value for key, value in part.items() if key not in ("title", "description", "examples")}
-        if "anyOf" in own:  # an address cannot say null: it leaves the name out
-            own |= own.pop("anyOf")[0]
-            own.pop("default", None)
-        parameter = {"name": name, "in": "query", "required": name in schema.get("required", []), "schema": own}
-        found.append(parameter | ({"description": part["description"]} if "description" in part else {}))
-    return found
+    parameters = []
+    for name, entry in schema.get("properties", {}).items():
+        value_schema = {key: value for key, value in entry.items() if key not in ("title", "description", "examples")}
+        if "anyOf" in value_schema:  # an address cannot say null: it leaves the name out
+            value_schema |= value_schema.pop("anyOf")[0]
+            value_schema.pop("default", None)
+        parameter = {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", []),
+            "schema": value_schema,
+        }
+        parameters.append(parameter | ({"description": entry["description"]} if "description" in entry else {}))
+    return parameters
 
 
 @dataclass(frozen=True, eq=False)
 class Serving:
-    """All that requests are answered with.
+    """State that all requests share.
 
     Args:
-        shelf: what is served.
+        catalog: what is served.
         limits: of what is spent on a request.
         package: version of the package.
     """
 
-    shelf: Shelf
+    catalog: ReleaseCatalog
     limits: ServerLimits
     package: str
     meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
-        """Make what computes; within an event loop."""
+        """Start the work queue and the readings; call it within an event loop."""
         object.__setattr__(self, "readings", Readings(self.limits))
-        object.__setattr__(self, "desk", Desk(self.limits, self.meter))
-        self.meter.show("waiting", "Answers under way.", lambda: self.desk.waiting)
-        self.meter.show("cache_bytes", "Bytes of the answers that are kept.", lambda: self.desk.cache.bytes)
+        object.__setattr__(self, "queue", WorkQueue(self.limits, self.meter))
+        self.meter.show("waiting", "Answers under way.", lambda: self.queue.waiting)
+        self.meter.show("cache_bytes", "Bytes of the answers that are kept.", lambda: self.queue.cache.bytes)
         self.meter.show("draws_bytes", "Bytes of the posteriors in memory.", lambda: self.readings.bytes)
-        self.meter.show("releases", "Releases that are served.", lambda: len(self.shelf.newest()))
+        self.meter.show("releases", "Releases that are served.", lambda: len(self.catalog.newest()))
 
     readings: Readings = field(init=False)
-    desk: Desk = field(init=False)
+    queue: WorkQueue = field(init=False)
 
-    async def answer(self, version: Version, ask: Callable[[ServedPosterior], replies.Question]) -> Made:
-        """The answer to a question about a version.
+    async def answer(self, version: Version, ask: Callable[[ServedPosterior], replies.Question]) -> ResponseBody:
+        """Answer a question about a version.
 
         Raises:
-            InputError: it cannot be asked.
-            Problem: likewise, or there is no answer now.
+            InputError: the question cannot be answered.
+            Problem: the same, or there is no answer yet.
         """
         reading = await self.readings.get(version)
         question = ask(reading)
-        return await self.desk.answer((version.digest, *question.key), question.make, question.work)
+        return await self.queue.answer((version.digest, *question.key), question.make, question.work)
 
 
 Answering = Callable[[Serving, Any, Any], Awaitable[Response]]
-"""Takes what serves, the version of a release that is asked, and what is asked."""
+"""Function of the server's state, the version of a release, and the request."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation; the first line of what answers it says what it does.
+    """One operation; the first line of its function's docstring is its summary.
 
     Args:
         name: of the operation, and the end of its address; empty for the release itself.
-        answer: finds the response.
-        reply: what an answer in JSON is, as a type; None where none is.
-        asks: what can be said, in the address or in a body of JSON; None where nobody looks.
-        method: GET where the address says it, POST where a body does.
-        media: what the response may be beside JSON.
-        of_release: whether a release is asked, and not the server.
+        answer: computes the response.
+        reply: type of a JSON response; None if there is none.
+        asks: model of the request, in the address or in a JSON body; None if the request is not read.
+        method: GET if the request is in the address, POST if it is in a body.
+        media: other types that the response may have.
+        of_release: True for an operation of a release, False for one of the server.
     """
 
     name: str
@@ -203,96 +210,98 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """What programs call it."""
+        """Name of the operation for programs."""
         twice = self.method == "POST" and self.name in ("marginals", "query")
         return f"post_{self.name}" if twice else self.name or "document"
 
     @property
     def path(self) -> str:
-        """The address, with a place for the name of the release."""
+        """Address, with a placeholder for the name of the release."""
         return ("/releases/{release}" if self.of_release else "") + (f"/{self.name}" if self.name else "")
 
 
 def _asking(ask: Callable[[ServedPosterior, Any], replies.Question]) -> Answering:
-    """An operation that a question answers."""
+    """Make an operation from a function that makes a question."""
 
     @wraps(ask, assigned=("__doc__",))
-    async def answer(serving: Serving, version: Version, asked: Any) -> Response:
-        made = await serving.answer(version, lambda reading: ask(reading, asked))
-        return Response(made.body, media_type=made.media)
+    async def answer(serving: Serving, version: Version, request: Any) -> Response:
+        content = await serving.answer(version, lambda reading: ask(reading, request))
+        return Response(content.body, media_type=content.media)
 
     return answer
 
 
-async def _send_document(serving: Serving, version: Version, asked: NoRequest) -> Response:
-    """The release itself, as its file has it."""
-    made = await serving.desk.answer((version.digest, "document"), lambda: Made(version.evidence.dumps().encode()))
-    return Response(made.body, media_type=made.media)
+async def _send_document(serving: Serving, version: Version, request: NoRequest) -> Response:
+    """Return the document of the release, as in its file."""
+    content = await serving.queue.answer(
+        (version.digest, "document"), lambda: ResponseBody(version.evidence.dumps().encode())
+    )
+    return Response(content.body, media_type=content.media)
 
 
-async def _send_report(serving: Serving, version: Version, asked: asks.ReportRequest) -> Response:
-    """A report of the release, for people."""
-    response = await _asking(replies.ask_report)(serving, version, asked)
+async def _send_report(serving: Serving, version: Version, request: asks.ReportRequest) -> Response:
+    """Return a report of the release, for people."""
+    response = await _asking(replies.ask_report)(serving, version, request)
     response.headers["content-security-policy"] = f"{report_policy()}; {FRAME_POLICY}"
     return response
 
 
 class _CountedStream(StreamingResponse):
-    """A stream that is counted until it ends, in whatever way."""
+    """A streaming response that counts as open until it ends or fails."""
 
     def __init__(self, content: AsyncIterator[bytes], opened: ExitStack, **options: Any) -> None:
         super().__init__(content, **options)
         self._opened = opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         with self._opened:
             await super().__call__(scope, receive, send)
 
 
-async def _send_records(serving: Serving, version: Version, asked: asks.SyntheticRequest) -> Response:
-    """Synthetic records, sent as they are made."""
-    if asked.n > serving.limits.most_records:
+async def _send_records(serving: Serving, version: Version, request: asks.SyntheticRequest) -> Response:
+    """Return synthetic records, sent as they are made."""
+    if request.n > serving.limits.most_records:
         raise Problem(
             "too-costly",
-            f"{asked.n:,} records are more than the {serving.limits.most_records:,} that this server makes at once; "
-            "ask for fewer, or make them of the release (`discreet sample`)",
+            f"{request.n:,} records are more than the {serving.limits.most_records:,} that this server makes at once; "
+            "ask for fewer, or make them from the release (`discreet sample`)",
         )
     reading = await serving.readings.get(version)
-    name = f"{version.name}-{asked.set}.{asked.format}"
+    name = f"{version.name}-{request.set}.{request.format}"
     with ExitStack() as opened:
-        opened.enter_context(serving.desk.stream())
-        chunks = await serving.desk.run(lambda: replies.synthetic_chunks(reading, asked, serving.limits.most_work))
+        opened.enter_context(serving.queue.stream())
+        chunks = await serving.queue.run(lambda: replies.synthetic_chunks(reading, request, serving.limits.most_work))
 
         def take() -> bytes | None:
             return next((chunk for _, chunk in chunks), None)
 
-        first = await serving.desk.run(take)
-        kept = opened.pop_all()
+        first = await serving.queue.run(take)
+        open_stream = opened.pop_all()
 
     async def stream() -> AsyncIterator[bytes]:
         piece = first
         while piece is not None:
             yield piece
-            piece = await serving.desk.run(take)
+            piece = await serving.queue.run(take)
 
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return _CountedStream(stream(), kept, media_type=MEDIA_OF[asked.format], headers=headers)
+    return _CountedStream(stream(), open_stream, media_type=MEDIA_OF[request.format], headers=headers)
 
 
-async def _send_releases(serving: Serving, version: None, asked: NoRequest) -> Response:
-    """All releases that are served."""
-    listed = [listed_release(serving, each) for each in serving.shelf.newest()]
+async def _send_releases(serving: Serving, version: None, request: NoRequest) -> Response:
+    """List all releases that are served."""
+    listed = [listed_release(serving, each) for each in serving.catalog.newest()]
     return Response(replies.json_of({"releases": listed}).body, media_type=JSON)
 
 
-async def _send_health(serving: Serving, version: None, asked: None) -> Response:
-    """Whether the server is there."""
+async def _send_health(serving: Serving, version: None, request: None) -> Response:
+    """Return the state of the server."""
     return Response(replies.json_of({"status": "ok", "version": serving.package}).body, media_type=JSON)
 
 
-async def _send_metrics(serving: Serving, version: None, asked: None) -> Response:
-    """What the server counts of itself."""
+async def _send_metrics(serving: Serving, version: None, request: None) -> Response:
+    """Return metrics of the server."""
     return Response(serving.meter.text(), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -305,7 +314,7 @@ OF_SERVER = (
     Operation("healthz", _send_health, says.HealthReply, None, of_release=False),
     Operation("metrics", _send_metrics, None, None, media=("text/plain",), of_release=False),
 )
-"""What can be asked of the server itself."""
+"""Operations of the server itself."""
 OPERATIONS = (
     Operation("", _send_document, says.CombinedDocument),
     Operation("marginals", _marginals, says.AnswersReply, asks.MarginalsRequest, media=CSV),
@@ -320,13 +329,13 @@ OPERATIONS = (
     Operation("synthetic", _send_records, asks=asks.SyntheticRequest, media=TABLES),
     Operation("report", _send_report, asks=asks.ReportRequest, media=PAGES),
 )
-"""All that can be asked of one release."""
+"""Operations of one release."""
 
 
 def listed_release(serving: Serving, version: Version) -> says.ListedRelease:
-    """What a list of releases says of one."""
+    """Describe one release in the list of releases."""
     evidence = version.evidence
-    promises, release = [promise for promise in evidence.guarantees if promise is not None], evidence.one_release
+    guarantees, release = [each for each in evidence.guarantees if each is not None], evidence.one_release
     variables = len(evidence.design.features) if version.kind == "weights" else len(version.network.nodes)  # type: ignore[union-attr]
     return {
         "name": version.name,
@@ -335,16 +344,16 @@ def listed_release(serving: Serving, version: Version) -> says.ListedRelease:
         "kind": version.kind,
         "private": version.private,
         "date": None if release is None else release.date.isoformat(),
-        "guarantees": list(map(str, promises)),
+        "guarantees": list(map(str, guarantees)),
         "variables": variables,
         "draws": serving.readings.state(version),
-        "fault": serving.shelf.fault(version.name) or None,
-        "versions": [{"id": one.id, "version": one.number} for one in serving.shelf.versions(version.name)],
+        "fault": serving.catalog.fault(version.name) or None,
+        "versions": [{"id": each.id, "version": each.number} for each in serving.catalog.versions(version.name)],
     }
 
 
 def api_routes(serving: Serving) -> list[Route]:
-    """Routes of all operations, and of the document that describes them.
+    """List the routes of all operations, and of the document that describes them.
 
     Args:
         serving: answers.
@@ -355,30 +364,30 @@ def api_routes(serving: Serving) -> list[Route]:
     async def openapi(request: Request) -> Response:
         return Response(document(), media_type=JSON)
 
-    found = [Route("/openapi.json", _named("/openapi.json", openapi), methods=["GET"])]
+    routes = [Route("/openapi.json", _named("/openapi.json", openapi), methods=["GET"])]
     for path in dict.fromkeys(operation.path for operation in operations):
-        here: dict[str, Operation] = {one.method: one for one in operations if one.path == path}
-        found.append(Route(path, _endpoint(serving, path, here), methods=list(here)))
-    return found
+        here: dict[str, Operation] = {operation.method: operation for operation in operations if operation.path == path}
+        routes.append(Route(path, _endpoint(serving, path, here), methods=list(here)))
+    return routes
 
 
 def _endpoint(serving: Serving, path: str, here: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
-    """What answers at an address."""
+    """Make the handler of an address."""
 
     async def respond(request: Request) -> Response:
         operation = here["GET" if request.method == "HEAD" else request.method]
-        version = serving.shelf.find(request.path_params["release"]) if operation.of_release else None
-        asked, in_body = None, operation.method == "POST"
+        version = serving.catalog.find(request.path_params["release"]) if operation.of_release else None
+        fields, in_body = None, operation.method == "POST"
         if operation.asks is not None:
-            asked = read_address(NoRequest if in_body else operation.asks, request.query_params)
-            asked = read_body(operation.asks, await request.body()) if in_body else asked
-        return await operation.answer(serving, version, asked)
+            fields = read_address(NoRequest if in_body else operation.asks, request.query_params)
+            fields = read_body(operation.asks, await request.body()) if in_body else fields
+        return await operation.answer(serving, version, fields)
 
     return _named(path, respond)
 
 
 def _named(name: str, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """The handler, which says by what name its requests are counted."""
+    """Wrap a handler so that its requests are counted under a name."""
 
     async def respond(request: Request) -> Response:
         request.scope["route_name"] = name

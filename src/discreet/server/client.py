@@ -1,4 +1,4 @@
-"""A client of `discreet serve`: releases and posteriors of a server, which a notebook asks as if they were here."""
+"""A client of `discreet serve`: releases and posteriors of a server, used like local ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from discreet.display.renderers import TextTable
 from discreet.errors import DiscreetError, InputError, listed, require, require_word, shown
 from discreet.model.network import Network
 from discreet.releases.combined import Evidence, loads
-from discreet.server.http_client import Wire
+from discreet.server.http_client import HttpClient
 from discreet.server.remote_posterior import RemotePosterior
 from discreet.util.limits import DOCUMENT_BYTES
 from discreet.util.option_texts import Gaps
@@ -17,7 +17,7 @@ from discreet.util.tabular import Block, Result
 
 
 class ServedReleases(tuple[Mapping[str, Any], ...], Result):
-    """What a server says of its releases, one mapping each.
+    """Releases of a server, one mapping each.
 
     Each has "name", "id", "version", "kind" ("network", "family", "states", "weights" or "structure"), "private",
     "date", "guarantees", "variables", "draws", "fault" and "versions".
@@ -35,14 +35,14 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Result):
     __slots__ = ()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each release.
+        """Return a row for each release.
 
         Returns:
             Rows of "name", "id", "version", "kind", "private", "date", "guarantees" in one text, "variables", "draws"
             and "fault".
         """
-        kept = [{name: value for name, value in row.items() if name != "versions"} for row in self]
-        return [{**row, "guarantees": "; ".join(row.get("guarantees", ()))} for row in kept]
+        rows = [{name: value for name, value in row.items() if name != "versions"} for row in self]
+        return [{**row, "guarantees": "; ".join(row.get("guarantees", ()))} for row in rows]
 
     def content(self) -> Iterator[Block]:
         """The releases in a table."""
@@ -51,29 +51,29 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Result):
 
 
 class Client:
-    """A client of `discreet serve`: what its server answers is what the same draws answer here, to the last digit.
+    """A client of `discreet serve`: the server's answers equal those of the same draws here, to the last digit.
 
-    A notebook goes over to a server by one line: `client.posterior()` in the place of `load(path).posterior()`, and
-    `client.release()` in that of `load(path)`. With a posterior of a client `answer`, `answer_many`, `marginals`,
-    `predict`, `regress`, `decide` (of a `decisions.payoff`), `decisions.decide_number` and `sample` ask the server;
-    `fit`, `explain`, `report` and `posterior` take the release, and work here.
+    To use a server, replace `load(path).posterior()` by `client.posterior()`, and `load(path)` by `client.release()`.
+    With a posterior of a client `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide` (of a
+    `decisions.payoff`), `decisions.decide_number` and `sample` ask the server; `fit`, `explain`, `report` and
+    `posterior` take the release, and work here.
 
-    Connections stay open for the next question. Who is told that the server is busy asks again while there is time. No
-    redirect is followed. It needs httpcore2, the extra `client`.
+    Connections stay open for the next question. If the server is busy, the client asks again while there is time. It
+    follows no redirect. It needs httpcore2, the extra `client`.
 
     Args:
         url: of the server, such as "http://127.0.0.1:8000", with the path that a proxy adds.
-        token: that the server knows its owner by; None takes the environment's DISCREET_TOKEN, which goes to the server
-            whose address stands before it ("https://host TOKEN"), and without one to this machine alone.
-        timeout: seconds in which each answer has to be there.
-        insecure: whether the token may go to another machine over plain http, where everybody between can read it.
+        token: identifies its owner to the server; None takes the environment's DISCREET_TOKEN, which goes only to the
+            server whose address stands before it ("https://host TOKEN"), or only to this machine if there is none.
+        timeout: most seconds until an answer is complete.
+        insecure: True lets the token go to another machine over plain http, where everybody between can read it.
 
     Raises:
-        InputError: no address of a server, no token, a time that is none, or a token over plain http to another
-            machine. Nothing is sent yet: whether the server is there the first question says.
+        InputError: an invalid address, token or timeout, or a token over plain http to another machine. Nothing is sent
+            yet: the first question connects.
 
     Guarantee:
-        None spent: asks what was released.
+        None spent: it reads releases alone.
 
     Example:
         >>> import discreet as dc
@@ -85,7 +85,7 @@ class Client:
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0, insecure: bool = False) -> None:
-        self._wire = Wire(url, token, timeout, insecure)
+        self._wire = HttpClient(url, token, timeout, insecure)
 
     @property
     def url(self) -> str:
@@ -93,11 +93,11 @@ class Client:
         return self._wire.url
 
     def __repr__(self) -> str:
-        """The address: a token is shown to nobody."""
+        """Return the address; the token is never shown."""
         return f"Client({self.url!r})"
 
     def releases(self) -> ServedReleases:
-        """What the server has.
+        """List the releases of the server.
 
         Returns:
             A mapping for each release, the newest version of it.
@@ -105,14 +105,14 @@ class Client:
         Raises:
             DiscreetError: no server, another version of it, or one that needs a token.
         """
-        found = self._wire.ask("releases")
-        rows = found.get("releases") if isinstance(found, dict) else None
+        document = self._wire.ask("releases")
+        rows = document.get("releases") if isinstance(document, dict) else None
         if not isinstance(rows, list) or not all(map(_is_row, rows)):
             raise DiscreetError(f"{self.url} lists its releases in another form than this version reads")
         return ServedReleases(rows)
 
     def release(self, name: str | None = None) -> Evidence:
-        """The document of a release, as its file has it: for `fit`, `explain`, `report`, `posterior`, or to save.
+        """Load the document of a release, for `fit`, `explain`, `report`, `posterior`, or to save.
 
         Args:
             name: of a release, for its newest version, or the id of any; None where the server has one alone.
@@ -127,17 +127,17 @@ class Client:
         return self._document(self._find(name)["id"])
 
     def posterior(self, name: str | None = None, *, missing: Gaps | None = None) -> RemotePosterior:
-        """The posterior that the server answers from; it stays that of this version, also if a newer one comes.
+        """Return the posterior of one version that the server holds; newer versions do not change it.
 
         Args:
             name: of a release, for its newest version, or the id of any; None where the server has one alone.
-            missing: of a release that keeps missing values: "state", one more (the default there), or "at-random".
+            missing: for a release that keeps missing values: "state", one more state (its default), or "at-random".
 
         Returns:
-            A posterior to ask, whose draws stay where they are.
+            A posterior whose draws stay on the server.
 
         Raises:
-            InputError: no such release, several and no name, or one that no posterior of a network answers for.
+            InputError: no such release, several and no name, or one without a posterior over a network.
             DiscreetError: no server, another version of it, or one that needs a token.
         """
         if missing is not None:
@@ -150,16 +150,16 @@ class Client:
         """Close all connections; the next question opens another one."""
         self._wire.close()
 
-    def _document(self, own: str) -> Evidence:
-        """A release by its id."""
-        text = self._wire.read("releases", own)
+    def _document(self, release_id: str) -> Evidence:
+        """Load a release by its id."""
+        text = self._wire.read("releases", release_id)
         try:
             return loads(text[: DOCUMENT_BYTES + 1].decode())
         except (InputError, UnicodeDecodeError) as error:
             raise DiscreetError(f"{self.url} sends a release that cannot be read: {error}") from None
 
     def _find(self, name: str | None) -> Mapping[str, Any]:
-        """What the server says of a release; of an older version with its id."""
+        """Find a row of the list of releases; for an older version with its own id."""
         rows = self.releases()
         if name is None:
             if len(rows) == 1:
@@ -169,27 +169,27 @@ class Client:
             if row["name"] == name:
                 return row
         for row in rows:
-            if name in [row["id"], *(one.get("id") for one in row.get("versions", ()))]:
+            if name in [row["id"], *(version.get("id") for version in row.get("versions", ()))]:
                 return {**row, "id": name}
         raise InputError(f"{self.url} has no release {shown(name)}; there are: {listed(row['name'] for row in rows)}")
 
 
 def _is_row(row: object) -> bool:
-    """Whether something says of a release what is read here."""
+    """Return True if a row of the list has the fields that are read here."""
     if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("name", "id")):
         return False
     parts = (("guarantees", str), ("versions", dict))
     return all(
-        isinstance(row.get(name, []), list) and all(isinstance(one, kind) for one in row.get(name, []))
+        isinstance(row.get(name, []), list) and all(isinstance(member, kind) for member in row.get(name, []))
         for name, kind in parts
     )
 
 
 def _find_network(evidence: Evidence, kind: object, missing: str | None) -> Network:
-    """The network that a server's answers are of.
+    """Find the network of a server's answers.
 
     Raises:
-        InputError: there is none, or nothing may be missing.
+        InputError: there is none, or no value may be missing.
     """
     if kind == "weights":
         raise InputError("a release of a regression or direction has no network: read client.release(...).posterior()")

@@ -1,12 +1,11 @@
-"""Asking a server over HTTP: connections that stay open, a time in which all ends, and no surprise.
+"""Ask a server over HTTP: open connections, one deadline for an answer, and bounded responses.
 
-A token goes to the server that it is for: redirects are not followed, that of the environment says whose it is or stays
-on this machine, and none is sent over plain HTTP to another machine unless somebody says so. What comes back is
-bounded, and what goes wrong is one sentence: the server's, if it had one. All that is asked reads, so that a question
-may be sent again.
+A token goes only to its server. Redirects are not followed. A token of the environment names its server, or stays on
+this machine. No token goes over plain HTTP to another machine, unless the caller allows it. Responses have a bounded
+size, and an error is one sentence: the server's own, if it sent one. All requests only read, so they can be repeated.
 
-Connections, TLS and HTTP are httpcore2's, which httpx2 stands on: of the two it alone takes a network of one's own, and
-that is where an answer as a whole gets its time.
+Connections, TLS and HTTP come from httpcore2, on which httpx2 is built. It accepts a custom network backend, which puts
+the deadline on the answer as a whole; httpx2 does not.
 """
 
 from __future__ import annotations
@@ -36,35 +35,35 @@ except ModuleNotFoundError:
 
 TOKEN_VARIABLE = "DISCREET_TOKEN"
 BODY_BYTES = 2**20
-"""Most that a server takes in the body of a request, unless it was told otherwise."""
+"""Most bytes of a request's body that a server takes by default."""
 RESPONSE_BYTES = 2**28
-"""Most that is taken of a response that is read whole: 256 MiB, twice the largest release."""
+"""Most bytes of a response that is read at once: 256 MiB, twice the largest release."""
 PROBLEM_BYTES = 2**16
 KEPT_SECONDS = 20.0
-"""That a connection stays open for the next question: less than a server keeps it, so that none is asked as it goes."""
+"""Seconds that an idle connection stays open: less than the server's, so that the client closes it first."""
 MOST_TRIES = 10
-"""Of one question; also bounded by its time."""
+"""Most attempts at one question; its deadline bounds them, too."""
 SECONDS = re.compile("[0-9]{1,9}")
-"""What `Retry-After` says, where it says seconds."""
+"""Pattern of a `Retry-After` in seconds."""
 LONGEST_TOKEN = 4096
 AGAIN = (429, 503)
-"""Statuses after which it is worth asking again, where the server says when."""
+"""Statuses after which a request is repeated, if the server says when."""
 FAULTS = (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
-"""Why there is no response, or no end of it."""
+"""Errors of a missing or incomplete response."""
 Parameters = Iterable[tuple[str, object]]
 
 
-class Wire:
-    """A way to one server.
+class HttpClient:
+    """HTTP client of one server.
 
     Args:
         url: of the server, with the path that a proxy adds.
-        token: that it knows us by; None takes DISCREET_TOKEN of the environment, if that is for this server.
-        timeout: seconds in which each answer has to be there.
-        insecure: whether a token may go to another machine over plain HTTP.
+        token: identifies the client; None takes DISCREET_TOKEN of the environment, if that is for this server.
+        timeout: most seconds until an answer is complete.
+        insecure: True lets a token go to another machine over plain HTTP.
 
     Raises:
-        InputError: no address of a server, no token, a time that is none, or a token over plain HTTP to others.
+        InputError: an invalid address, token or timeout, or a token over plain HTTP to another machine.
     """
 
     def __init__(self, url: str, token: str | None, timeout: float, insecure: bool) -> None:
@@ -79,72 +78,72 @@ class Wire:
             require(
                 self._secure or insecure or _is_loopback(self._host),
                 f"{shown(self._host)} is another machine, and plain http shows the token to everybody between: use "
-                "https, leave the token out, or say insecure=True",
+                "https, leave the token out, or set insecure=True",
             )
         require(0 < timeout < math.inf, f"a timeout is a number of seconds, not {timeout}")
-        self._known = False
+        self._is_checked = False
 
-    def ask(self, *path: str, given: Parameters = (), body: Mapping[str, Any] | None = None) -> Any:
-        """What the server answers, which is JSON.
+    def ask(self, *path: str, parameters: Parameters = (), body: Mapping[str, Any] | None = None) -> Any:
+        """Send a request, and parse the JSON answer.
 
         Args:
             path: parts of the address.
-            given: of the address.
-            body: of a POST; without one it is a GET.
+            parameters: of the address.
+            body: of a POST; None sends a GET.
 
         Raises:
-            InputError: the server says that this cannot be asked.
-            DiscreetError: no server, no answer in time, or none that can be read.
+            InputError: the server refuses the question.
+            DiscreetError: no server, no answer in time, or one that cannot be read.
         """
-        return self._parse(self.read(*path, given=given, body=body))
+        return self._parse(self.read(*path, parameters=parameters, body=body))
 
-    def read(self, *path: str, given: Parameters = (), body: Mapping[str, Any] | None = None) -> bytes:
-        """What the server answers, as bytes; as `ask`."""
-        response = self._respond(path, given, body)
+    def read(self, *path: str, parameters: Parameters = (), body: Mapping[str, Any] | None = None) -> bytes:
+        """Send a request, and return the bytes of the answer; see `ask`."""
+        response = self._respond(path, parameters, body)
         try:
             return self._read_whole(response, RESPONSE_BYTES)
         finally:
             response.close()
 
-    def stream(self, *path: str, given: Parameters = (), most: int) -> RecordStream:
-        """What the server sends as it makes it, as a file; as `ask`.
+    def stream(self, *path: str, parameters: Parameters = (), most: int) -> RecordStream:
+        """Send a request, and return the answer as a file that is read as it arrives; see `ask`.
 
         Args:
             path: parts of the address.
-            given: of the address.
-            most: bytes.
+            parameters: of the address.
+            most: bytes of the answer.
         """
-        return RecordStream(self, self._respond(path, given, None), most)
+        return RecordStream(self, self._respond(path, parameters, None), most)
 
     def close(self) -> None:
-        """Close all connections; the next question opens another one."""
+        """Close all connections; the next question opens new ones."""
         if self._pool_of is not None:
             _close(*self._pool_of)
 
     # ------------------------------------------------------------------------------------------------ one exchange
 
     def _meet(self) -> None:
-        """See once that a server of our version is there."""
-        if self._known:
+        """Check once that a server of this version answers."""
+        if self._is_checked:
             return
-        self._known = True
+        self._is_checked = True
         try:
-            found = self.ask("healthz")
-            if not isinstance(found, dict) or not isinstance(found.get("version"), str):
+            state = self.ask("healthz")
+            if not isinstance(state, dict) or not isinstance(state.get("version"), str):
                 raise self._strange()
             ours = version("discreet")
-            if found["version"].split(".")[:2] != ours.split(".")[:2]:
+            if state["version"].split(".")[:2] != ours.split(".")[:2]:
                 raise DiscreetError(
-                    f"{self.url} runs discreet {shown(found['version'])} and this is {ours}, which may answer "
-                    "otherwise: install the same version"
+                    f"{self.url} runs discreet {shown(state['version'])} and this is {ours}, which may answer "
+                    "differently: install the same version"
                 )
         except BaseException:
-            self._known = False
+            self._is_checked = False
             raise
 
     @property
     def _pool(self) -> httpcore.ConnectionPool:
-        """Connections of this process: one that was forked has its own."""
+        """Pool of connections of this process; a forked process gets its own."""
         if self._pool_of is None or self._pool_of[0] != os.getpid():
             self._pool_of = (
                 os.getpid(),
@@ -158,11 +157,11 @@ class Wire:
             weakref.finalize(self, _close, *self._pool_of)
         return self._pool_of[1]
 
-    def _respond(self, path: Iterable[str], given: Parameters, body: Mapping[str, Any] | None) -> httpcore.Response:
-        """A response with an answer; who is told to ask again later does, while there is time."""
+    def _respond(self, path: Iterable[str], pairs: Parameters, body: Mapping[str, Any] | None) -> httpcore.Response:
+        """Return a response with status 200; retry while the server is busy and there is time."""
         self._meet()
         until = _DEADLINE.until = time.monotonic() + self.timeout
-        request = self._request(_target(path, given), body)
+        request = self._request(_target(path, pairs), body)
         for left in reversed(range(MOST_TRIES)):
             try:
                 response = self._pool.handle_request(request)
@@ -171,16 +170,16 @@ class Wire:
             if response.status == 200:
                 return response
             wait = _header(response, b"retry-after")
-            said = response.status in AGAIN and SECONDS.fullmatch(wait) is not None
-            again = said and left and time.monotonic() + int(wait) < until
+            has_delay = response.status in AGAIN and SECONDS.fullmatch(wait) is not None
+            can_retry = has_delay and left and time.monotonic() + int(wait) < until
             problem = self._problem(response)
-            if not again:
+            if not can_retry:
                 raise problem
             time.sleep(int(wait))
         raise AssertionError
 
     def _request(self, target: str, body: Mapping[str, Any] | None) -> httpcore.Request:
-        """One question."""
+        """Build one request."""
         headers: dict[bytes | str, bytes | str] = {
             "Host": urlsplit(self.url).netloc,
             "Accept": "application/json, */*;q=0.5",
@@ -196,51 +195,53 @@ class Wire:
         return httpcore.Request("GET" if text is None else "POST", url, headers=headers, content=text)
 
     def _read_whole(self, response: httpcore.Response, most: int) -> bytes:
-        """All of a response, if it is not too much."""
-        parts, size = [], 0
+        """Read all of a response, up to `most` bytes."""
+        pieces, size = [], 0
         try:
-            for part in response.iter_stream():
-                size += len(part)
+            for piece in response.iter_stream():
+                size += len(piece)
                 if size > most:
-                    raise DiscreetError(f"the answer of {self.url} has more than {most:,} bytes, and is not read")
-                parts.append(part)
+                    raise DiscreetError(f"the answer of {self.url} has more than {most:,} bytes, the most that is read")
+                pieces.append(piece)
         except FAULTS as error:
             raise self._explain(error) from None
-        return b"".join(parts)
+        return b"".join(pieces)
 
     # -------------------------------------------------------------------------------------------- what goes wrong
 
     def _problem(self, response: httpcore.Response) -> DiscreetError:
-        """What a response that is no answer says, in the server's sentence."""
+        """Turn an error response into an exception with the server's message."""
         status = response.status
         if 300 <= status < 400:
             response.close()
-            place = shown(_header(response, b"location") or "elsewhere")
-            return DiscreetError(f"{self.url} sends us on to {place}, which is not followed: give that address")
+            address = shown(_header(response, b"location") or "elsewhere")
+            return DiscreetError(f"{self.url} redirects to {address}, which is not followed: give that address")
         try:
-            found = json.loads(self._read_whole(response, PROBLEM_BYTES))
-            detail = found["detail"]
-            ours = str(found["type"]).startswith("urn:discreet:problem:") and isinstance(detail, str)
+            document = json.loads(self._read_whole(response, PROBLEM_BYTES))
+            detail = document["detail"]
+            ours = str(document["type"]).startswith("urn:discreet:problem:") and isinstance(detail, str)
         except (ValueError, TypeError, KeyError, RecursionError, DiscreetError):
             ours = False
         finally:
             response.close()
         if not ours:
             reason = response.extensions["reason_phrase"].decode("latin-1")
-            return DiscreetError(f"{self.url} answered {status} {reason}: no `discreet serve` said that")
+            return DiscreetError(
+                f"{self.url} answered {status} {reason}, but not as `discreet serve` does: check the address"
+            )
         if status == 401:
             return InputError(f"{detail}; give Client(url, token=...), or set {TOKEN_VARIABLE}='{self.url} TOKEN'")
         return DiscreetError(detail) if status >= 500 or status in AGAIN else InputError(detail)
 
     def _explain(self, error: Exception) -> DiscreetError:
-        """Why there is no response; errors of the library hold that of the system."""
-        match next((part for part in error.args if isinstance(part, Exception)), error):
+        """Turn an error of the network into an exception with its cause; the library's errors hold the system's."""
+        match next((cause for cause in error.args if isinstance(cause, Exception)), error):
             case TimeoutError():
                 why = f"did not answer within {self.timeout:g} seconds"
             case ssl.SSLError() as cause:
                 why = f"cannot be trusted: {cause.reason or cause}"
             case ConnectionRefusedError():
-                why = "is not there: nothing listens at this address (`discreet serve` prints its own)"
+                why = "does not answer: nothing listens at this address (`discreet serve` prints its own)"
             case OSError() as cause:
                 why = f"cannot be reached: {cause.strerror or cause}"
             case _:
@@ -248,11 +249,11 @@ class Wire:
         return DiscreetError(f"{self.url} {why}")
 
     def _strange(self) -> DiscreetError:
-        """Something else listens."""
-        return DiscreetError(f"what answers at {self.url} is no `discreet serve`, or breaks off")
+        """Make the error for a server of another kind."""
+        return DiscreetError(f"the server at {self.url} is not `discreet serve`, or breaks off: check the address")
 
     def _parse(self, text: bytes) -> Any:
-        """JSON of a server that may be any."""
+        """Parse JSON of an untrusted server."""
         try:
             return json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError):
@@ -260,12 +261,12 @@ class Wire:
 
 
 class _Deadline(threading.local):
-    """When all that a thread waits for has to be there, as `time.monotonic` says it."""
+    """Deadline of a thread's current request, as a time of `time.monotonic`."""
 
     until = math.inf
 
     def left(self) -> float:
-        """Seconds until then; none is an error."""
+        """Seconds until the deadline; raises TimeoutError after it."""
         seconds = self.until - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
@@ -276,24 +277,24 @@ _DEADLINE = _Deadline()
 
 
 class _DeadlineNetwork(httpcore.NetworkBackend):
-    """A network on which all is there by the deadline of the thread that waits, however little comes at once."""
+    """Network backend that applies the thread's deadline to each wait."""
 
     def connect_tcp(
         self, host: str, port: int, timeout: object = None, local_address: str | None = None, socket_options: Any = None
     ) -> _DeadlineStream:
-        """A connection."""
+        """Open a connection."""
         backend = httpcore.SyncBackend()
         return _DeadlineStream(backend.connect_tcp(host, port, _DEADLINE.left(), local_address, socket_options))
 
 
 class _DeadlineStream(httpcore.NetworkStream):
-    """One connection of it."""
+    """Connection that applies the thread's deadline to each read and write."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: object = None) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         return self._stream.read(max_bytes, _DEADLINE.left())
 
     def write(self, buffer: bytes, timeout: object = None) -> None:
@@ -307,11 +308,11 @@ class _DeadlineStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: object = None
     ) -> _DeadlineStream:
-        """The same over TLS."""
+        """Start TLS on the connection."""
         return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, _DEADLINE.left()))
 
     def get_extra_info(self, info: str) -> Any:
-        """What the library asks of it."""
+        """Return what the library asks for."""
         return self._stream.get_extra_info(info)
 
 
@@ -319,34 +320,34 @@ class RecordStream(io.RawIOBase):
     """A response as a file that is read once, from its start to its end.
 
     Args:
-        wire: that it comes over.
-        response: of it.
-        most: bytes.
+        wire: client that sent the request.
+        response: to read.
+        most: bytes of it.
     """
 
-    def __init__(self, wire: Wire, response: httpcore.Response, most: int) -> None:
-        self._wire, self._response, self._left = wire, response, most
-        self._parts: Iterator[bytes] = iter(response.iter_stream())
-        self._part = b""
+    def __init__(self, client: HttpClient, response: httpcore.Response, most: int) -> None:
+        self._wire, self._response, self._left = client, response, most
+        self._pieces: Iterator[bytes] = iter(response.iter_stream())
+        self._rest = b""
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, fewer at the end; memory is taken for what comes, and not for what is asked for.
+        """Read the next bytes, fewer at the end; memory grows with the bytes received, not with `size`.
 
         Raises:
-            DiscreetError: the server breaks off, or does not end.
+            DiscreetError: the server breaks off, or sends too much.
         """
         pieces: list[bytes] = []
         wanted = self._left if size < 0 else size
         while wanted:
-            piece = self._part or self._next()
+            piece = self._rest or self._next()
             if not piece:
                 break
             pieces.append(piece[:wanted])
-            self._part = piece[wanted:]
+            self._rest = piece[wanted:]
             wanted -= len(pieces[-1])
             self._left -= len(pieces[-1])
             if self._left <= 0:
@@ -354,36 +355,36 @@ class RecordStream(io.RawIOBase):
         return b"".join(pieces)
 
     def _next(self) -> bytes:
-        """What comes next, in its own time."""
+        """Return the next piece, with a deadline of its own."""
         _DEADLINE.until = time.monotonic() + self._wire.timeout
         try:
-            return next(self._parts, b"")
+            return next(self._pieces, b"")
         except FAULTS as error:
             raise self._wire._explain(error) from None
 
     def close(self) -> None:
-        """Leave; what was not read is not sent."""
+        """Close the response; the server stops sending."""
         if not self.closed:
             self._response.close()
         super().close()
 
 
 def _close(process: int, pool: httpcore.ConnectionPool) -> None:
-    """Close connections, which those of a process that was forked from it are not."""
+    """Close a pool, unless a forked process calls it."""
     if process == os.getpid():
         pool.close()
 
 
 def _header(response: httpcore.Response, name: bytes) -> str:
-    """A line of a head; empty where it is not there."""
+    """Return a header's value, or "" without it."""
     return {key.lower(): value for key, value in response.headers}.get(name, b"").decode("latin-1")
 
 
 def _find_token(secure: bool, host: str, port: int) -> str | None:
-    """The environment's token, if it is for this server: its address stands before it, or the server is this machine.
+    """Find the environment's token for this server: its address precedes the token, or the server is this machine.
 
     Raises:
-        InputError: the variable has something else; what, is shown to nobody.
+        InputError: the variable has another form; its value is not shown.
     """
     match os.environ.get(TOKEN_VARIABLE, "").split():
         case []:
@@ -393,11 +394,11 @@ def _find_token(secure: bool, host: str, port: int) -> str | None:
         case [url, token]:
             with suppress(InputError):
                 return token if _split(url)[:3] == (secure, host, port) else None
-    raise InputError(f"{TOKEN_VARIABLE} is the address of a server, a blank and its token, or a token alone")
+    raise InputError(f"{TOKEN_VARIABLE} must be the address of a server, a blank and its token, or a token alone")
 
 
 def _split(url: str) -> tuple[bool, str, int, str]:
-    """Whether an address is of TLS, its host, its port and its path."""
+    """Split an address into True for TLS, host, port and path."""
     wrong = f"{shown(url)} is no address of a server, such as https://host/discreet or http://127.0.0.1:8000"
     try:
         parts = urlsplit(url)
@@ -412,28 +413,28 @@ def _split(url: str) -> tuple[bool, str, int, str]:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Return True if a host is this machine."""
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost"
 
 
-def _target(path: Iterable[str], given: Parameters) -> str:
-    """Path and parameters of an address; what is None is left out."""
-    text = "".join(f"/{quote(part, safe='')}" for part in path)
-    pairs = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in given]
+def _target(path: Iterable[str], parameters: Parameters) -> str:
+    """Write path and parameters of an address, without those that are None."""
+    text = "".join(f"/{quote(segment, safe='')}" for segment in path)
+    pairs = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in parameters]
     query = urlencode([(name, value) for name, value in pairs if value is not None])
     return f"{text}?{query}" if query else text
 
 
 def _write(body: Mapping[str, Any]) -> bytes:
-    """A body of JSON; what is None is left out."""
+    """Write a JSON body, without the fields that are None."""
     try:
         return json.dumps({name: value for name, value in body.items() if value is not None}, allow_nan=False).encode()
     except (TypeError, ValueError):
-        raise InputError("what is asked of a server is text and numbers, none of them NaN or infinite") from None
+        raise InputError("a request to a server holds text and finite numbers only") from None
 
 
 def _refuse(name: str) -> float:
-    """Refuse NaN and infinities, which no answer of ours has."""
+    """Refuse NaN and infinities, which no valid answer has."""
     raise ValueError(name)

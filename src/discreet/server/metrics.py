@@ -1,4 +1,4 @@
-"""What the server counts of itself, in the text format of Prometheus: numbers alone, never what was asked."""
+"""Count requests and times in the text format of Prometheus: numbers only, never the content of a request."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 NAMESPACE = "discreet"
 SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
-"""Ends of the bins of durations."""
+"""Upper bounds of the bins of durations, in seconds."""
 
 
 class Meter:
-    """Counts events and durations of one server, in a registry of its own: a process may have several."""
+    """Counters and durations of one server, in a separate registry: a process may run several servers."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -24,16 +24,16 @@ class Meter:
             return Histogram(name, documentation, (), NAMESPACE, registry=self._registry, buckets=SECONDS)
 
         self.requests = counter("requests", "Requests by route and status.", "route", "status")
-        self.cache = counter("cache", "Answers that were kept when they were asked for, or not.", "found")
-        self.refused = counter("refused", "Requests that were refused, by kind of problem.", "kind")
+        self.cache = counter("cache", "Answers found in the cache, or not.", "found")
+        self.refused = counter("refused", "Refused requests by kind of problem.", "kind")
         self.request_seconds = histogram("requests_seconds", "Durations of requests.")
-        self.answer_seconds = histogram("answers_seconds", "Durations of answers that were computed.")
+        self.answer_seconds = histogram("answers_seconds", "Durations of computed answers.")
         ProcessCollector(NAMESPACE, registry=self._registry)
 
     def show(self, name: str, documentation: str, find: Callable[[], float]) -> None:
-        """Show a number that is found when it is asked for."""
+        """Register a number that is read whenever metrics are."""
         Gauge(name, documentation, namespace=NAMESPACE, registry=self._registry).set_function(find)
 
     def text(self) -> str:
-        """All of it; a whole number is written without the fraction that the library gives it."""
+        """Return all metrics; whole numbers without the fraction that the library gives them."""
         return generate_latest(self._registry).decode().replace(".0\n", "\n")

@@ -1,4 +1,4 @@
-"""What can be said in a request: one model an operation, read from the address or from a body of JSON."""
+"""Define the parameters of each operation, read from the address or from a JSON body."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Queries = Annotated[
     list[Text],
     Field(
         max_length=QUERIES,
-        description='Such as "P(lung | smoke=yes)", "MAP(A, B | C=c)", "E(X)"; all marginals, or all coefficients or '
-        "parameters, without any.",
+        description='Queries such as "P(lung | smoke=yes)", "MAP(A, B | C=c)", "E(X)". Default: all marginals, or all '
+        "coefficients or parameters.",
         examples=[["P(lung | smoke=yes)"]],
     ),
 ]
@@ -41,33 +41,33 @@ Evidence = Annotated[
     Field(max_length=QUERIES, description="Observed variables with their states.", examples=[["smoke=yes"]]),
 ]
 ESCAPE = b"\\u"
-"""How a body may say half a character."""
+"""Escape sequence in JSON that can hold half of a surrogate pair."""
 Form = Annotated[Literal["json", "csv"], Field(description="JSON, or a row for each number.")]
 
 
 Value = str | bool | int | float | None
 
 
-def _members(found: Any) -> Iterable[tuple[object, Any]]:
-    """What an object or a list holds, each with its name or place."""
-    return found.items() if isinstance(found, dict) else enumerate(found)
+def _members(container: Any) -> Iterable[tuple[object, Any]]:
+    """List the members of an object or list, each with its name or position."""
+    return container.items() if isinstance(container, dict) else enumerate(container)
 
 
 def _inside(of: Mapping[type, type], values: tuple[type, ...], wanted: str) -> pydantic.BeforeValidator:
-    """Refuse the first value of another type two levels inside: of each of them pydantic would make an error."""
+    """Refuse the first value of a wrong type two levels inside; pydantic would report each of them."""
 
-    def check(found: Any) -> Any:
-        inner = of.get(type(found))
+    def check(container: Any) -> Any:
+        inner = of.get(type(container))
         if inner is None:
-            return found
-        for at, part in _members(found):
-            if type(part) is not inner:
+            return container
+        for at, member in _members(container):
+            if type(member) is not inner:
                 raise PydanticCustomError("inside", "{wanted}; {at} is not", {"wanted": wanted, "at": shown(at)})
-            for name, value in _members(part):
+            for name, value in _members(member):
                 if not isinstance(value, values):
                     at = f"{shown(name)} of {shown(at)}"
                     raise PydanticCustomError("inside", "{wanted}; {at} is not", {"wanted": wanted, "at": at})
-        return found
+        return container
 
     return pydantic.BeforeValidator(check)
 
@@ -76,17 +76,17 @@ Records = list[dict[str, Value]] | dict[str, list[Value]]
 
 
 class RequestFields(pydantic.BaseModel):
-    """Base of all: nothing else may be said."""
+    """Base of all parameters: other fields are refused."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
 class NoRequest(RequestFields):
-    """Nothing can be said."""
+    """A request without parameters."""
 
 
 class _PosteriorFields(RequestFields):
-    """Which posterior, and how sure."""
+    """Parameters of the posterior and the intervals."""
 
     level: Level = option_texts.DEFAULT_LEVEL
     predictive: Predictive = False
@@ -95,13 +95,13 @@ class _PosteriorFields(RequestFields):
 
 
 class MarginalsRequest(_PosteriorFields):
-    """All marginals given evidence."""
+    """Parameters of all marginals given evidence."""
 
     e: Evidence = []
 
 
 class QueryRequest(_PosteriorFields):
-    """Queries."""
+    """Queries and their options."""
 
     q: Queries = []
     assume: Assume = None
@@ -109,7 +109,7 @@ class QueryRequest(_PosteriorFields):
 
 
 class PredictRequest(RequestFields):
-    """Records of which some variables are seen, by column or one by one."""
+    """Records with some variables observed, by column or one by one."""
 
     records: Annotated[
         Records,
@@ -120,7 +120,7 @@ class PredictRequest(RequestFields):
             "a record is an object, and a column a list, of texts, numbers, true, false or null",
         ),
     ]
-    target: Annotated[str | None, Field(description="Variable to predict; of a regression left out.")] = None
+    target: Annotated[str | None, Field(description="Variable to predict. Leave it out for a regression.")] = None
     level: Level = option_texts.DEFAULT_LEVEL
     missing: Missing = None
 
@@ -135,16 +135,16 @@ class DecisionRequest(RequestFields):
         _inside({dict: dict}, (int, float), "what a response pays is an object of states with numbers"),
     ] = None
     responses: Annotated[
-        list[Text] | None, Field(max_length=QUERIES, description="Those that may be chosen; left out, all that pay.")
+        list[Text] | None, Field(max_length=QUERIES, description="Responses to choose from. Default: all with payoffs.")
     ] = None
     quantity: Annotated[Text | None, Field(description=option_texts.QUANTITY)] = None
     loss: Annotated[str, Field(description=option_texts.LOSS)] = "squared"
     level: Level = option_texts.DEFAULT_LEVEL
     bounds: Annotated[
         tuple[float, float] | None,
-        Field(description="Least and most that is paid, or that the quantity can be; left out, the payoffs' own."),
+        Field(description="Least and largest payoff, or value of the quantity. Default: those of the payoffs."),
     ] = None
-    queries: Annotated[int, Field(description="Decisions in all, that the bound shall hold for together.")] = 1
+    queries: Annotated[int, Field(description="Number of decisions for which the bound holds together.")] = 1
     failure: Annotated[float, Field(description=option_texts.FAILURE)] = option_texts.DEFAULT_FAILURE
     missing: Missing = None
 
@@ -156,17 +156,15 @@ class RegressRequest(RequestFields):
     on: Annotated[list[Text], Field(min_length=1, max_length=100, description="Covariates.")]
     kind: Annotated[option_texts.RegressionKind, Field(description=option_texts.KIND)] = "linear"
     level: Level = option_texts.DEFAULT_LEVEL
-    assume: Annotated[option_texts.LawAssume | None, Field(description="As of queries, which can be asked more.")] = (
-        None
-    )
+    assume: Annotated[option_texts.LawAssume | None, Field(description="Assumption of pairs that no table has.")] = None
     inside: Inside = "log-linear"
     missing: Missing = None
-    draws: Annotated[bool, Field(description="Also the coefficients under every draw; of JSON alone.")] = False
+    draws: Annotated[bool, Field(description="Add the coefficients under each draw; JSON only.")] = False
     format: Form = "json"
 
 
 class ExplainRequest(RequestFields):
-    """What one record can change, and what answers depend on."""
+    """Parameters of an explanation: changes by one record, and dependence of answers."""
 
     q: Queries = []
     level: Level = option_texts.DEFAULT_LEVEL
@@ -174,24 +172,24 @@ class ExplainRequest(RequestFields):
 
 
 class FitRequest(RequestFields):
-    """What the release says of its network."""
+    """Parameters of the check of a network: none."""
 
 
 class SyntheticRequest(RequestFields):
-    """Synthetic records."""
+    """Parameters of synthetic records."""
 
     n: Annotated[int, Field(ge=0, description="Records of each set.")]
     sets: Annotated[
-        int | None, Field(ge=1, description="Data sets, each of another draw; left out, one of the posterior's mean.")
+        int | None, Field(ge=1, description="Data sets, each from another draw. Default: one from the posterior mean.")
     ] = None
-    set: Annotated[int, Field(ge=1, description="Which of them.")] = 1
+    set: Annotated[int, Field(ge=1, description="Number of the set, from 1.")] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63, description="The records are those of dc.sample(rng=seed).")] = 0
     format: Annotated[option_texts.FileFormat, Field(description="Of the file.")] = "csv"
     missing: Missing = None
 
 
 class ReportRequest(RequestFields):
-    """A report for people."""
+    """Parameters of a report."""
 
     level: Level = option_texts.DEFAULT_LEVEL
     format: Annotated[option_texts.ReportForm, Field(description="One page without scripts, or Markdown.")] = "html"
@@ -200,76 +198,76 @@ class ReportRequest(RequestFields):
 Model = TypeVar("Model", bound=RequestFields)
 
 
-def read_address(model: type[Model], given: QueryParams) -> Model:
-    """What the part of an address after its question mark says.
+def read_address(model: type[Model], parameters: QueryParams) -> Model:
+    """Read the parameters of an address after its question mark.
 
     Raises:
-        Problem: a name that is not known, one that is there twice and may not be, or another value.
+        Problem: an unknown name, one that is repeated and may not be, or an invalid value.
     """
-    found: dict[str, Any] = {}
-    for name in dict.fromkeys(given):
-        values = given.getlist(name)
+    fields: dict[str, Any] = {}
+    for name in dict.fromkeys(parameters):
+        values = parameters.getlist(name)
         field = model.model_fields.get(name)
         several = field is not None and get_origin(field.annotation) is list
         if len(values) > 1 and not several:
             raise Problem("bad-request", f"{shown(name)} is given {len(values)} times; give it once")
-        found[name] = values if several else values[0]
-    return _validate(model, found)
+        fields[name] = values if several else values[0]
+    return _validate(model, fields)
 
 
 def read_body(model: type[Model], body: bytes) -> Model:
-    """What a body of JSON says.
+    """Read a JSON body.
 
     Raises:
-        InputError: no JSON, a field that is there twice, or a number that is none.
-        Problem: of another form.
+        InputError: invalid JSON, a repeated field, or a number that is not finite.
+        Problem: another form.
     """
-    found = read_json(decode_text(body, "the body"), "the body", len(body))
-    if ESCAPE in body:  # perhaps half a character, which no answer could hold
+    document = read_json(decode_text(body, "the body"), "the body", len(body))
+    if ESCAPE in body:  # a lone surrogate cannot be encoded in an answer
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(document, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise Problem("bad-request", "the body has halves of characters, \\ud800 to \\udfff") from None
-    if not isinstance(found, dict):
-        raise Problem("bad-request", f"the body is an object of JSON with {listed(model.model_fields)}")
-    return _validate(model, found)
+            raise Problem("bad-request", "the body has lone surrogates, \\ud800 to \\udfff; send characters") from None
+    if not isinstance(document, dict):
+        raise Problem("bad-request", f"the body must be a JSON object with {listed(model.model_fields)}")
+    return _validate(model, document)
 
 
 def read_evidence(schema: Schema, texts: list[str]) -> dict[str, str]:
-    """Observed variables of texts such as `smoke=yes`; names and states may hold an equals sign.
+    """Read evidence such as `smoke=yes`; names and states may contain an equals sign.
 
     Raises:
-        InputError: one that names no variable and state, or a variable that is there twice.
+        InputError: a text without a variable and a state, or a variable that occurs twice.
 
     Example:
         >>> import discreet as dc
         >>> read_evidence(dc.Schema((dc.Variable("smoke", ("no", "yes")),)), ["smoke=yes"])
         {'smoke': 'yes'}
     """
-    found: dict[str, str] = {}
+    evidence: dict[str, str] = {}
     for text in texts:
         places = [at for at, mark in enumerate(text) if mark == "="]
         split = ((text[:at].strip(), text[at + 1 :].strip()) for at in places[:100])
-        name, state = next(((one, other) for one, other in split if one in schema), ("", ""))
+        name, state = next(((before, after) for before, after in split if before in schema), ("", ""))
         if not name:
-            known = listed(schema.names)
-            raise InputError(f"{shown(text)} is no evidence such as smoke=yes; there are the variables {known}")
+            names = listed(schema.names)
+            raise InputError(f"{shown(text)} is no evidence such as smoke=yes; the variables are {names}")
         schema[name].code(state)
-        if name in found:
+        if name in evidence:
             raise InputError(f"the evidence has {shown(name)} twice; a variable has one state")
-        found[name] = state
-    return found
+        evidence[name] = state
+    return evidence
 
 
-def _validate(model: type[Model], given: Mapping[str, Any]) -> Model:
-    """The model, or the first fault in one sentence."""
-    unknown = next((name for name in given if name not in model.model_fields), None)
+def _validate(model: type[Model], fields: Mapping[str, Any]) -> Model:
+    """Validate the fields, or raise the first fault in one sentence."""
+    unknown = next((name for name in fields if name not in model.model_fields), None)
     if unknown is not None:
-        known = listed(model.model_fields) or "none"
-        raise Problem("bad-request", f"{shown(unknown)} is no parameter of this question; there are: {known}")
+        names = listed(model.model_fields) or "none"
+        raise Problem("bad-request", f"{shown(unknown)} is no parameter of this question; its parameters are: {names}")
     try:
-        return model.model_validate(dict(given))
+        return model.model_validate(dict(fields))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if "[" not in str(part))  # no names of types
-        raise Problem("bad-request", f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        location = ".".join(str(member) for member in first["loc"] if "[" not in str(member))  # no names of types
+        raise Problem("bad-request", f"{location}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None

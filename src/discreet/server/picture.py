@@ -1,7 +1,7 @@
-"""A network as a picture that can be asked: boxes with bars and intervals, whose states are links.
+"""Draw a network as an interactive picture: boxes with bars and intervals, whose states are links.
 
-Where boxes stand is found once for a network. All colours are attributes, so that the picture is the same in a page, as
-a file of its own and in grey.
+The layout is computed once for a network. All colours are attributes, so the picture looks the same in a page, as a
+file and in grey.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from discreet.queries.answers import Answer
 from discreet.server.page_links import StateLinks, quoted_states
 
 HEAD_PIXELS, STATE_PIXELS, FOOT_PIXELS = 40, 17, 6
-"""Heights of what a box has: its name with what its answer rests on, each state, and what is left below."""
+"""Heights of the parts of a box, in pixels: name and basis, each state, and the space below."""
 GAP_PIXELS, MARGIN_PIXELS = 46, 14
-"""Between two rows, and around all."""
+"""Space between two rows, and around the picture, in pixels."""
 BAR_PIXELS, NUMBER_PIXELS, INSET_PIXELS = 70, 52, 9
 MOST_STATES = 8
-"""States that a box shows; of more the most probable, and how many there are beside them."""
+"""Most states that a box shows: the most probable ones, and the number of the others."""
 NAME_COLUMNS, STATE_COLUMNS = 24, 14
 CAPITAL, LETTER = 0.72, 0.6
-"""Widths of capitals and other letters, in sizes of the font, at most but for a few: fonts differ between machines."""
+"""Largest widths of capitals and of other letters, in units of the font size, with few exceptions: fonts differ."""
 
 MARKS = {
     "measured": "all its variables lie in one released table",
     "inferred": "each pair of its variables lies in a released table",
-    "assumed": "it needs what the network says of two variables that lie in no table together",
-    "contradicted": "the network says of it what a released table contradicts",
-    "prior": "it needs what nothing measured: the prior alone says it",
+    "assumed": "it relies on the network for two variables that lie in no table together",
+    "contradicted": "it relies on an independence of the network that a released table contradicts",
+    "prior": "it relies on the prior alone: nothing was measured",
 }
-"""What an answer can rest on, and what that means."""
+"""Meaning of each basis of an answer."""
 SHAPES = {
     "measured": '<circle cx="6" cy="6" r="4.6" fill="#1f3a5f"/>',
     "inferred": '<path d="M6 1.4a4.6 4.6 0 0 1 0 9.2z" fill="#1f3a5f"/><circle cx="6" cy="6" r="4.1" fill="none" '
@@ -56,7 +56,7 @@ FONT = 'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif"'
 
 
 def percent(value: float) -> str:
-    """A probability in percent, for HTML; what is not certain is not called so.
+    """Write a probability in percent, for HTML; only 0 and 1 are shown as certain.
 
     Example:
         >>> percent(0.5), percent(0.0001), percent(0.9999)
@@ -70,7 +70,7 @@ def percent(value: float) -> str:
 
 
 def draw_mark(mark: str) -> str:
-    """The mark of what an answer rests on, beside its word."""
+    """Draw the symbol of an answer's basis."""
     return f'<svg class="mark" width="12" height="12" viewBox="0 0 12 12" aria-hidden="true">{SHAPES[mark]}</svg>'
 
 
@@ -79,7 +79,7 @@ def draw_mark(mark: str) -> str:
 
 @dataclass(frozen=True)
 class _Box:
-    """One node's place.
+    """Position and size of one node.
 
     Args:
         variable: of the node.
@@ -88,9 +88,9 @@ class _Box:
         y: upper edge.
         width: of the box.
         height: of the box.
-        bar: from the left edge to where bars begin.
+        bar: distance from the left edge to the bars.
         labels: of the states, cut and escaped.
-        quoted: the states as addresses have them.
+        quoted: the states as in addresses.
     """
 
     variable: Variable
@@ -106,7 +106,7 @@ class _Box:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where everything is.
+    """Layout of the picture.
 
     Args:
         boxes: row by row, from the left.
@@ -115,7 +115,7 @@ class _Places:
         width: of the picture, in pixels.
         height: of the picture.
         title: of the picture, escaped.
-        told: its arcs in words, escaped.
+        words: its arcs as text, escaped.
     """
 
     boxes: tuple[_Box, ...]
@@ -124,18 +124,20 @@ class _Places:
     width: int
     height: int
     title: str
-    told: str
+    words: str
 
 
 @lru_cache(maxsize=32)
 def place_boxes(network: Network) -> _Places:
-    """Find places for all boxes and arcs.
+    """Compute the positions of all boxes and arcs.
 
     Raises:
         InputError: too large to be drawn.
     """
     parents = {node: network.parents[node] for node in network.nodes}
-    labels = {one.name: tuple(cut(printable(state), STATE_COLUMNS) for state in one.states) for one in network.schema}
+    labels = {
+        node.name: tuple(cut(printable(state), STATE_COLUMNS) for state in node.states) for node in network.schema
+    }
     bars = {
         name: max(34.0, *(_width_of(text, 12) for text in texts)) + INSET_PIXELS + 6 for name, texts in labels.items()
     }
@@ -146,7 +148,7 @@ def place_boxes(network: Network) -> _Places:
     }  # fmt: skip
     places = layout(parents, widths)
     heights = {
-        one.name: HEAD_PIXELS + STATE_PIXELS * min(one.size, MOST_STATES) + FOOT_PIXELS for one in network.schema
+        node.name: HEAD_PIXELS + STATE_PIXELS * min(node.size, MOST_STATES) + FOOT_PIXELS for node in network.schema
     }
     tops = [MARGIN_PIXELS]
     for row in range(places.height - 1):
@@ -154,30 +156,30 @@ def place_boxes(network: Network) -> _Places:
     painter = ArcPainter(places, tops, heights, widths)
     quoted = quoted_states(network)
     boxes = []
-    for number, one in enumerate(network.schema):
-        name, row = one.name, places.rows[one.name]
-        # bars begin where they leave no room at the right
+    for number, node in enumerate(network.schema):
+        name, row = node.name, places.rows[node.name]
+        # Bars are aligned at the right.
         bar = widths[name] - INSET_PIXELS - NUMBER_PIXELS - BAR_PIXELS
         x = places.x[name, row] - widths[name] / 2
         texts = tuple(map(escape, labels[name]))
-        boxes.append(_Box(one, number, x, tops[row], widths[name], heights[name], bar, texts, quoted[name]))
+        boxes.append(_Box(node, number, x, tops[row], widths[name], heights[name], bar, texts, quoted[name]))
     boxes.sort(key=lambda box: (box.y, box.x))
     arcs = "".join(painter.draw(parents, "#7b8794"))
     pairs = [f"{parent} -> {name}" for name in parents for parent in parents[name]]
     title = f"Network of {with_noun(len(parents), 'variable')} and {with_noun(len(pairs), 'arc')}"
-    told = html_text("Arcs from parent to child: " + ("; ".join(pairs) or "none"))
+    words = html_text("Arcs from parent to child: " + ("; ".join(pairs) or "none"))
     return _Places(
-        tuple(boxes), painter, arcs, math.ceil(places.width), painter.bottoms[-1] + MARGIN_PIXELS, title, told
+        tuple(boxes), painter, arcs, math.ceil(places.width), painter.bottoms[-1] + MARGIN_PIXELS, title, words
     )
 
 
 def _width_of(text: str, size: float) -> float:
-    """Pixels of a text; one of wide letters takes two columns for each."""
+    """Estimate the width of a text in pixels; wide letters count as two columns."""
     capitals = sum(mark.isupper() or mark in "MWmw@%" for mark in text)
     return size * (CAPITAL * capitals + LETTER * (columns_of(text) - capitals))
 
 
-# ---------------------------------------------------------------------------------------------------------------- ink
+# ------------------------------------------------------------------------------------------------------------ drawing
 
 
 def draw_network(
@@ -187,14 +189,14 @@ def draw_network(
     links: StateLinks | None,
     refuted: Sequence[tuple[str, ...]] = (),
 ) -> str:
-    """The picture.
+    """Draw the picture.
 
     Args:
-        network: that is drawn.
+        network: to draw.
         answers: of all variables that are not observed, by name.
         evidence: states of the others.
-        links: of the states; None for a picture that is looked at.
-        refuted: pairs that tables join, and the network does not: a dashed line each.
+        links: of the states; None for a picture without links.
+        refuted: pairs with a measured dependence that the network lacks; each gets a dashed line.
 
     Returns:
         An `<svg>` element.
@@ -203,15 +205,17 @@ def draw_network(
         InputError: too large to be drawn.
     """
     places = place_boxes(network)
-    own = ' xmlns="http://www.w3.org/2000/svg"' if links is None else ' id="picture" aria-labelledby="picture-title"'
+    frame = ' xmlns="http://www.w3.org/2000/svg"' if links is None else ' id="picture" aria-labelledby="picture-title"'
     top = BOW_PIXELS - MARGIN_PIXELS if refuted else 0  # room for lines within the first row
     size = f'width="{places.width}" height="{places.height + top}"'
     pairs = escape(printable("; ".join(map(" and ".join, refuted))))
-    told = f"{places.told}. The data contradict that these are independent: {pairs}" if refuted else places.told
+    description = (
+        f"{places.words}. The data contradict that these are independent: {pairs}" if refuted else places.words
+    )
     lines = [
-        f'<svg{own} role="{"img" if links is None else "group"}" {size} '
+        f'<svg{frame} role="{"img" if links is None else "group"}" {size} '
         f'viewBox="0 {-top} {places.width} {places.height + top}" {FONT} font-size="12">',
-        f'<title id="picture-title">{places.title}</title><desc>{told}</desc>',
+        f'<title id="picture-title">{places.title}</title><desc>{description}</desc>',
         f'<rect y="{-top}" {size} fill="#ffffff"/>' if links is None else "",
         places.arcs,
         *draw_refuted(refuted, places.painter),
@@ -224,7 +228,7 @@ def draw_network(
 
 
 def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateLinks | None) -> Iterator[str]:
-    """One box: its frame, its name, what its answer rests on, and its states."""
+    """Draw one box: its frame, name, basis and states."""
     name = html_text(box.variable.name)
     mark = "observed" if state is not None else (answer.basis if answer is not None else None)
     edge = 'stroke="#8a4300" stroke-width="2"' if state is not None else 'stroke="#aab2bd"'
@@ -245,8 +249,8 @@ def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateL
             f'<text x="{INSET_PIXELS + 17}" y="33" font-size="11" fill="#4a5460">'
             f"{'too rare to answer' if answer is not None and answer.too_rare else mark}</text>"
         )
-    for place, code in enumerate(shown):
-        yield _draw_state(box, code, HEAD_PIXELS + STATE_PIXELS * place, answer, state, links)
+    for position, code in enumerate(shown):
+        yield _draw_state(box, code, HEAD_PIXELS + STATE_PIXELS * position, answer, state, links)
     if len(shown) < count:
         more = f'<text x="{INSET_PIXELS}" y="{bottom + 12}" fill="#1d4f91">{count - len(shown)} more</text>'
         yield more if links is None else f'<a href="{links.table}#v{box.number}">{more}</a>'
@@ -254,32 +258,32 @@ def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateL
 
 
 def _most_probable(answer: Answer | None, state: str | None, box: _Box) -> list[int]:
-    """The states that a box shows, in their order."""
+    """List the states that a box shows, in their order."""
     count = len(box.labels)
     if count <= MOST_STATES:
         return list(range(count))
     if answer is None:
-        means = [float(one == state) for one in box.variable.states]
+        means = [float(name == state) for name in box.variable.states]
     else:
         rows: Any = answer.rows
         means = [row["mean"] for row in rows]
-    kept = sorted(range(count), key=lambda code: -means[code])[: MOST_STATES - 1]
-    return sorted(kept)
+    codes = sorted(range(count), key=lambda code: -means[code])[: MOST_STATES - 1]
+    return sorted(codes)
 
 
 def _draw_state(
     box: _Box, code: int, y: int, answer: Answer | None, observed: str | None, links: StateLinks | None
 ) -> str:
-    """One state: its label, bar, interval and number; with links an anchor around them."""
+    """Draw one state: its label, bar, interval and number, and its link if there are links."""
     middle, label, end = y + 8, box.labels[code], box.width - INSET_PIXELS
-    bold, told = "", ""
+    bold, description = "", ""
     if answer is None:
         here = box.variable.states[code] == observed
         mean = float(here)
         number = "100 %" if here else "0 %"
         bar = f'<path d="M{box.bar:.1f} {middle}h{BAR_PIXELS * mean:.1f}" stroke="#d98324" stroke-width="11"/>'
         bold = ' font-weight="700"' if here else ""
-        told = f"{label} {number}, {'observed: select to forget it' if here else 'select to observe it instead'}"
+        description = f"{label} {number}, {'observed: select to forget it' if here else 'select to observe it instead'}"
         href = "" if links is None else links.change(box.variable.name, None if here else box.variable.states[code])
     else:
         row: Any = answer.rows[code]
@@ -291,7 +295,7 @@ def _draw_state(
             f'<path d="M{low:.1f} {middle}H{high:.1f}m0 -3.5v7M{low:.1f} {middle - 3.5}v7" stroke="#1f3a5f" '
             'fill="none"/>'
         )
-        told = f"{label} {number}, interval {percent(lower)} to {percent(upper)}"
+        description = f"{label} {number}, interval {percent(lower)} to {percent(upper)}"
         href = "" if links is None else links.observe(box.quoted[code])
     ink = (
         f'<text x="{INSET_PIXELS}" y="{y + 12}"{bold} fill="#14181d">{label}</text> {bar}'
@@ -300,7 +304,7 @@ def _draw_state(
     if links is None:
         return ink
     return (
-        f'<a id="s{box.number}.{code}" href="{href}"><title>{told}</title>'
+        f'<a id="s{box.number}.{code}" href="{href}"><title>{description}</title>'
         f'<rect x="2" y="{y}" width="{box.width - 4:.1f}" height="{STATE_PIXELS}" rx="3" fill="none" '
         f'pointer-events="all"/>{ink}</a>'
     )

@@ -1,4 +1,4 @@
-"""What goes wrong, as `application/problem+json` (RFC 9457): one sentence, the one that the command line says."""
+"""Define problems as `application/problem+json` (RFC 9457), with the sentence that the command line prints."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "unreadable": (503, "A file of the server cannot be read"),
     }
 )
-"""Kinds of problems, with their status and title; a kind is the end of its `type`."""
+"""Status and title of each kind of problem; a kind is the end of its `type`."""
 
 
 class Problem(DiscreetError):
-    """What a request is answered with where there is no answer.
+    """Error that a request is answered with.
 
     Args:
         kind: one of `PROBLEMS`.
         detail: the sentence.
-        retry_after: seconds after which it is worth asking again; None says nothing of it.
-        allow: methods that an address takes; empty says nothing of them.
+        retry_after: seconds after which to ask again; None sends no such header.
+        allow: methods of an address; "" sends no such header.
     """
 
     def __init__(self, kind: str, detail: str, *, retry_after: int | None = None, allow: str = "") -> None:
@@ -47,7 +47,7 @@ class Problem(DiscreetError):
 
 
 def problem_response(problem: Problem) -> Response:
-    """The response for a problem."""
+    """Make the response for a problem."""
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
     if problem.allow:
         headers["Allow"] = problem.allow

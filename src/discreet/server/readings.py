@@ -1,7 +1,7 @@
-"""Posteriors of what is served: read from stored draws, or drawn, when they are first asked for.
+"""Keep the posteriors of served releases: read from stored draws, or drawn, when they are first needed.
 
-As many are held as the memory allows; the one that was not asked for longest goes first. What is drawn here is what
-`discreet query` draws without options: 1,000 draws, seed 0, so that two servers agree.
+They stay in memory up to a limit; the least recently used one is dropped first. Draws are those of `discreet query`
+without options: 1,000 draws, seed 0, so two servers agree.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from functools import cached_property
 from typing import Any, Literal
 
 from discreet.errors import DiscreetError
-from discreet.posterior.at_random import assume_at_random
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.missing_at_random import assume_at_random
 from discreet.posterior.read import read as read_evidence
 from discreet.posterior.stored import evidence_in, load_draws
-from discreet.server.desk import return_memory
+from discreet.server.catalog import Version, content_digest, without_folders
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Version, content_digest, without_folders
+from discreet.server.work_queue import return_memory
 from discreet.util.option_texts import Gaps
 
 State = Literal["ready", "under way", "stored", "to be drawn"]
-"""Whether a version can be asked at once, or how it will be read when it is asked."""
+"""State of a version's posterior: in memory, under way, in a file, or not drawn yet."""
 DRAWS, SEED = 1000, 0
-WEIGHTS_ONLY = "it has coefficients, all of which /query answers without q"
+WEIGHTS_ONLY = "it has coefficients, all of which /query returns without q"
 SINGLE_BYTES = 4
-"""Of a number in single precision, which joint laws are kept in."""
+"""Bytes of a number in single precision, in which joint distributions are stored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ServedPosterior:
 
     Args:
         version: that was read.
-        draws: of its network, with gaps as a state where values may be missing; None where it has none.
+        draws: of its network, with missing as a state if values may be missing; None without a posterior.
     """
 
     version: Version
@@ -48,52 +48,50 @@ class ServedPosterior:
 
     @cached_property
     def complete(self) -> PosteriorDraws:
-        """The posterior of complete records: with gaps at random, where values may be missing."""
-        return assume_at_random(self._drawn) if self.version.gaps else self._drawn
+        """Posterior of complete records: missing values are assumed at random."""
+        return assume_at_random(self._network_draws) if self.version.gaps else self._network_draws
 
     def posterior(self, missing: Gaps | None = None) -> PosteriorDraws:
-        """The posterior that a question is about.
+        """Return the posterior that a question is about.
 
         Raises:
-            Problem: there is none, or `missing` was said where nothing may be missing.
+            Problem: there is none, or `missing` was given although no value may be missing.
         """
-        drawn = self._drawn
+        draws = self._network_draws
         if missing is not None and not self.version.gaps:
-            raise Problem(
-                "bad-request", "missing is for releases of variables with a state of missing values, which this has not"
-            )
-        return self.complete if missing == "at-random" else drawn
+            raise Problem("bad-request", "this release has no state for missing values; leave missing out")
+        return self.complete if missing == "at-random" else draws
 
     @property
-    def _drawn(self) -> PosteriorDraws:
-        """The draws; refused where there are none."""
+    def _network_draws(self) -> PosteriorDraws:
+        """Draws over the network; raises Problem if there are none."""
         if self.draws is None:
-            why = WEIGHTS_ONLY if self.version.kind == "weights" else "only a network was chosen"
-            raise Problem("bad-request", f"this release has no posterior of a network to ask: {why}")
+            why = WEIGHTS_ONLY if self.version.kind == "weights" else "it chose a network and measured nothing else"
+            raise Problem("bad-request", f"this release has no posterior over a network: {why}")
         return self.draws
 
     @cached_property
     def plain(self) -> PosteriorDraws:
-        """The posterior without twin draws: intervals are the same, the part of the noise is not known."""
-        draws = self._drawn
+        """Posterior without replicate draws: the same intervals, without the noise share."""
+        draws = self._network_draws
         wide = draws.saturated
         return replace(draws, twins=None, saturated=None if wide is None else replace(wide, twins=None))
 
     @cached_property
     def checked(self) -> GoodnessOfFit:
-        """What the release says of its network."""
+        """Result of the check of the release's network."""
         basis = None if self.draws is None else self.draws.basis
         return check_fit(self.version.evidence) if basis is None else basis.fit_check
 
     @cached_property
     def numbers(self) -> Any:
-        """The posterior of numbers with names: coefficients, a direction, components, or a family's parameters."""
+        """Posterior of named numbers: coefficients, a direction, components, or a family's parameters."""
         method = "parameters" if self.version.kind == "family" else "auto"
         return read_evidence(self.version.evidence, method=method, draws=DRAWS, rng=SEED)
 
     @property
     def bytes(self) -> int:
-        """Memory of the draws, of their joint laws, and of the twins of both."""
+        """Memory of the draws, their joint distributions, and the replicate draws of both, in bytes."""
         if self.draws is None:
             return 0
         draws, wide = self.draws.cells.draws or 1, self.draws.saturated or self.draws
@@ -103,7 +101,7 @@ class ServedPosterior:
 
 
 class Readings:
-    """Readings of versions: stored draws are read in one thread, others drawn in another, which takes longer.
+    """Posteriors of versions: one thread reads stored draws, another draws new ones, which takes longer.
 
     Args:
         limits: of the server.
@@ -117,11 +115,11 @@ class Readings:
 
     @property
     def bytes(self) -> int:
-        """Memory of all draws that are held."""
+        """Memory of all draws, in bytes."""
         return sum(reading.bytes for reading in self._held.values())
 
     def state(self, version: Version) -> State:
-        """Whether a version can be asked at once: "ready", "under way", or how it will be read when it is asked."""
+        """Return the state of a version's posterior."""
         if version.digest in self._held:
             return "ready"
         if version.digest in self._under_way:
@@ -129,20 +127,20 @@ class Readings:
         return "stored" if version.draws is not None else "to be drawn"
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no new work."""
         for pool in (self._reading, self._drawing):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def get(self, version: Version) -> ServedPosterior:
-        """The reading of a version.
+        """Return the posterior of a version, read or drawn if needed.
 
         Raises:
-            Problem: it takes longer than a request may wait, or its file cannot be read.
+            Problem: it takes longer than a request may wait, or the file cannot be read.
         """
-        found = self._held.get(version.digest)
-        if found is not None:
+        reading = self._held.get(version.digest)
+        if reading is not None:
             self._held.move_to_end(version.digest)
-            return found
+            return reading
         task = self._under_way.get(version.digest)
         if task is None:
             task = asyncio.ensure_future(self._read(version))
@@ -159,44 +157,44 @@ class Readings:
             ) from None
 
     async def _read(self, version: Version) -> ServedPosterior:
-        """Read or draw, then make room."""
+        """Read or draw a posterior, then drop others to make room."""
         try:
             loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
             reader: Callable[[], ServedPosterior] = lambda: read(version)  # noqa: E731
-            found = await loop.run_in_executor(self._drawing if version.draws is None else self._reading, reader)
+            reading = await loop.run_in_executor(self._drawing if version.draws is None else self._reading, reader)
         except DiscreetError as error:
             if version.draws is None:
-                raise Problem("bad-request", f"nothing answers for this release: {error}") from None
+                raise Problem("bad-request", f"this release has no posterior: {error}") from None
             raise Problem("unreadable", without_folders(str(error), [version.path, version.draws])) from None
-        self._held[version.digest] = found
+        self._held[version.digest] = reading
         while self.bytes > self._limits.draws_bytes and len(self._held) > 1:
             self._held.popitem(last=False)
-        return found
+        return reading
 
     def _end(self, version: Version, done: asyncio.Task[ServedPosterior]) -> None:
-        """Forget what is not under way any more; who waited for it has its error."""
+        """Remove a finished task; those who waited for it have its error."""
         self._under_way.pop(version.digest, None)
         if not done.cancelled():
             done.exception()
 
 
 def _read_stored(version: Version) -> ServedPosterior | None:
-    """What is stored of a version; None where nothing is, or draws of what came after it."""
+    """Read the stored draws of a version; None if there are none, or if they are of a newer version."""
     if version.draws is None:
         return None
-    drawn = load_draws(version.draws)
+    draws = load_draws(version.draws)
     if not version.digest.startswith(content_digest(evidence_in(version.draws))):
         return None
-    found = ServedPosterior(version, drawn)
+    reading = ServedPosterior(version, draws)
     return_memory()
-    return found
+    return reading
 
 
 def read(version: Version) -> ServedPosterior:
-    """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
+    """Read stored draws, or draw the posterior; an older version whose draws were replaced is drawn."""
     if version.kind in ("structure", "weights"):
         return ServedPosterior(version, None)
-    found = _read_stored(version) or ServedPosterior(version, read_evidence(version.evidence, draws=DRAWS, rng=SEED))
+    reading = _read_stored(version) or ServedPosterior(version, read_evidence(version.evidence, draws=DRAWS, rng=SEED))
     if version.gaps:
-        _ = found.complete  # here, and not while others wait
-    return found
+        _ = reading.complete  # compute it in this thread, not in one that answers
+    return reading

@@ -1,7 +1,6 @@
-"""A posterior that a server has: every question about it goes there, and what comes back is what it is here.
+"""A posterior held by a server: calls go there, and the results equal those of the same draws here.
 
-What can be refused without the server is refused here, in the same words. Records of predictions go as the states that
-they show, not as they are.
+Invalid calls are refused here, with the same messages. Of records to predict, only the codes of their states are sent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.tables import Tables
-from discreet.posterior.elsewhere import Elsewhere
+from discreet.posterior.remote_dispatch import RemotePosteriorBase
 from discreet.queries.answers import Answer, Answers
 from discreet.queries.bin_laws import check_inside
 from discreet.queries.credible import check_level
@@ -38,7 +37,7 @@ from discreet.queries.predict import Prediction, read_evidence
 from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema
-from discreet.server.http_client import BODY_BYTES, RecordStream, Wire
+from discreet.server.http_client import BODY_BYTES, HttpClient, RecordStream
 from discreet.util.option_texts import DEFAULT_LEVEL, Gaps, Inside
 from discreet.util.randomness import Seed, as_generator
 from discreet.util.tabular import Block, Result
@@ -47,31 +46,31 @@ if TYPE_CHECKING:
     from discreet.util.option_texts import Assume
 
 QUERIES_AT_ONCE, RECORDS_AT_ONCE = 500, 2000
-"""Of one request; more go in several."""
+"""Most queries and most records of one request; more are sent in several."""
 BLOCK = 65_536
-"""Records that a server makes at once, as `sample` does unless it is told otherwise."""
+"""Records that a server makes at once: the default of `sample`."""
 ARROW_MAGIC_BYTES = 8
-"""Of a file of Arrow; what follows is its stream, and then a foot."""
+"""Bytes before the stream in an Arrow file; a footer follows it."""
 LARGEST_SEED = 2**63
 SLACK_BYTES = 2**20
-"""Of a stream of records, beside the records."""
+"""Bytes allowed for a stream of records beside the records."""
 
 
 @dataclass(frozen=True, eq=False)
-class RemotePosterior(Elsewhere, Result):
+class RemotePosterior(RemotePosteriorBase, Result):
     """A posterior that a server has drawn, or read from stored draws.
 
-    It is asked as one that is here: by `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide`,
-    `decisions.decide_number` and `sample`, which return what they return for the same draws here, to the last digit.
-    The draws are all there are: decisions are taken by them, as with `fresh=False`, and utilities that are functions
-    cannot go there. What needs the draws themselves refuses it.
+    Use it as a local one: `answer`, `answer_many`, `marginals`, `predict`, `regress`, `decide`,
+    `decisions.decide_number` and `sample` return the same results as for the same draws here, to the last digit. No new
+    draws are made: decisions use the server's, as with `fresh=False`, and utilities cannot be functions. Functions that
+    need the draws themselves refuse it.
 
     Args:
-        wire: the way to the server.
-        name: by which the server lists the release.
-        id: of the version that is asked, also when another one takes its place.
+        wire: client of the server.
+        name: of the release on the server.
+        id: of the version, also after a newer one replaces it.
         network: of the posterior.
-        missing: what is made of values that may be missing: "at-random", "state", or None for what the server does.
+        missing: treatment of missing values: "at-random", "state", or None for the server's default.
 
     Raises:
         Nothing: `Client.posterior` makes these.
@@ -79,33 +78,33 @@ class RemotePosterior(Elsewhere, Result):
     Example:
         >>> import discreet as dc
         >>> dc.server.RemotePosterior.answer.__doc__.splitlines()[0]
-        'Ask a question: short for `discreet.answer(posterior, query, ...)`, which says all about it.'
+        'Answer a query; short for `discreet.answer(posterior, query, ...)`, which documents all options.'
     """
 
-    wire: Wire
+    wire: HttpClient
     name: str
     id: str
     network: Network
     missing: Gaps | None = None
 
     def __repr__(self) -> str:
-        """Where it is, and what it is of."""
+        """Return the address, the release and the number of variables."""
         return f"RemotePosterior({self.name!r} at {self.wire.url!r}, {len(self.network.nodes):,} variables)"
 
     @property
     def cells(self) -> Tables:
-        """The draws, which are not here.
+        """Draws, which are on the server.
 
         Raises:
             InputError: always.
         """
         raise InputError(
             f"the draws of {shown(self.name)} are at {self.wire.url}, and this needs them here: draw them from "
-            "client.release(), or load a file that `discreet draw` wrote"
+            "client.release(), or load a file of `discreet draw`"
         )
 
     def mean(self) -> Tables:
-        """Posterior means, which are not here.
+        """Refuse: the draws are on the server.
 
         Returns:
             Nothing.
@@ -116,11 +115,11 @@ class RemotePosterior(Elsewhere, Result):
         return self.cells
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the draws, which are not here.
+        """Refuse: the draws are on the server.
 
         Args:
-            n: how many.
-            rng: picks them.
+            n: number of draws.
+            rng: seed or generator.
 
         Returns:
             Nothing.
@@ -139,26 +138,26 @@ class RemotePosterior(Elsewhere, Result):
         assume: Assume | None = None,
         inside: Inside = "log-linear",
     ) -> Answer:
-        """Ask a question: short for `discreet.answer(posterior, query, ...)`, which says all about it.
+        """Answer a query; short for `discreet.answer(posterior, query, ...)`, which documents all options.
 
         Args:
             query: such as "P(lung | smoke=yes)".
             level: posterior probability of each interval.
-            predictive: whether it is about the next record, instead of the population.
-            assume: what is believed of variables that no table holds together.
+            predictive: True answers for the next record, not for the population.
+            assume: assumption about variables that no table measures together.
             inside: law of numbers inside their bins.
 
         Returns:
             Means and intervals.
 
         Raises:
-            InputError: as in `discreet.answer`, and what is too much work for the server.
+            InputError: as in `discreet.answer`, or too much work for the server.
             DiscreetError: the server does not answer.
         """
         return answer(self, query, level=level, predictive=predictive, assume=assume, inside=inside)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each state of each variable: its probability with its 95 % interval.
+        """Return a row for each state of each variable: its probability with its 95 % interval.
 
         Returns:
             The rows of `marginals(posterior)`.
@@ -172,36 +171,36 @@ class RemotePosterior(Elsewhere, Result):
         yield from (repr(self), "", *marginals(self).content())
 
     def _repr_html_(self) -> str:
-        """The network, for a notebook: nothing is asked for it."""
+        """Return the network for a notebook, without a request."""
         return self.network._repr_html_()
 
-    def ask(self, function: str, given: Mapping[str, Any]) -> Any:
-        """What a function of this package returns for this posterior.
+    def ask(self, function: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a function of this package for this posterior, and return its result.
 
         Args:
             function: its name.
-            given: all its other arguments.
+            arguments: all its other arguments.
         """
-        return ASKED[function](self, **given)
+        return ASKED[function](self, **arguments)
 
     def post(self, operation: str, body: Mapping[str, Any]) -> Any:
-        """What the server answers to a question.
+        """Send a question to the server, and return its answer.
 
         Args:
             operation: its name.
-            body: what is asked.
+            body: of the request.
         """
         return self.wire.ask("releases", self.id, operation, body={**body, "missing": self.missing})
 
     def read(self, reader: Callable[..., Any], *documents: Any) -> Any:
-        """Read what the server answered.
+        """Read a document of the server.
 
         Args:
-            reader: of it.
-            documents: that the reader takes.
+            reader: function that reads it.
+            documents: its arguments.
 
         Raises:
-            DiscreetError: it is no such answer.
+            DiscreetError: the document has another form.
         """
         try:
             return reader(*documents)
@@ -209,139 +208,139 @@ class RemotePosterior(Elsewhere, Result):
             raise DiscreetError(f"{self.wire.url} answers in another form than this version reads") from None
 
     def check(self, *right: bool) -> None:
-        """See that what came back is of what was asked.
+        """Check that an answer belongs to the question.
 
         Raises:
-            DiscreetError: it is not.
+            DiscreetError: it does not.
         """
         if not all(right):
-            raise DiscreetError(f"{self.wire.url} answers something else than was asked")
+            raise DiscreetError(f"{self.wire.url} answers another question than was asked")
 
 
 def _answer(remote: RemotePosterior, query: str | Query, **how: Any) -> Answer:
-    """As `answer`."""
+    """Answer a query; see `answer`."""
     check_level(how["level"])
     check_inside(how["inside"])
     read_query(query, remote.network.schema)
     try:
         return _answer_many(remote, [query], **how)[0]
-    except InputError as error:  # there is one query alone, and no first one
+    except InputError as error:  # a single query has no position
         raise InputError(str(error).removeprefix("query 1, ")) from None
 
 
 def _answer_many(
     remote: RemotePosterior, queries: Sequence[str | Query], level: float, predictive: bool, assume: Any, inside: str
 ) -> Answers:
-    """As `answer_many`."""
+    """Answer several queries; see `answer_many`."""
     check_level(level)
     check_inside(inside)
     require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
-    texts, asked = [], []
+    texts, canonical = [], []
     for position, query in enumerate(queries):
         with name_query(position, query):
-            asked.append(str(read_query(query, remote.network.schema)))
-            texts.append(query if isinstance(query, str) else asked[-1])
+            canonical.append(str(read_query(query, remote.network.schema)))
+            texts.append(query if isinstance(query, str) else canonical[-1])
     how = {"level": float(level), "predictive": bool(predictive), "assume": assume, "inside": inside}
     answers: list[Answer] = []
-    for part in _divide(texts, QUERIES_AT_ONCE):
-        found = remote.post("query", {"q": part, **how})
-        answers += remote.read(lambda document: list(map(read_answer, document["answers"])), found)
+    for chunk in _divide(texts, QUERIES_AT_ONCE):
+        document = remote.post("query", {"q": chunk, **how})
+        answers += remote.read(lambda document: list(map(read_answer, document["answers"])), document)
     if len(answers) != len(texts):
         raise DiscreetError(f"{remote.wire.url} answers {len(answers)} of {len(texts)} queries")
-    remote.check([one.query for one in answers] == asked, all(one.level == level for one in answers))
+    remote.check([each.query for each in answers] == canonical, all(each.level == level for each in answers))
     return Answers(answers)
 
 
 def _marginals(remote: RemotePosterior, evidence: Mapping[str, str], level: float, predictive: bool) -> Answers:
-    """As `marginals`."""
+    """Compute all marginals; see `marginals`."""
     check_level(level)
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     for name, state in evidence.items():
         remote.network.schema[name].code(state)
-    told = [f"{name}={state}" for name, state in evidence.items()]
-    found = remote.post("marginals", {"e": told, "level": float(level), "predictive": bool(predictive)})
-    answers = remote.read(lambda document: list(map(read_answer, document["answers"])), found)
+    texts = [f"{name}={state}" for name, state in evidence.items()]
+    document = remote.post("marginals", {"e": texts, "level": float(level), "predictive": bool(predictive)})
+    answers = remote.read(lambda document: list(map(read_answer, document["answers"])), document)
     names = [name for name in remote.network.nodes if name not in evidence]
-    if [list(row["state"]) for one in answers for row in one.rows[:1]] != [[name] for name in names]:
+    if [list(row["state"]) for each in answers for row in each.rows[:1]] != [[name] for name in names]:
         raise DiscreetError(f"{remote.wire.url} does not answer of all variables")
-    # Evidence in another order is the same question to a server; here a query is written as it was asked.
-    said = [remote.read(read_query, one.query, remote.network.schema) for one in answers]
-    remote.check(all(sorted(one.evidence) == sorted(evidence.items()) for one in said))
-    remote.check(all(one.level == level for one in answers))
+    # A server's cache ignores the order of evidence; the query here keeps the caller's order.
+    parsed = [remote.read(read_query, each.query, remote.network.schema) for each in answers]
+    remote.check(all(sorted(each.evidence) == sorted(evidence.items()) for each in parsed))
+    remote.check(all(each.level == level for each in answers))
     queries = [str(Probability(((name, None),), tuple(evidence.items()))) for name in names]
-    return Answers(replace(one, query=query) for one, query in zip(answers, queries, strict=True))
+    return Answers(replace(each, query=query) for each, query in zip(answers, queries, strict=True))
 
 
 def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -> Prediction:
-    """As `predict`; what records show goes to the server, and not the records."""
+    """Predict a variable for records; see `predict`. Only codes of observed states are sent."""
     check_level(level)
     schema = remote.network.schema
     states = schema[target].states
     evidence = read_evidence(records, remote.network, target)
     names = [(name, schema[name].states) for name in evidence.names]
-    # The target is not read, but says that there is a record, also where it shows nothing.
+    # The server ignores the target; its column marks a record without observed values.
     rows = [
-        {target: None, **{name: own[code] for (name, own), code in zip(names, row, strict=True) if code >= 0}}
+        {target: None, **{name: labels[code] for (name, labels), code in zip(names, row, strict=True) if code >= 0}}
         for row in evidence.codes.tolist()
     ]
-    found, begun = [], 0
-    for part in _divide(rows, RECORDS_AT_ONCE) if rows else [[]]:
+    documents, sent = [], 0
+    for chunk in _divide(rows, RECORDS_AT_ONCE) if rows else [[]]:
         try:
-            found.append(remote.post("predict", {"records": part, "target": target, "level": float(level)}))
+            documents.append(remote.post("predict", {"records": chunk, "target": target, "level": float(level)}))
         except InputError as error:
-            told = f"of the records from position {begun} on: " if begun else ""
-            raise InputError(f"{told}{error}") from None
-        begun += len(part)
-    made: Prediction = remote.read(read_prediction, found, states)
-    remote.check(made.target == target, made.level == level)
-    if len(made.mean) != len(rows):
-        raise DiscreetError(f"{remote.wire.url} answers for {len(made.mean)} of {len(rows)} records")
-    return made
+            position = f"of the records from position {sent} on: " if sent else ""
+            raise InputError(f"{position}{error}") from None
+        sent += len(chunk)
+    prediction: Prediction = remote.read(read_prediction, documents, states)
+    remote.check(prediction.target == target, prediction.level == level)
+    if len(prediction.mean) != len(rows):
+        raise DiscreetError(f"{remote.wire.url} answers for {len(prediction.mean)} of {len(rows)} records")
+    return prediction
 
 
 def _regress(
     remote: RemotePosterior, target: str, on: Sequence[str], kind: str, assume: str | None, inside: str
 ) -> Regression:
-    """As `regress`; with all draws, of which intervals of any level are made."""
+    """Fit a regression; see `regress`. All draws are fetched, for intervals of any level."""
     names = (on,) if isinstance(on, str) else tuple(on)
     require(bool(names), f"a regression of {shown(target)} needs at least one covariate")
-    given = {"target": target, "kind": kind, "assume": assume, "inside": inside, "missing": remote.missing}
-    pairs = [*given.items(), *(("on", name) for name in names), ("draws", True)]
-    found = remote.wire.ask("releases", remote.id, "regress", given=pairs)
-    made: Regression = remote.read(read_regression, found)
-    remote.check(made.target == target, made.on == names, made.kind == kind)
-    return made
+    options = {"target": target, "kind": kind, "assume": assume, "inside": inside, "missing": remote.missing}
+    pairs = [*options.items(), *(("on", name) for name in names), ("draws", True)]
+    document = remote.wire.ask("releases", remote.id, "regress", parameters=pairs)
+    regression: Regression = remote.read(read_regression, document)
+    remote.check(regression.target == target, regression.on == names, regression.kind == kind)
+    return regression
 
 
 def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **how: Any) -> Decision[str]:
-    """As `decide` with the draws that there are; a table of payoffs can go to a server, a function cannot."""
+    """Choose a response; see `decide`. The server's draws are used; payoffs can be sent, a function cannot."""
     if not isinstance(utility, Payoff):
-        raise InputError("a utility that is code does not go to a server: make it by decisions.payoff, or decide here")
+        raise InputError("a function cannot be sent to a server as utility: use decisions.payoff, or decide here")
     states = remote.network.schema[utility.asked.targets[0][0]].states
     payoffs = {
         name: dict(zip(states, row.astype(float).tolist(), strict=True)) for name, row in utility.payoffs.items()
     }
-    told = {"query": str(utility.asked), "payoffs": payoffs, "responses": list(responses)}
-    found = remote.post("decide", told | _said(**how))
-    made: Decision[str] = remote.read(read_decision, found)
-    remote.check(found.get("query") == told["query"])
-    return made
+    body = {"query": str(utility.asked), "payoffs": payoffs, "responses": list(responses)}
+    document = remote.post("decide", body | _options(**how))
+    decision: Decision[str] = remote.read(read_decision, document)
+    remote.check(document.get("query") == body["query"])
+    return decision
 
 
 def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any) -> NumberDecision:
-    """As `decide_number` with the draws that there are."""
+    """Choose a number; see `decide_number`. The server's draws are used."""
     if not isinstance(quantity, str):
-        raise InputError("a quantity that is code does not go to a server: ask for a probability, or decide here")
+        raise InputError("a function cannot be sent to a server as quantity: give a probability, or decide here")
     one_probability(remote.network, quantity)
-    told = {"quantity": quantity, "loss": str(number_loss(loss))}
-    found = remote.post("decide", told | _said(**how))
-    made: NumberDecision = remote.read(read_number_decision, found)
-    remote.check(found.get("quantity") == quantity, str(made.loss) == told["loss"])
-    return made
+    body = {"quantity": quantity, "loss": str(number_loss(loss))}
+    document = remote.post("decide", body | _options(**how))
+    decision: NumberDecision = remote.read(read_number_decision, document)
+    remote.check(document.get("quantity") == quantity, str(decision.loss) == body["loss"])
+    return decision
 
 
-def _said(level: float, bounds: tuple[float, float], queries: int, failure: float, **_: object) -> dict[str, Any]:
-    """What decisions of both kinds are told; new draws are not made, and no randomness is wanted."""
+def _options(level: float, bounds: tuple[float, float], queries: int, failure: float, **_: object) -> dict[str, Any]:
+    """Write the options of decisions of both kinds; new draws and a seed are not sent."""
     check_level(level)
     return {"level": float(level), "bounds": list(map(float, bounds)), "queries": queries, "failure": float(failure)}
 
@@ -349,23 +348,23 @@ def _said(level: float, bounds: tuple[float, float], queries: int, failure: floa
 def _sample(
     remote: RemotePosterior, n: int, rng: Seed, sets: int | None, block: int
 ) -> tuple[pa.RecordBatchReader, ...]:
-    """As `sample`; records come as they are read."""
+    """Make synthetic records; see `sample`. They arrive as they are read."""
     as_generator(rng)
     if isinstance(rng, np.random.Generator):
-        raise InputError("a generator does not go to a server: give a seed, a whole number, as rng")
+        raise InputError("a generator cannot be sent to a server: give a seed, a whole number, as rng")
     require(block == BLOCK, f"a server makes {BLOCK:,} records at once: leave out block")
     seed = secrets.randbelow(LARGEST_SEED) if rng is None else int(rng)
-    given = {"n": int(n), "sets": sets, "seed": seed, "format": "arrow", "missing": remote.missing}
+    parameters = {"n": int(n), "sets": sets, "seed": seed, "format": "arrow", "missing": remote.missing}
     schema = remote.network.schema
-    width = 16 * len(schema) + sum(max(len(str(state).encode()) for state in one.states) for one in schema)
+    width = 16 * len(schema) + sum(max(len(str(state).encode()) for state in variable.states) for variable in schema)
     path, most = ("releases", remote.id, "synthetic"), SLACK_BYTES + 2 * max(0, int(n)) * width
     shape = make_arrow_schema(schema)
-    # The first is asked for at once: what is refused is refused here, and not when it is read.
-    first = remote.wire.stream(*path, given=[*given.items(), ("set", 1)], most=most)
+    # The first set is requested at once, so that errors are raised here, not when records are read.
+    first = remote.wire.stream(*path, parameters=[*parameters.items(), ("set", 1)], most=most)
 
     def batches(number: int) -> Iterator[pa.RecordBatch]:
-        own = given | {"set": number}
-        source = first if number == 1 else remote.wire.stream(*path, given=own.items(), most=most)
+        set_parameters = parameters | {"set": number}
+        source = first if number == 1 else remote.wire.stream(*path, parameters=set_parameters.items(), most=most)
         yield from _read_batches(remote, source, shape, int(n))
 
     numbers = range(1, (sets or 1) + 1)
@@ -373,7 +372,7 @@ def _sample(
 
 
 def _read_batches(remote: RemotePosterior, source: RecordStream, shape: pa.Schema, n: int) -> Iterator[pa.RecordBatch]:
-    """Records of a file of Arrow, as they come: n of them, or none of it was right."""
+    """Read records of an Arrow file as they arrive; raise an error unless there are n."""
     read = 0
     with source:
         try:
@@ -382,26 +381,26 @@ def _read_batches(remote: RemotePosterior, source: RecordStream, shape: pa.Schem
                 if stream.schema != shape:
                     raise DiscreetError(f"{remote.wire.url} sends records of other columns")
                 for batch in stream:
-                    batch.validate(full=True)  # offsets beyond its bytes would end the process that looks at a cell
+                    batch.validate(full=True)  # offsets beyond the buffer would crash the process that reads a cell
                     read += batch.num_rows
                     yield batch
         except (pa.ArrowException, OSError):
-            raise DiscreetError(f"{remote.wire.url} sends something else than records") from None
+            raise DiscreetError(f"{remote.wire.url} sends no valid records") from None
         if read != n:
             raise DiscreetError(f"{remote.wire.url} sent {read:,} of {n:,} records")
 
 
-def _divide(parts: list[Any], most: int) -> Iterator[list[Any]]:
-    """Parts in pieces that fit into a request each."""
+def _divide(members: list[Any], most: int) -> Iterator[list[Any]]:
+    """Divide a list into pieces that fit into one request each."""
     piece: list[Any] = []
     size = 0
-    for part in parts:
-        own = len(json.dumps(part)) + 2
-        if piece and (len(piece) == most or size + own > BODY_BYTES // 2):
+    for member in members:
+        size_of_part = len(json.dumps(member)) + 2
+        if piece and (len(piece) == most or size + size_of_part > BODY_BYTES // 2):
             yield piece
             piece, size = [], 0
-        piece.append(part)
-        size += own
+        piece.append(member)
+        size += size_of_part
     if piece:
         yield piece
 
@@ -418,4 +417,4 @@ ASKED: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "sample": _sample,
     }
 )
-"""What answers for each function."""
+"""Function of this module for each function of the package."""

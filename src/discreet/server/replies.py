@@ -1,6 +1,6 @@
-"""What each question is answered with: pure functions from a reading and what was asked to the content of a response.
+"""Make the answer of each operation: pure functions from a posterior and a request to a response body.
 
-JSON is what the command line prints for the same question, to the last digit.
+JSON equals the command line's output for the same question, to the last digit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from discreet.queries.regress import regress
 from discreet.queries.release_report import report
 from discreet.queries.synthetic import record_chunks, sample_set
 from discreet.releases.release import Release
-from discreet.server.desk import Made, check_work
 from discreet.server.parameters import (
     DecisionRequest,
     ExplainRequest,
@@ -63,90 +62,91 @@ from discreet.server.work import (
     regression_work,
     report_work,
 )
+from discreet.server.work_queue import ResponseBody, check_work
 from discreet.util.arrays import Array
 from discreet.util.json_files import json_text
 
 CSV = "text/csv; charset=utf-8"
 MOST_VALUES = 2**22
-"""Of records, in all their columns; only records that leave most of them out can have more in a body."""
+"""Most values of records in all their columns; only sparse records can have more in a body."""
 QUICK_WORK = 1e8
-"""Cells times draws below which one query is not worth to be planned twice; about a second at most."""
+"""Cells times draws below which one query is not planned exactly; about a second at most."""
 
 
 class Question(NamedTuple):
-    """A question that can be asked.
+    """A question with its computation.
 
     Args:
-        key: by which its answer is kept; equal for questions of the same answer.
-        make: finds the answer.
+        key: of the answer in the cache; equal for questions with the same answer.
+        make: computes the answer.
         work: predicts cells times draws.
     """
 
     key: tuple[Any, ...]
-    make: Callable[[], Made]
+    make: Callable[[], ResponseBody]
     work: Callable[[], float] | None = None
 
 
-def json_of(document: object) -> Made:
-    """A document as JSON, in one line."""
-    return Made((json_text(document, allow_nan=False) + "\n").encode())
+def json_of(document: object) -> ResponseBody:
+    """Write a document as JSON, in one line."""
+    return ResponseBody((json_text(document, allow_nan=False) + "\n").encode())
 
 
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:
-    """Rows as CSV."""
-    return Made(csv_text(rows).encode(), CSV)
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> ResponseBody:
+    """Write rows as CSV."""
+    return ResponseBody(csv_text(rows).encode(), CSV)
 
 
-def ask_marginals(reading: ServedPosterior, asked: MarginalsRequest) -> Question:
-    """Probabilities of every variable that is not observed, given evidence, with intervals.
+def ask_marginals(reading: ServedPosterior, request: MarginalsRequest) -> Question:
+    """Compute the probabilities of every variable that is not observed, given evidence, with intervals.
 
     Raises:
-        InputError: evidence that is none.
-        Problem: no network answers.
+        InputError: invalid evidence.
+        Problem: there is no posterior over a network.
     """
-    posterior = reading.posterior(asked.missing)
-    evidence = read_evidence(posterior.network.schema, asked.e)
+    posterior = reading.posterior(request.missing)
+    evidence = read_evidence(posterior.network.schema, request.e)
 
-    def make() -> Made:
-        found = marginals(posterior, evidence, level=asked.level, predictive=asked.predictive)
-        return _written(reading, posterior, found, asked.format)
+    def make() -> ResponseBody:
+        answers = marginals(posterior, evidence, level=request.level, predictive=request.predictive)
+        return _write_answers(reading, posterior, answers, request.format)
 
-    key = ("marginals", _order(evidence), asked.level, asked.predictive, asked.missing, asked.format)
+    key = ("marginals", _order(evidence), request.level, request.predictive, request.missing, request.format)
     return Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def ask_queries(reading: ServedPosterior, asked: QueryRequest) -> Question:
-    """Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.
+def ask_queries(reading: ServedPosterior, request: QueryRequest) -> Question:
+    """Answer queries, as `discreet query --json` prints them. Default: all marginals, or coefficients.
 
     Raises:
-        InputError: a query that cannot be read; the message has its position where there are several.
-        Problem: no network answers.
+        InputError: a query that cannot be read; the message has its position if there are several.
+        Problem: there is no posterior over a network.
     """
-    if not asked.q and reading.version.kind in ("weights", "family"):
-        return _ask_numbers(reading, asked)
-    if not asked.q:
-        if asked.assume is not None:
-            raise InputError("assume is about several variables at once; name the queries")
-        rest = {name: getattr(asked, name) for name in ("level", "predictive", "missing", "format")}
+    if not request.q and reading.version.kind in ("weights", "family"):
+        return _ask_numbers(reading, request)
+    if not request.q:
+        if request.assume is not None:
+            raise InputError("assume needs queries of several variables; give q")
+        rest = {name: getattr(request, name) for name in ("level", "predictive", "missing", "format")}
         return ask_marginals(reading, MarginalsRequest(**rest))
-    posterior = reading.posterior(asked.missing)
-    queries = [parse(posterior, text, at, len(asked.q)) for at, text in enumerate(asked.q)]
-    how: Any = {name: getattr(asked, name) for name in ("level", "predictive", "assume", "inside")}
+    posterior = reading.posterior(request.missing)
+    queries = [parse(posterior, text, at, len(request.q)) for at, text in enumerate(request.q)]
+    how: Any = {name: getattr(request, name) for name in ("level", "predictive", "assume", "inside")}
 
-    def make() -> Made:
-        return _written(reading, posterior, answer_many(posterior, queries, **how), asked.format)
+    def make() -> ResponseBody:
+        return _write_answers(reading, posterior, answer_many(posterior, queries, **how), request.format)
 
     def work() -> float:
-        bounds = asked.assume == "nothing"
+        bounds = request.assume == "nothing"
         if len(queries) == 1 and not bounds and (quick := quick_bound(posterior, queries[0])) <= QUICK_WORK:
             return quick
         return sum(query_work(posterior, query, bounds=bounds) for query in queries)
 
-    return Question(("query", tuple(map(str, queries)), *how.values(), asked.missing, asked.format), make, work)
+    return Question(("query", tuple(map(str, queries)), *how.values(), request.missing, request.format), make, work)
 
 
 def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int = 1) -> Query:
-    """Read a query; where there are several, say which one cannot be read.
+    """Read a query; if there are several, the error has the query's position.
 
     Raises:
         InputError: it cannot be read.
@@ -159,94 +159,94 @@ def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int =
     return query
 
 
-def _ask_numbers(reading: ServedPosterior, asked: QueryRequest) -> Question:
-    """All coefficients of a regression, or parameters of a family."""
-    if asked.predictive or asked.assume is not None or asked.missing is not None:
-        raise InputError("coefficients and parameters are asked with a level alone")
+def _ask_numbers(reading: ServedPosterior, request: QueryRequest) -> Question:
+    """Ask for all coefficients of a regression, or all parameters of a family."""
+    if request.predictive or request.assume is not None or request.missing is not None:
+        raise InputError("coefficients and parameters have no option but level and format; leave the others out")
 
-    def make() -> Made:
-        found, level = reading.numbers, asked.level
-        if asked.format == "csv":
-            return csv_of(found.tidy(level=level))
-        return json_of({"method": found.method, "level": level, f"{found.noun}s": found.rows(level=level)})
+    def make() -> ResponseBody:
+        numbers, level = reading.numbers, request.level
+        if request.format == "csv":
+            return csv_of(numbers.tidy(level=level))
+        return json_of({"method": numbers.method, "level": level, f"{numbers.noun}s": numbers.rows(level=level)})
 
-    return Question(("numbers", asked.level, asked.format), make)
+    return Question(("numbers", request.level, request.format), make)
 
 
-def _written(reading: ServedPosterior, posterior: PosteriorDraws, answers: Answers, form: str) -> Made:
-    """Answers with all that they were read from."""
+def _write_answers(reading: ServedPosterior, posterior: PosteriorDraws, answers: Answers, form: str) -> ResponseBody:
+    """Write answers with the description of their posterior."""
     if form == "csv":
         return csv_of(answers.tidy())
-    told = [answer_document(part) for part in answers]
+    documents = [answer_document(answer) for answer in answers]
     if reading.version.kind == "states":
-        return json_of({"method": posterior.method, "answers": told})
+        return json_of({"method": posterior.method, "answers": documents})
     source = source_document(reading.version.evidence, posterior, reading.checked)
-    return json_of({**source, "answers": told, "effective": posterior.ess()})
+    return json_of({**source, "answers": documents, "effective": posterior.ess()})
 
 
-def ask_prediction(reading: ServedPosterior, asked: PredictRequest) -> Question:
-    """Probabilities of one variable for records that show some of the others; of a regression what it expects.
+def ask_prediction(reading: ServedPosterior, request: PredictRequest) -> Question:
+    """Predict one variable for records with some others observed; for a regression, the expected value.
 
     Raises:
         InputError: records or a target that do not fit.
-        Problem: no network answers.
+        Problem: there is no posterior over a network.
     """
     if reading.version.kind == "weights":
-        return _ask_expectation(reading, asked)
-    if asked.target is None:
+        return _ask_expectation(reading, request)
+    if request.target is None:
         raise InputError("name the target: the variable to predict")
-    posterior, target = reading.posterior(asked.missing), asked.target
+    posterior, target = reading.posterior(request.missing), request.target
 
     @cache
-    def table() -> dict[str, list[Any]]:  # in the thread; records that show nothing at all are still records
-        return _by_column(asked.records) or {target: [None] * len(asked.records)}
+    def table() -> dict[str, list[Any]]:  # runs in the thread; the target's column counts records without values
+        return _by_column(request.records) or {target: [None] * len(request.records)}
 
-    def make() -> Made:
-        return json_of(prediction_document(predict(posterior, table(), target, level=asked.level)))
+    def make() -> ResponseBody:
+        return json_of(prediction_document(predict(posterior, table(), target, level=request.level)))
 
     def work() -> float:
         if target not in posterior.network.schema:
-            return 0.0  # it is refused at once
+            return 0.0  # refused at once
         columns = table()
-        known = [name for name in columns if name != target and name in posterior.network.schema]
-        rows = zip(*([value is not None for value in columns[name]] for name in known), strict=True)
-        shown = Counter(rows) if known else {(): len(next(iter(columns.values())))}
-        patterns = {tuple(compress(known, row)): number for row, number in shown.items()}
+        names = [name for name in columns if name != target and name in posterior.network.schema]
+        rows = zip(*([value is not None for value in columns[name]] for name in names), strict=True)
+        shown = Counter(rows) if names else {(): len(next(iter(columns.values())))}
+        patterns = {tuple(compress(names, row)): number for row, number in shown.items()}
         return prediction_work(posterior, target, patterns)
 
-    return Question(("predict", asked.model_dump_json()), make, work)
+    return Question(("predict", request.model_dump_json()), make, work)
 
 
-def _ask_expectation(reading: ServedPosterior, asked: PredictRequest) -> Question:
-    """What a regression expects of records."""
+def _ask_expectation(reading: ServedPosterior, request: PredictRequest) -> Question:
+    """Ask for a regression's expected values for records."""
     design = reading.version.evidence.one_release.design
-    if asked.target not in (None, design.target.name if design.target is not None else None):
+    if request.target not in (None, design.target.name if design.target is not None else None):
         raise InputError("a regression has its own target: leave it out")
-    if asked.missing is not None:
-        raise InputError("missing is of releases of a network: leave it out")
+    if request.missing is not None:
+        raise InputError("missing is for releases of a network: leave it out")
 
     @cache
     def features() -> Array:
-        table = _by_column(asked.records)
+        table = _by_column(request.records)
         return feature_rows(design, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
 
-    def make() -> Made:
-        found = expected_values(reading.numbers, features(), level=asked.level)
-        rows = [named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
-        return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
+    def make() -> ResponseBody:
+        values = expected_values(reading.numbers, features(), level=request.level)
+        rows = [named_ends(values.outputs, *ends) for ends in zip(values.mean, values.lower, values.upper, strict=True)]
+        return json_of({"target": design.target and design.target.name, "level": request.level, "records": rows})
 
     def work() -> float:
         return float(features().size * DRAWS * design.outputs)
 
-    return Question(("expect", asked.model_dump_json()), make, work)
+    return Question(("expect", request.model_dump_json()), make, work)
 
 
 def _by_column(records: Records) -> dict[str, list[Any]]:
-    """Records as columns; what one of them does not show is None.
+    """Turn records into columns; a missing field is None.
 
     Raises:
         InputError: columns of different lengths.
-        Problem: so many columns of so many records.
+        Problem: too many values.
     """
     if isinstance(records, list):
         names = dict.fromkeys(name for record in records for name in record)
@@ -258,98 +258,98 @@ def _by_column(records: Records) -> dict[str, list[Any]]:
     return {name: list(values) for name, values in records.items()}
 
 
-def ask_decision(reading: ServedPosterior, asked: DecisionRequest) -> Question:
-    """The response of the largest expected payoff, or the number of the least expected loss."""
-    posterior = reading.posterior(asked.missing)
-    if (asked.query is None) == (asked.quantity is None) or (asked.query is None) != (asked.payoffs is None):
-        raise InputError("name a query with its payoffs, or a quantity")
-    how: Any = {"level": asked.level, "failure": asked.failure, "queries": asked.queries, "fresh": False}
-    if asked.quantity is not None:
-        quantity = asked.quantity
+def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question:
+    """Find the response with the largest expected payoff, or the number with the least expected loss."""
+    posterior = reading.posterior(request.missing)
+    if (request.query is None) == (request.quantity is None) or (request.query is None) != (request.payoffs is None):
+        raise InputError("give a query with its payoffs, or a quantity")
+    how: Any = {"level": request.level, "failure": request.failure, "queries": request.queries, "fresh": False}
+    if request.quantity is not None:
+        quantity = request.quantity
         query: Query = one_probability(posterior.network, quantity)
 
-        def make() -> Made:
-            made = decide_number(posterior, quantity, asked.loss, bounds=asked.bounds or (0.0, 1.0), **how)
-            return json_of(decision_document(quantity, made))
+        def make() -> ResponseBody:
+            decision = decide_number(posterior, quantity, request.loss, bounds=request.bounds or (0.0, 1.0), **how)
+            return json_of(decision_document(quantity, decision))
 
     else:
-        text, payoffs = str(asked.query), asked.payoffs or {}
+        text, payoffs = str(request.query), request.payoffs or {}
         if not payoffs:
-            raise InputError("name what at least one response pays")
+            raise InputError("give the payoffs of at least one response")
         utility = payoff(posterior.network, text, payoffs)
         query = parse_query(text, posterior.network.schema)
         values = [value for row in payoffs.values() for value in row.values()]
-        responses = list(payoffs) if asked.responses is None else asked.responses
+        responses = list(payoffs) if request.responses is None else request.responses
 
-        def make() -> Made:
-            bounds = (min(values, default=0.0), max(values, default=1.0)) if asked.bounds is None else asked.bounds
-            made = decide(posterior, utility, responses, bounds=bounds, **how)
-            return json_of(decision_document(text, made))
-
-    def work() -> float:
-        return query_work(posterior, query) + ROW_CELLS * len(asked.payoffs or ()) * (posterior.cells.draws or 1)
-
-    return Question(("decide", asked.model_dump_json()), make, work)
-
-
-def ask_regression(reading: ServedPosterior, asked: RegressRequest) -> Question:
-    """A regression of one variable of the network on others."""
-    posterior = reading.posterior(asked.missing)
-    how: Any = {name: getattr(asked, name) for name in ("kind", "assume", "inside")}
-
-    def make() -> Made:
-        found = regress(posterior, asked.target, asked.on, **how)
-        if asked.format == "csv":
-            return csv_of(found.tidy(level=asked.level))
-        return json_of(regression_document(found, asked.level, draws=asked.draws))
+        def make() -> ResponseBody:
+            bounds = (min(values, default=0.0), max(values, default=1.0)) if request.bounds is None else request.bounds
+            decision = decide(posterior, utility, responses, bounds=bounds, **how)
+            return json_of(decision_document(text, decision))
 
     def work() -> float:
-        return regression_work(posterior, asked.target, asked.on, logistic=asked.kind == "logistic")
+        return query_work(posterior, query) + ROW_CELLS * len(request.payoffs or ()) * (posterior.cells.draws or 1)
 
-    return Question(("regress", asked.model_dump_json()), make, work)
+    return Question(("decide", request.model_dump_json()), make, work)
 
 
-def ask_explanation(reading: ServedPosterior, asked: ExplainRequest) -> Question:
-    """What one record can change in the release, and what answers depend on."""
-    release = _require_release(reading, "explain takes one release: ask for those that were combined one by one")
+def ask_regression(reading: ServedPosterior, request: RegressRequest) -> Question:
+    """Fit a regression of one variable of the network on others."""
+    posterior = reading.posterior(request.missing)
+    how: Any = {name: getattr(request, name) for name in ("kind", "assume", "inside")}
 
-    def make() -> Made:
-        found = explain(release, asked.q, rng=SEED, level=asked.level, draws=DRAWS, rows=asked.rows)
-        return json_of(found.document())
+    def make() -> ResponseBody:
+        regression = regress(posterior, request.target, request.on, **how)
+        if request.format == "csv":
+            return csv_of(regression.tidy(level=request.level))
+        return json_of(regression_document(regression, request.level, draws=request.draws))
+
+    def work() -> float:
+        return regression_work(posterior, request.target, request.on, logistic=request.kind == "logistic")
+
+    return Question(("regress", request.model_dump_json()), make, work)
+
+
+def ask_explanation(reading: ServedPosterior, request: ExplainRequest) -> Question:
+    """Explain how one record can change the release, and what answers depend on."""
+    release = _require_release(reading, "explain takes one release: ask for the combined releases one by one")
+
+    def make() -> ResponseBody:
+        explanation = explain(release, request.q, rng=SEED, level=request.level, draws=DRAWS, rows=request.rows)
+        return json_of(explanation.document())
 
     def work() -> float:
         posterior, network = reading.posterior(), release.network
-        queries = [parse_query(text, network.schema) for text in asked.q]
+        queries = [parse_query(text, network.schema) for text in request.q]
         return explanation_work(network, queries, DRAWS) + sum(query_work(posterior, query) for query in queries)
 
-    return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
+    return Question(("explain", request.model_dump_json()), make, work if request.q else None)
 
 
-def ask_fit(reading: ServedPosterior, asked: FitRequest) -> Question:
-    """What the release says of its network."""
+def ask_fit(reading: ServedPosterior, request: FitRequest) -> Question:
+    """Compare the release's tables with its network."""
     if not reading.version.over_network:
         raise Problem("bad-request", "fit tests the network of a release that measured tables; this one did not")
     return Question(("fit",), lambda: json_of(fit_document(reading.checked)))
 
 
-def ask_report(reading: ServedPosterior, asked: ReportRequest) -> Question:
-    """A report of the release, for people."""
-    release = _require_release(reading, "a report is of one release: ask for those that were combined one by one")
-    media = "text/html; charset=utf-8" if asked.format == "html" else "text/markdown; charset=utf-8"
+def ask_report(reading: ServedPosterior, request: ReportRequest) -> Question:
+    """Write a report of the release, for people."""
+    release = _require_release(reading, "a report is of one release: ask for the combined releases one by one")
+    media = "text/html; charset=utf-8" if request.format == "html" else "text/markdown; charset=utf-8"
 
-    def make() -> Made:
+    def make() -> ResponseBody:
         posterior = None if reading.draws is None else reading.posterior()
-        text = report(release, posterior=posterior, form=asked.format, level=asked.level, rng=SEED)
-        return Made(text.encode(), media)
+        text = report(release, posterior=posterior, form=request.format, level=request.level, rng=SEED)
+        return ResponseBody(text.encode(), media)
 
     def work() -> float:
         return 0.0 if reading.draws is None else report_work(reading.posterior())
 
-    return Question(("report", asked.level, asked.format), make, work)
+    return Question(("report", request.level, request.format), make, work)
 
 
 def _require_release(reading: ServedPosterior, message: str) -> Release:
-    """The release alone."""
+    """Return the single release, or refuse combined ones."""
     release: Release | None = reading.version.evidence.one_release
     if release is None:
         raise Problem("bad-request", message)
@@ -357,21 +357,23 @@ def _require_release(reading: ServedPosterior, message: str) -> Release:
 
 
 def synthetic_chunks(
-    reading: ServedPosterior, asked: SyntheticRequest, most_work: float = math.inf
+    reading: ServedPosterior, fields: SyntheticRequest, most_work: float = math.inf
 ) -> Iterator[tuple[int, bytes]]:
-    """Synthetic records as pieces of a file.
+    """Make synthetic records as pieces of a file.
 
     Raises:
         InputError: no such set, or more sets than draws.
-        Problem: more work than this.
+        Problem: more than `most_work`.
     """
-    check_work(record_work(reading.posterior(asked.missing).network, asked.n), most_work)
-    if asked.set > (asked.sets or 1):
-        raise InputError(f"there are {asked.sets or 1} sets, and set {asked.set} is none of them")
-    posterior = reading.posterior(asked.missing)
-    return record_chunks(sample_set(posterior, asked.n, asked.set - 1, rng=asked.seed, sets=asked.sets), asked.format)
+    check_work(record_work(reading.posterior(fields.missing).network, fields.n), most_work)
+    if fields.set > (fields.sets or 1):
+        raise InputError(f"there are {fields.sets or 1} sets, and set {fields.set} is none of them")
+    posterior = reading.posterior(fields.missing)
+    return record_chunks(
+        sample_set(posterior, fields.n, fields.set - 1, rng=fields.seed, sets=fields.sets), fields.format
+    )
 
 
 def _order(evidence: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Evidence as part of a key: its order says nothing."""
+    """Sort evidence for a key: its order does not matter."""
     return tuple(sorted(evidence.items()))

@@ -1,6 +1,6 @@
-"""What each operation answers in JSON, as types: OpenAPI is made of them, and a test holds every answer against it.
+"""Define the JSON of each operation's answer as types; OpenAPI is made from them, and a test checks all answers.
 
-Where an answer is a type of the package, that one stands in the place of another here.
+If an answer is a type of the package, that type is used directly.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
-from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
+from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
 from discreet.model.origin import Learned
 from discreet.model.query_grammar import QueryKind
@@ -33,7 +33,7 @@ Loss = Annotated[
 
 
 class ProblemReply(TypedDict):
-    """What goes wrong (RFC 9457)."""
+    """A problem (RFC 9457)."""
 
     type: Annotated[str, Field(json_schema_extra={"enum": [*PROBLEM_TYPES]})]
     title: str
@@ -42,7 +42,7 @@ class ProblemReply(TypedDict):
 
 
 class HealthReply(TypedDict):
-    """That the server is there."""
+    """State of the server."""
 
     status: Literal["ok"]
     version: str
@@ -63,11 +63,11 @@ class ListedRelease(TypedDict):
     version: int
     kind: Gives
     private: bool
-    date: Annotated[str | None, Field(description="ISO day; null of what several releases are combined to.")]
+    date: Annotated[str | None, Field(description="ISO date; null for combined releases.")]
     guarantees: list[str]
     variables: int
     draws: State
-    fault: Annotated[str | None, Field(description="Why a file that replaced it could not be taken.")]
+    fault: Annotated[str | None, Field(description="Reason why a changed file could not be read.")]
     versions: Annotated[list[ListedVersion], Field(description="The newest first.")]
 
 
@@ -78,7 +78,7 @@ class ReleasesReply(TypedDict):
 
 
 class FitReply(TypedDict):
-    """What a release says of its network."""
+    """Result of the check of a release's network."""
 
     contradicted: list[Tested]
     tested: int
@@ -87,9 +87,9 @@ class FitReply(TypedDict):
 
 
 class _BasisReply(TypedDict):
-    """What numbers rest on."""
+    """Basis of numbers."""
 
-    left_out: Annotated[float, Field(description="Share of the draws under which nothing shows the evidence.")]
+    left_out: Annotated[float, Field(description="Share of the draws under which the evidence is impossible.")]
     basis: Mark | None
     unmeasured: list[tuple[str, str]]
     prior_only: list[list[str]]
@@ -111,7 +111,7 @@ class AnswerReply(_BasisReply):
 
 
 class _SamplingReply(TypedDict):
-    """How an answer was sampled where exact inference is out of reach; `widening` is null where it has no end."""
+    """Sampling of an answer for which exact inference is out of reach; `widening` is null if unbounded."""
 
     records: int
     effective: float
@@ -129,7 +129,7 @@ class MeasuredElsewhere(TypedDict):
 
 
 class SourceElsewhere(TypedDict):
-    """Figures by others, and who guarantees what."""
+    """Figures by others, with the guarantee that they state."""
 
     id: str
     source: str
@@ -138,7 +138,7 @@ class SourceElsewhere(TypedDict):
 
 
 class AnswersReply(TypedDict):
-    """Answers to queries, and how the posterior was found that they are read from."""
+    """Answers to queries, and the method of their posterior."""
 
     method: str
     fit: NotRequired[FitReply]
@@ -146,11 +146,11 @@ class AnswersReply(TypedDict):
     by_others: NotRequired[list[SourceElsewhere]]
     missing: NotRequired[Gaps]
     answers: list[AnswerReply]
-    effective: NotRequired[Annotated[float, Field(description="Independent draws that the draws are worth.")]]
+    effective: NotRequired[Annotated[float, Field(description="Effective number of independent draws.")]]
 
 
 class NamedRow(TypedDict):
-    """A number with its name; of regressions with several classes, of components or of laws with theirs."""
+    """A number with its name, and with its component if there are several."""
 
     name: str
     mean: float
@@ -180,7 +180,7 @@ class ParametersReply(TypedDict):
 
 
 class PredictedRecord(TypedDict):
-    """What a record is expected to be, by state or by the target's name."""
+    """Prediction for a record, by state or by the target's name."""
 
     mean: dict[str, float]
     lower: dict[str, float]
@@ -198,7 +198,7 @@ class PredictReply(TypedDict):
 
 
 class _Loses(TypedDict):
-    """What a decision can lose."""
+    """Expected loss of a decision."""
 
     level: float
     regret: float
@@ -208,7 +208,7 @@ class _Loses(TypedDict):
 
 
 class PaidRow(TypedDict):
-    """What a response pays, and how often it is the best."""
+    """Payoff of a response, and the probability that it is the best."""
 
     response: str
     mean: float
@@ -218,7 +218,7 @@ class PaidRow(TypedDict):
 
 
 class ResponseReply(_Loses):
-    """The response of the largest expected payoff."""
+    """The response with the largest expected payoff."""
 
     kind: Literal["response"]
     query: str
@@ -227,7 +227,7 @@ class ResponseReply(_Loses):
 
 
 class NumberReply(_Loses):
-    """The number of the least expected loss."""
+    """The number with the least expected loss."""
 
     kind: Literal["number"]
     quantity: str

@@ -1,4 +1,4 @@
-"""What a server spends on whom: all that a request can cost is bounded before it is begun."""
+"""Bound the work of a server: the cost of each request is limited before it starts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Bounds of what is done for requests.
+    """Limits of a server.
 
     Args:
-        most_work: cells of inference times draws of one request, predicted; some 10^8 take a second of a core.
+        most_work: predicted cells of inference times draws of one request; some 10^8 take a second of a core.
         most_records: synthetic records of one request.
-        seconds: that a request waits for its answer at most; what is computed then is kept for the next one.
+        seconds: most that a request waits for its answer; the computation goes on, and its result is cached.
         workers: answers that are computed at once.
-        queue: answers that wait for one of them at most.
-        rate: requests a second of one token, or else of one address, in the long run.
+        queue: most answers that wait for a worker.
+        rate: average requests a second of one token or address.
         burst: requests of one token or address that may come at once.
         body_bytes: of a request.
-        cache_bytes: of all answers that are kept.
-        draws_bytes: of all posteriors that are held in memory; the one that was asked last stays in any case.
+        cache_bytes: of all cached answers.
+        draws_bytes: of all posteriors in memory; the one used last always stays.
     """
 
     most_work: float = 3e9

@@ -1,4 +1,4 @@
-"""Commands of the server: it answers from releases alone, and who may ask it."""
+"""Commands of the server: run it, and make tokens."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
     from discreet.server.application import Settings
-    from discreet.server.shelf import Shelf
+    from discreet.server.catalog import ReleaseCatalog
 
 application = import_late("discreet.server.application")
-shelf = import_late("discreet.server.shelf")
+catalog = import_late("discreet.server.catalog")
 tokens = import_late("discreet.server.tokens")
 
 DEFAULTS = ServerLimits()
 of_posterior, of_access, of_limits, of_output = (
     partial(typer.Option, rich_help_panel=heading) for heading in ("Posterior", "Access", "Limits", "Output")
 )
-"""Options under the headings that a help text has for them."""
+"""Options under the headings of the help text."""
 
 Json = Annotated[bool, of_output("--json", help="Print JSON.")]
 Releases = Annotated[
@@ -37,16 +37,19 @@ StoredDraws = Annotated[
     list[str] | None, of_posterior("--draws", metavar="FILE", help="Stored draws of one of the releases; repeatable.")
 ]
 Prepare = Annotated[bool, of_posterior("--prepare/--no-prepare", help="Compute the first answers before anybody asks.")]
-Host = Annotated[str, of_access(metavar="ADDRESS", help="Address to listen on. Those of other machines need a token.")]
+Host = Annotated[
+    str, of_access(metavar="ADDRESS", help="Address to listen on. Clients on other machines need a token.")
+]
 Port = Annotated[int, of_access(help="Port to listen on; 0 takes a free one.", min=0, max=65535)]
 Tokens = Annotated[
-    Path | None, of_access("--tokens", metavar="FILE", help="Tokens of those who may ask; see `discreet token`.")
+    Path | None,
+    of_access("--tokens", metavar="FILE", help="File of tokens that clients must have; see `discreet token`."),
 ]
-Public = Annotated[bool, of_access("--public", help="Answer everybody who reaches the server.")]
+Public = Annotated[bool, of_access("--public", help="Answer everybody, without tokens.")]
 RootPath = Annotated[str, of_access(metavar="PATH", help="Prefix that a proxy adds to every path, such as /discreet.")]
-Proxy = Annotated[bool, of_access("--proxy", help="Believe a proxy's X-Forwarded-For and X-Forwarded-Proto.")]
+Proxy = Annotated[bool, of_access("--proxy", help="Trust a proxy's X-Forwarded-For and X-Forwarded-Proto.")]
 Workers = Annotated[int, of_limits(help="Answers to compute at once.", min=1, max=64)]
-Queue = Annotated[int, of_limits(help="Most answers that wait.", min=0)]
+Queue = Annotated[int, of_limits(help="Most answers that wait for a worker.", min=0)]
 Seconds = Annotated[float, of_limits(help="Most seconds that a request waits.", min=0.1)]
 MostWork = Annotated[
     float,
@@ -103,15 +106,15 @@ def serve(
     try:
         settings = application.Settings(host, port, token_file, public, _root(root_path), proxy, prepare, limits)
         settings.check()
-        served = shelf.Shelf(releases, draws or [])
+        served = catalog.ReleaseCatalog(releases, draws or [])
     except ModuleNotFoundError as error:
         raise InputError(f"{error.name} is not installed: pip install '.[serve]' in a clone of discreet") from None
     _warn(served, settings)
 
     def ready(address: str) -> None:
         names = [version.name for version in served.newest()]
-        told = json_text({"url": address, "releases": names})
-        print(told if as_json else f"serving {', '.join(names)} at {address} (Ctrl-C ends it)", flush=True)  # noqa: T201
+        document = json_text({"url": address, "releases": names})
+        print(document if as_json else f"serving {', '.join(names)} at {address} (Ctrl-C ends it)", flush=True)  # noqa: T201
 
     application.serve(served, settings, version_of("discreet"), ready=ready)
 
@@ -134,28 +137,25 @@ def token(
         tokens.revoke_token(file, name)
         print(json_text({"revoked": name}) if as_json else f"revoked the token of {name}")  # noqa: T201
         return
-    made = tokens.add_token(file, name, days)
-    print(json_text({"name": name, "token": made}) if as_json else made)  # noqa: T201
+    secret = tokens.add_token(file, name, days)
+    print(json_text({"name": name, "token": secret}) if as_json else secret)  # noqa: T201
 
 
-def _warn(served: Shelf, settings: Settings) -> None:
-    """Say what nobody should overlook: simulations, and who can ask."""
+def _warn(served: ReleaseCatalog, settings: Settings) -> None:
+    """Print warnings: simulations, and clients on other machines."""
     for version in served.newest():
         if not version.private:
             say(f"{version.name} is a simulation: it protects nobody")
     if settings.public:
         say(f"PUBLIC: everybody who reaches {settings.host} can ask")
     elif not (settings.loopback or settings.proxy):
-        say(
-            f"others can reach {settings.host}: they need a token, and a proxy with TLS so that nobody reads it on its "
-            "way"
-        )
+        say(f"other machines can reach {settings.host}: they need a token, and a proxy with TLS to protect the token")
 
 
 def _root(path: str) -> str:
-    """A path before all others, with one slash at its start and none at its end."""
+    """Write a prefix with one slash at its start and none at its end."""
     return f"/{path.strip('/')}" if path.strip("/") else ""
 
 
 COMMANDS = (serve, token)
-"""What the pack brings to the command line."""
+"""Commands that the pack adds to the command line."""

@@ -1,6 +1,6 @@
-"""Tokens by which a server knows who may ask: a file of their digests, each with a name and a last day.
+"""Tokens of a server's clients: a file of digests, each with a name and a last day.
 
-A token is 32 random bytes, so that a plain digest of it is enough: nobody guesses it, and the file gives none away.
+A token is 32 random bytes, so a plain digest suffices: it cannot be guessed, and the file reveals no token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_DAYS = 366
 
 
 class _StoredToken(pydantic.BaseModel):
-    """One token, as far as anybody needs to know it."""
+    """A token's name, digest and last day."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     name: Annotated[str, pydantic.Field(min_length=1, max_length=100)]
@@ -49,55 +49,55 @@ class _TokenDocument(pydantic.BaseModel):
 
 
 def add_token(path: Path, name: str, days: int, *, today: Callable[[], date] = date.today) -> str:
-    """Make a token, and write its digest into a file, which is made if there is none.
+    """Make a token, and write its digest into a file, which is created if missing.
 
     Args:
         path: of the file; only its owner may read it.
-        name: of whoever will have the token; no other token of the file has it.
-        days: that it is good for, 366 at most.
-        today: the day of the clock.
+        name: of the person who gets the token; unique in the file.
+        days: until the token expires, 366 at most.
+        today: returns the current day.
 
     Returns:
-        The token: it is nowhere else, and cannot be found again.
+        The token. It is stored nowhere, and cannot be recovered.
 
     Raises:
-        InputError: a name that is there, another number of days, or a file that cannot be read or written.
+        InputError: a name that exists, an invalid number of days, or a file that cannot be read or written.
     """
     if not 0 < days <= MOST_DAYS:
-        raise InputError(f"a token is good for 1 to {MOST_DAYS} days, not {days}")
+        raise InputError(f"a token is valid for 1 to {MOST_DAYS} days, not {days}")
     token = base64.urlsafe_b64encode(secrets.token_bytes(TOKEN_BYTES)).decode().rstrip("=")
     try:
-        made = _StoredToken(name=name, sha256=_digest(token), expires=today() + timedelta(days=days))
+        stored = _StoredToken(name=name, sha256=_digest(token), expires=today() + timedelta(days=days))
     except pydantic.ValidationError:
         raise InputError("the name of a token has 1 to 100 characters") from None
-    with _held(path):
+    with _lock(path):
         document = _read(path) if path.exists() else _TokenDocument()
         if any(token.name == name for token in document.tokens):
             raise InputError(f"there is a token called {shown(name)}; revoke it first, or take another name")
-        _write(path, _TokenDocument(tokens=[*document.tokens, made]))
+        _write(path, _TokenDocument(tokens=[*document.tokens, stored]))
     return token
 
 
 def revoke_token(path: Path, name: str) -> None:
-    """Take a token out of a file; a server that reads it refuses the token from then on.
+    """Remove a token from a file; a server that reads the file then refuses the token.
 
     Raises:
         InputError: no token of this name, or a file that cannot be read or written.
     """
-    with _held(path):
+    with _lock(path):
         document = _read(path)
-        kept = [token for token in document.tokens if token.name != name]
-        if len(kept) == len(document.tokens):
+        tokens = [token for token in document.tokens if token.name != name]
+        if len(tokens) == len(document.tokens):
             raise InputError(f"there is no token called {shown(name)}")
-        _write(path, _TokenDocument(tokens=kept))
+        _write(path, _TokenDocument(tokens=tokens))
 
 
 class TokenFile:
-    """The tokens of a file, read again when it changes.
+    """Tokens of a file, read again when it changes.
 
     Args:
         path: of the file.
-        today: the day of the clock.
+        today: returns the current day.
 
     Raises:
         InputError: the file cannot be read.
@@ -108,19 +108,19 @@ class TokenFile:
         self._stamp, self._tokens = file_stamp(path), _read(path).tokens
 
     def find(self, token: str) -> str | None:
-        """The name of whoever has a token; None where it is not known, or not good any more."""
+        """Return the name of a token's owner; None if it is unknown or expired."""
         self._look()
         digest = _digest(token)
-        # All are compared, so that the time says nothing of which one is nearly right.
-        names = [one.name for one in self._tokens if hmac.compare_digest(one.sha256, digest) and self._is_good(one)]
+        # Compare with all tokens: the time must not reveal a partial match.
+        names = [each.name for each in self._tokens if hmac.compare_digest(each.sha256, digest) and self._is_good(each)]
         return names[0] if names else None
 
     def _is_good(self, token: _StoredToken) -> bool:
-        """Whether a token's last day is not over."""
+        """Return True until the end of a token's last day."""
         return self._today() <= token.expires
 
     def _look(self) -> None:
-        """Read the file again if it has changed; one that cannot be read lets nobody in."""
+        """Read the file again if it has changed; if it cannot be read, refuse all tokens."""
         stamp = file_stamp(self._path)
         if stamp != self._stamp:
             try:
@@ -130,33 +130,33 @@ class TokenFile:
 
 
 def _digest(token: str) -> str:
-    """SHA-256 of a token."""
+    """Compute SHA-256 of a token."""
     return sha256(token.encode()).hexdigest()
 
 
 def _read(path: Path) -> _TokenDocument:
     """Read a file of tokens."""
-    what = f"the file of tokens {shown_path(path)}"
-    raw = read_json(read_text(path, "tokens", FILE_BYTES), what, FILE_BYTES)
+    label = f"the file of tokens {shown_path(path)}"
+    raw = read_json(read_text(path, "tokens", FILE_BYTES), label, FILE_BYTES)
     try:
         return _TokenDocument.model_validate(raw)
     except pydantic.ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"{what} is damaged at {place}; make it with `discreet token`") from None
+        location = ".".join(map(str, error.errors()[0]["loc"]))
+        raise InputError(f"{label} is damaged at {location}; make a new one with `discreet token`") from None
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Hold off whoever else changes a file, from before it is read until it is written; not where files have no locks.
+def _lock(path: Path) -> Iterator[None]:
+    """Lock the file against other writers, from reading it to writing it; without locks on Windows.
 
-    The lock is on a file beside it, which stays: this one is replaced by each change.
+    The lock is on a second file, because each change replaces the first.
     """
     if sys.platform == "win32":
         yield
         return
     try:
-        own = path.resolve()
-        lock = os.open(own.with_name(f".{own.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        target = path.resolve()
+        lock = os.open(target.with_name(f".{target.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no file can have this name"
         raise InputError(f"cannot write file of tokens {shown_path(path)}: {reason}") from None

@@ -42,7 +42,7 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.methods import DrawTask
-from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, told_law
+from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, measured_total_law
 from discreet.releases.combined import payers_of, refuse_counting_twice
 from discreet.releases.measurement import Scores
 from discreet.releases.release import Release
@@ -200,7 +200,9 @@ class _JoinedChoices:
         """Draws of the number of records, given what is public or told of it."""
         if self.records is not None:
             return np.full(size, self.records)
-        return (told_law(self.totals) if self.totals else log_flat_law(MOST_EXPECTED_RECORDS)).sample(size, rng)
+        return (measured_total_law(self.totals) if self.totals else log_flat_law(MOST_EXPECTED_RECORDS)).sample(
+            size, rng
+        )
 
 
 def _join_choices(told: Sequence[Scores], records: int | None, network: Network) -> _JoinedChoices:

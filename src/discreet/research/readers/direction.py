@@ -25,7 +25,7 @@ from discreet.errors import InputError, require_word
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_total
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
-from discreet.posterior.totals import TotalLaw, told_law
+from discreet.posterior.totals import TotalLaw, measured_total_law
 from discreet.releases.release import Release
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.kinds.weight_draws import WeightDraws
@@ -136,7 +136,7 @@ def direction_draws(
     )
     candidates = chosen.factor.candidates
     size = candidates.shape[1]
-    law = None if count_scale is None else told_law([(records, count_scale)])
+    law = None if count_scale is None else measured_total_law([(records, count_scale)])
     guided, theta, number = _guide_chains(coarse, candidates, _Numbers(records, law, rng), prior_deviation)
     rounds = -(-draws // DIRECTION_CHAINS)
     kept, numbers, accepted = np.empty((rounds, DIRECTION_CHAINS, size)), np.empty((rounds, DIRECTION_CHAINS)), 0.0

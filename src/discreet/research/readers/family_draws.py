@@ -30,7 +30,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import DrawTask
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.posterior.totals import told_law
+from discreet.posterior.totals import measured_total_law
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.research.kinds.scored_choice import ScoredChoice
 from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
@@ -302,7 +302,7 @@ class _FamilyEvidence:
         totals = [payload.total for payload in self.payloads[at] if payload.total is not None]
         if not totals:
             raise InputError("the release has no number of records, neither public nor with noise")
-        return told_law([(total.value, total.scale) for total in totals]).sample(size, rng)
+        return measured_total_law([(total.value, total.scale) for total in totals]).sample(size, rng)
 
 
 def _count_types(public: Tables) -> Floats:

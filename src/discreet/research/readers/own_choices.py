@@ -21,7 +21,7 @@ from scipy.special import logsumexp, ndtri, softmax
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.model.design import GRID_STEPS, Design
 from discreet.posterior.protocol import Posterior, name_rows
-from discreet.posterior.totals import told_law
+from discreet.posterior.totals import measured_total_law
 from discreet.releases.release import Release
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.readers.particles import independent_worth, next_step
@@ -280,7 +280,7 @@ def _draw_numbers(release: Release, payload: FactoredChoice, data_sets: int, rng
     if payload.total is None:
         assert release.records is not None
         return np.full(data_sets, release.records)
-    return told_law(((payload.total.value, payload.total.scale),)).sample(data_sets, rng)
+    return measured_total_law(((payload.total.value, payload.total.scale),)).sample(data_sets, rng)
 
 
 def _round_to_grid(

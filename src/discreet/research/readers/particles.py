@@ -34,7 +34,14 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import DrawTask
-from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
+from discreet.posterior.totals import (
+    MOST_EXPECTED_RECORDS,
+    TotalLaw,
+    log_flat_law,
+    measured_total_law,
+    normal_law,
+    total_laws,
+)
 from discreet.releases.release import Release
 from discreet.research.kinds.parameter_draws import ParameterDraws
 from discreet.research.scores.lattice import resolution_for
@@ -421,7 +428,7 @@ def _find_record_law(release: Release, payload: ParameterDraws) -> TotalLaw:
     if release.records is not None:
         return normal_law(min(release.records, MOST_EXPECTED_RECORDS), 0.0)
     if payload.total is not None:
-        return told_law([(payload.total.value, payload.total.scale)], MOST_EXPECTED_RECORDS)
+        return measured_total_law([(payload.total.value, payload.total.scale)], MOST_EXPECTED_RECORDS)
     return log_flat_law(MOST_EXPECTED_RECORDS)
 
 

@@ -1,6 +1,6 @@
-// What scripts add to pages that work without them: links and forms change the page in place, arrow keys walk in the
-// network, variables are found by name, the picture is larger or smaller, or a file. What is shown stays where no answer
-// comes, and a release that was replaced between two answers is told.
+// Script of the pages, which work without it: links and forms change the page in place, arrow keys move in the network,
+// variables are found by name, and the picture can be zoomed and saved. If the server does not answer, the page stays;
+// if a release was replaced between two answers, the page says so.
 "use strict";
 (() => {
   const find = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@
         const link = document.createElement("a");
         link.href = new URL(version + location.search, location.href).href;
         link.textContent = `version ${number}`;
-        tell(`This release was replaced: what is shown now is of version ${fresh.dataset.number}, before it was `, link);
+        tell(`This release was replaced: the page now shows version ${fresh.dataset.number}, before it showed `, link);
       }
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -48,11 +48,11 @@
       again.textContent = "Try again";
       again.addEventListener("click", () => show(address, push, focus));
       const why = error.name === "Error" ? error.message : "";
-      tell(`No answer came${why ? `: ${why}.` : " from the server."} What is shown is what it answered before. `, again);
+      tell(`The server did not answer${why ? `: ${why}.` : "."} The page shows its previous answer. `, again);
     }
   }
 
-  // What a program is told, which this one is by a server that is busy; nothing of a proxy's own pages.
+  // The detail of a problem document, which a busy server sends; "" for pages of a proxy.
   function sentence(text) {
     try {
       return JSON.parse(text).detail ?? "";
@@ -92,7 +92,7 @@
 
   window.addEventListener("popstate", () => show(location.href, false, focused()));
 
-  // ------------------------------------------------------------------------------------------ walking in the network
+  // ------------------------------------------------------------------------------------------ arrow keys
   document.addEventListener("keydown", (event) => {
     const here = event.target.closest?.(".network a");
     const step = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -108,7 +108,7 @@
   });
 
   // ----------------------------------------------------------------------------------------------- finding, zooming
-  // Boxes and rows of a table are found alike; the first that can be seen is returned.
+  // Filter boxes and rows of the table; return the first visible match.
   function filter() {
     const text = find("find").value.trim().toLowerCase();
     const has = (name) => name.toLowerCase().includes(text);
@@ -154,7 +154,7 @@
     });
   }
 
-  // -------------------------------------------------------------------------- after the page is there, and each change
+  // -------------------------------------------------------------------------- setup of a page
   function prepare() {
     const tools = document.querySelector(".tools");
     if (tools) {

@@ -33,21 +33,21 @@ LEAST_EVIDENCE = 1e-12
 """Probability of the evidence at or below which a draw is left out."""
 
 
-class Allowed(NamedTuple):
+class IdentificationBounds(NamedTuple):
     """Ends of an interval for each row, shape (rows,)."""
 
     lower: Floats
     upper: Floats
 
 
-def allowed_bounds(
+def identification_bounds(
     names: Sequence[str],
     law: Floats,
     parts: Sequence[Scope],
     rows: Sequence[Mapping[str, int]],
     evidence: Mapping[str, int],
     level: float,
-) -> Allowed:
+) -> IdentificationBounds:
     """Bounds of `P(row | evidence)`.
 
     Args:
@@ -86,7 +86,7 @@ def allowed_bounds(
         raise InputError("the evidence is impossible under every draw")
     tail = (1 - level) / 2
     ends = np.stack(ends_by_draw, axis=-1)
-    return Allowed(np.quantile(ends[:, 0], tail, axis=-1), np.quantile(ends[:, 1], 1 - tail, axis=-1))
+    return IdentificationBounds(np.quantile(ends[:, 0], tail, axis=-1), np.quantile(ends[:, 1], 1 - tail, axis=-1))
 
 
 def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:

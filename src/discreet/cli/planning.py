@@ -16,7 +16,7 @@ import typer
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import fitting, mechanism_of, queries_of, registered, score_of, structure_of
-from discreet.cli.outlet import Outlet
+from discreet.cli.output_options import OutputOptions
 from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
@@ -201,7 +201,7 @@ def plan(
         discreet plan "P(lung | smoke=yes)" --within 0.02
           --network demo/asia.bif --records 10000
     """
-    outlet, rng = Outlet.of(form, output, replace, as_json), np.random.default_rng(seed)
+    out, rng = OutputOptions.of(form, output, replace, as_json), np.random.default_rng(seed)
     _check_asked(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
     relations = _list_relations(relation)
     promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=one, unit=unit) for one in relations]
@@ -223,7 +223,7 @@ def plan(
             known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
             told["workload"], served = plan_workload(workload, truth, known, records, promises, serves, rng)
             text += served
-    outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
+    out.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
 
 AuditedDelta = Annotated[
@@ -259,7 +259,7 @@ def audit(
     Example:
         discreet audit laplace
     """
-    outlet = Outlet.of(form, output, replace, as_json)
+    out = OutputOptions.of(form, output, replace, as_json)
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
@@ -281,7 +281,7 @@ def audit(
     told = {"mechanism": mechanism, "findings": findings, "refused": refused}
     lines = [_print_findings(found, entry.over)]
     lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
-    outlet.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
+    out.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:

@@ -1,7 +1,6 @@
-"""What every request passes before anything answers it: who asks, how often, how much comes, and how long that takes.
+"""Guard every request: token, rate, size and time limits; set headers that restrict browsers.
 
-Around the application as ASGI middleware, and in every response the headers that keep a browser from doing more than
-show it.
+The guard is ASGI middleware around the application.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from discreet.server.tokens import TokenFile
 
 COOKIE = "discreet_token"
 OPEN_PATHS = ("/healthz", "/enter", "/static/")
-"""What everybody may ask: whether the server is there, where a token is entered, and how that page looks."""
+"""Paths that need no token: the server's state, the page to enter a token, and that page's files."""
 ENTER = "enter"
 BODY_SECONDS = 10.0
-"""In which the body of a request has to be there."""
+"""Seconds for the complete body of a request."""
 PIECE_BYTES = 2**17
-"""Of an answer that is written at once; the next ones wait until the client took it, and its copy is gone."""
+"""Bytes of an answer that are sent at once; the next piece waits until the client has read it."""
 MOST_BODIES = 16
-"""Times the largest body: what all bodies of requests under way have together at most."""
+"""Most bytes of all request bodies under way together, in units of the largest body."""
 MOST_UNTAKEN_BYTES = 2**26
-"""Of all long answers that their clients are still taking."""
+"""Most bytes of all long answers that clients are still reading."""
 MOST_CLIENTS = 10_000
-"""Tokens and addresses whose rates are remembered."""
+"""Most tokens and addresses whose rates are remembered."""
 ADDRESS_CHARACTERS = 64
-"""Of an address that a proxy wrote; none is longer."""
+"""Characters that are read of an address stated by a proxy; no real one is longer."""
 HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?", re.ASCII)
-"""What a request calls the server: a name or an address, and a port."""
+"""Pattern of a Host header: a name or an address, and a port."""
 FRAME_POLICY = "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-"""Headers of all that a browser shows; each page adds what it may load."""
+"""Content security policy of all responses; each page adds the sources that it may load."""
 HEADERS = {
     "content-security-policy": f"default-src 'self'; {FRAME_POLICY}",
     "x-content-type-options": "nosniff",
@@ -61,29 +60,29 @@ LOG = logging.getLogger("discreet.server")
 
 @dataclass
 class _Held:
-    """What one request holds: of its body what has come, and its answer until it is taken."""
+    """Bytes that one request holds: of its body so far, and of its answer until the client has read it."""
 
     body: int = 0
     answer: int = 0
 
 
 class _Allowance(NamedTuple):
-    """Requests that a client may still send at once, at some time."""
+    """Token bucket of a client: requests that it may send at once, at some time."""
 
     left: float
     at: float
 
 
-class Gate:
-    """Middleware of the whole server.
+class RequestGuard:
+    """Middleware that checks every request.
 
     Args:
-        app: what answers.
+        app: the application behind it.
         limits: of the server.
         meter: counts requests.
-        tokens: of those who may ask; None: everybody.
-        alone: whether only this machine shall be answered, with no token to know it by. Then a request has to call the
-            server by a name of this machine: a page of elsewhere, whose own name was made to lead here, does not.
+        tokens: of those who may ask; None lets everybody ask.
+        alone: True answers only this machine, without tokens. A request must then name this machine in its Host
+            header, which stops DNS rebinding: pages of other sites whose names were made to lead here.
     """
 
     def __init__(
@@ -94,12 +93,12 @@ class Gate:
         self._bodies, self._untaken = 0, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request pass, or answer it here."""
+        """Pass a request on, or answer it with a problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         begun, status, held = time.perf_counter(), 0, _Held()
-        scope["app"] = self  # then what there is no route for is an error, and no text of its own
+        scope["app"] = self  # a missing route then raises an error instead of sending a text of its own
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -130,25 +129,25 @@ class Gate:
             self._meter.request_seconds.observe(time.perf_counter() - begun)
 
     def _refuse(self, problem: Problem) -> Response:
-        """Count and answer a problem."""
+        """Count a problem and make its response."""
         self._meter.refused.labels(problem.kind).inc()
         return problem_response(problem)
 
     def _stop(self, scope: Scope) -> Response | None:
-        """The answer to a request that may not pass; None lets it."""
-        path, headers, who = _own_path(scope), Headers(scope=scope), _client_of(scope)
+        """Return the response to a request that may not pass, or None."""
+        path, headers, client = _own_path(scope), Headers(scope=scope), _client_of(scope)
         if self._alone and not _calls_this_machine(headers):
             return self._refuse(
                 Problem(
                     "bad-request",
-                    "this server answers this machine alone, by an address such as http://localhost; to reach it by "
+                    "this server answers only this machine, at an address such as http://localhost; to reach it by "
                     "another name, start it with --tokens FILE, or with --public for everybody",
                 )
             )
         if self._tokens is not None and not path.startswith(OPEN_PATHS):
             token, scope["by_cookie"] = _token_in(headers)
             name = self._tokens.find(token)
-            if name is None and not self._allow(who):
+            if name is None and not self._allow(client):
                 return self._refuse(self._too_many())
             if name is None:
                 if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
@@ -157,10 +156,10 @@ class Gate:
                     )
                     return RedirectResponse(f"{scope.get('root_path', '')}/{ENTER}?next={here}", 303)
                 return self._refuse(
-                    Problem("no-token", "this server answers those who have a token: Authorization: Bearer TOKEN")
+                    Problem("no-token", "this server needs a token: send the header Authorization: Bearer TOKEN")
                 )
-            who = f"token {name}"
-        if not self._allow(who):
+            client = f"token {name}"
+        if not self._allow(client):
             return self._refuse(self._too_many())
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._limits.body_bytes:
@@ -168,32 +167,32 @@ class Gate:
         return None
 
     def _too_many(self) -> Problem:
-        """Too many requests of one client."""
+        """Make the problem of too many requests."""
         detail = f"more than {self._limits.rate:g} requests a second; ask again later"
         return Problem("too-many-requests", detail, retry_after=max(1, math.ceil(1 / self._limits.rate)))
 
-    def _allow(self, who: str) -> bool:
-        """Whether a client may send one more request now."""
+    def _allow(self, client: str) -> bool:
+        """Take one request from a client's allowance; return True if there was one left."""
         now = time.monotonic()
-        before = self._allowed.pop(who, _Allowance(float(self._limits.burst), now))
+        before = self._allowed.pop(client, _Allowance(float(self._limits.burst), now))
         left = min(self._limits.burst, before.left + (now - before.at) * self._limits.rate)
-        self._allowed[who] = _Allowance(max(left - 1, 0) if left >= 1 else left, now)
+        self._allowed[client] = _Allowance(max(left - 1, 0) if left >= 1 else left, now)
         while len(self._allowed) > MOST_CLIENTS:
             self._allowed.popitem(last=False)
         return left >= 1
 
     def _hold(self, message: Message, held: _Held) -> None:
-        """Count a long answer before it is begun, until it is taken."""
+        """Count the bytes of a long answer until the client has read it."""
         size = int(Headers(raw=message["headers"]).get("content-length", "0"))
         if size <= PIECE_BYTES:
             return
         if self._untaken + size > MOST_UNTAKEN_BYTES and self._untaken:
-            raise Problem("busy", "long answers are still being taken; ask again later", retry_after=5)
+            raise Problem("busy", "other clients are still reading long answers; ask again later", retry_after=5)
         held.answer = size
         self._untaken += size
 
     def _bounded(self, scope: Scope, receive: Receive, held: _Held) -> Receive:
-        """Receive no more than a body may have, and all of them together, and not for ever."""
+        """Bound a request's body: its bytes, those of all bodies together, and the time until it is complete."""
         until = time.monotonic() + BODY_SECONDS
         ended = scope["method"] in ("GET", "HEAD")
 
@@ -219,7 +218,7 @@ class Gate:
 
 
 def _problem_of(error: Exception) -> Problem:
-    """What went wrong, as whoever asked may know it."""
+    """Turn an error into the problem that the client sees."""
     match error:
         case Problem():
             return error
@@ -238,34 +237,36 @@ def _problem_of(error: Exception) -> Problem:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget where an error came from: frames that hold the error's own task would keep the body until a collection."""
+    """Drop tracebacks of an error: their frames hold the task, and would keep the body until a garbage collection."""
     while error is not None:
         error.__traceback__, error = None, error.__context__
 
 
 async def _send_in_pieces(send: Send, message: Message) -> None:
-    """Send a message, and a long body in pieces."""
+    """Send a message, a long body in pieces."""
     body = message.get("body", b"")
     last = max(len(body) - 1, 0) // PIECE_BYTES * PIECE_BYTES
     for start in range(0, last, PIECE_BYTES):
         await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": True})
-        await asyncio.sleep(0)  # or a connection that was lost is told so after the last piece, and each is logged
+        await asyncio.sleep(
+            0
+        )  # lets a lost connection be noticed before the next piece; each later piece would be logged
     await send({**message, "body": body[last:]} if last else message)
 
 
 def _too_large(most: int) -> Problem:
-    """A body that is too large."""
+    """Make the problem of a body that is too large."""
     return Problem("too-large", f"a request has a body of at most {most:,} bytes")
 
 
 def _own_path(scope: Scope) -> str:
-    """The path inside of what a proxy adds before it."""
+    """Return the path without the prefix that a proxy adds."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
 def _client_of(scope: Scope) -> str:
-    """The address that a request comes from; those of which a proxy wrote something else are one client."""
+    """Return a request's client address; requests with an invalid one count as one client."""
     try:
         return str(ip_address(str((scope.get("client") or ("", 0))[0])[:ADDRESS_CHARACTERS]))
     except ValueError:
@@ -273,9 +274,9 @@ def _client_of(scope: Scope) -> str:
 
 
 def _calls_this_machine(headers: Headers) -> bool:
-    """Whether a request means this machine, by the one name that it calls the server by."""
-    found = [HOST.fullmatch(text) for text in headers.getlist("host")]
-    name = found[0][1].strip("[]").lower() if len(found) == 1 and found[0] is not None else ""
+    """Return True if a request has one Host header and it names this machine."""
+    hosts = [HOST.fullmatch(text) for text in headers.getlist("host")]
+    name = hosts[0][1].strip("[]").lower() if len(hosts) == 1 and hosts[0] is not None else ""
     try:
         return name == "localhost" or ip_address(name).is_loopback
     except ValueError:
@@ -283,15 +284,15 @@ def _calls_this_machine(headers: Headers) -> bool:
 
 
 def _token_in(headers: Headers) -> tuple[str, bool]:
-    """The token of a request, of its header or of a browser's cookie, empty without; and whether a cookie has it.
+    """Find a request's token in its header or cookie, empty if there is none; and True if a cookie has it.
 
-    What other cookies of this host look like, which other programs set, does not matter.
+    Cookies that other programs of this host set are ignored, whatever their form.
     """
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return token.strip(), False
-    for part in ";".join(headers.getlist("cookie")).split(";"):
-        name, _, value = part.partition("=")
+    for cookie in ";".join(headers.getlist("cookie")).split(";"):
+        name, _, value = cookie.partition("=")
         if name.strip() == COOKIE:
             return value.strip().strip('"'), True
     return "", False

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Elsewhere(ABC):
+class RemotePosteriorBase(ABC):
     """A posterior whose draws are in another process."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Elsewhere(ABC):
         """
 
 
-def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
+def delegates_to_server(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function of a posterior to delegate to the server that holds it; signature and docstring stay.
 
     Args:
@@ -35,10 +35,10 @@ def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
         The function; of a posterior that is here it is called as it is.
 
     Example:
-        >>> class Parrot(Elsewhere):
+        >>> class Parrot(RemotePosteriorBase):
         ...     def ask(self, function, given):
         ...         return function, dict(given)
-        >>> @answered_elsewhere
+        >>> @delegates_to_server
         ... def mean(posterior, of, *, level=0.95):
         ...     return "here"
         >>> mean("a posterior", "x"), mean(Parrot(), "x")
@@ -48,7 +48,7 @@ def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
         posterior = args[0] if args else kwargs.get("posterior")
-        if not isinstance(posterior, Elsewhere):
+        if not isinstance(posterior, RemotePosteriorBase):
             return function(*args, **kwargs)
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()

@@ -1,8 +1,8 @@
-"""The releases that are served: files with their names and versions, looked at again when they change on disk.
+"""Catalog of the served releases: files with names and versions, read again when they change on disk.
 
-A file whose content is replaced becomes a new version under the same name. The one before stays under its id, so that
-links to it and comparisons with it keep working. A file that cannot be read, or that holds what another one has, leaves
-all as it was, and says so.
+A file with new content becomes a new version under the same name. The version before stays under its id, so that links
+to it and comparisons with it keep working. A file that cannot be read, or that has another file's release, changes
+nothing; its fault is shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.network import Network
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
-from discreet.posterior.read import Gives, what_it_gives
+from discreet.posterior.read import Gives, posterior_kind
 from discreet.posterior.stored import check_draws, evidence_in
 from discreet.releases.combined import Evidence, load
 from discreet.server.problems import Problem
@@ -29,13 +29,13 @@ NAME = re.compile(r"[^A-Za-z0-9._~-]+")
 ID = re.compile("[0-9a-f]{32}")
 NAME_CHARACTERS = 100
 LOOK_SECONDS = 1.0
-"""Between two looks at a file."""
+"""Seconds between checks of a file."""
 MOST_VERSIONS = 8
-"""Versions of a file that stay, the newest among them."""
+"""Most versions of a file that are served, with the newest."""
 
 
 def without_folders(text: str, paths: Iterable[Path | None]) -> str:
-    """A message about files for who has no use for where they lie."""
+    """Shorten paths in a message to names, for clients that should not see folders."""
     for path in filter(None, paths):
         text = text.replace(shown_path(path), shown_path(path.name))
     return text
@@ -43,17 +43,17 @@ def without_folders(text: str, paths: Iterable[Path | None]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """What one file held.
+    """One version of a file's release.
 
     Args:
-        id: of the release; of combined ones a digest of the document.
-        digest: of the document and of the state of the file of draws: what answers are the same for.
-        name: by which the newest version of the file is found.
+        id: of the release; for combined ones a digest of the document.
+        digest: of the document and the state of the file of draws; equal digests have equal answers.
+        name: of the file's newest version.
         number: of the version, from 1.
         evidence: a release, figures by others, or several of them.
-        kind: what it answers with.
+        kind: of the posterior.
         path: of the file.
-        draws: file of stored draws, if there is one, and it was not replaced since.
+        draws: file of stored draws; None without one, or if it was replaced since.
     """
 
     id: str
@@ -67,10 +67,10 @@ class Version:
 
     @property
     def network(self) -> Network:
-        """The network that answers are of, with a state for missing values where there may be some.
+        """Network of the answers, with a state for missing values if there may be some.
 
         Raises:
-            Problem: there is none.
+            Problem: the release has no network.
         """
         if self.kind == "weights":
             raise Problem(
@@ -80,23 +80,23 @@ class Version:
 
     @property
     def over_network(self) -> bool:
-        """Whether answers are of a public network, which what was measured can contradict."""
+        """True if answers use a public network, which the measurements can contradict."""
         return self.kind in ("network", "family")
 
     @property
     def gaps(self) -> bool:
-        """Whether values may be missing, so that `missing` says what is made of that."""
+        """True if values may be missing, so that `missing` has an effect."""
         return self.over_network and bool(self.evidence.network.may_be_missing)
 
     @property
     def private(self) -> bool:
-        """Whether it is a release of records, and no simulation."""
+        """True for a release of records, False for a simulation."""
         return self.evidence.private
 
 
 @dataclass
 class _File:
-    """A file that is served, with its versions, the oldest first."""
+    """A served file with its versions, the oldest first."""
 
     path: Path
     name: str
@@ -105,12 +105,12 @@ class _File:
     fault: str = ""
 
 
-class Shelf:
-    """Files of releases and of stored draws.
+class ReleaseCatalog:
+    """Releases and stored draws in files.
 
     Args:
         paths: of releases, combined releases, figures by others, or stored draws.
-        draws: of stored draws, each of the release with its id among `paths`.
+        draws: of stored draws, each of a release among `paths`.
 
     Raises:
         InputError: a file that cannot be read, two of one release, or draws of none of them.
@@ -137,7 +137,7 @@ class Shelf:
             raise InputError(f"the draws {shown_path(strange[0])} are of none of the releases that are served")
 
     def find(self, name: str) -> Version:
-        """The newest version of a name, or any version by its id.
+        """Return the newest version of a name, or any version by its id.
 
         Raises:
             Problem: there is none.
@@ -148,24 +148,24 @@ class Shelf:
                 return file.versions[-1]
         if name in self._by_id:
             return self._by_id[name]
-        known = listed(file.name for file in self._files)
-        raise Problem("not-found", f"no release {shown(name)} is served here; there are: {known}")
+        names = listed(file.name for file in self._files)
+        raise Problem("not-found", f"no release {shown(name)} is served here; the releases are: {names}")
 
     def versions(self, name: str) -> list[Version]:
-        """All versions of a file, the newest first."""
+        """List all versions of a file, the newest first."""
         return next((file.versions[::-1] for file in self._files if file.name == name), [])
 
     def newest(self) -> list[Version]:
-        """The newest version of each file."""
+        """List the newest version of each file."""
         self.look()
         return [file.versions[-1] for file in self._files]
 
     def fault(self, name: str) -> str:
-        """Why a file that was replaced could not be taken; empty where there is nothing."""
+        """Return the reason why a changed file could not be read, or ""."""
         return next((file.fault for file in self._files if file.name == name), "")
 
     def look(self) -> None:
-        """Look at the files again, if that is some time ago."""
+        """Check the files for changes, if the last check is some time ago."""
         if time.monotonic() - self._looked < LOOK_SECONDS or not self._lock.acquire(blocking=False):
             return
         try:
@@ -181,47 +181,47 @@ class Shelf:
                     try:
                         self._take(file)
                     except InputError as error:
-                        said = without_folders(str(error), [other.path for other in self._files])
-                        file.fault = f"the file has changed and cannot be taken: {said}"
+                        message = without_folders(str(error), [each.path for each in self._files])
+                        file.fault = f"the file has changed and cannot be read: {message}"
         finally:
             self._lock.release()
 
     def _take(self, file: _File) -> None:
-        """Take what a file holds now as its newest version."""
+        """Read a file as a new version."""
         file.stamp = file_stamp(file.path)
         try:
             evidence, draws = _read(file.path)
         except InputError as error:
             named = file.path.name in str(error)
             raise error if named else InputError(f"{shown_path(file.path)}: {error}") from None
-        own = evidence.id
-        same = self._by_id.get(own)
+        release_id = evidence.id
+        same = self._by_id.get(release_id)
         if same is not None and same.name != file.name:
             raise InputError(
-                f"{shown_path(same.path)} and {shown_path(file.path)} are the same release ({own}): serve one of them"
+                f"{shown_path(same.path)} and {shown_path(file.path)} are the same release ({release_id}): serve one"
             )
         content = content_digest(evidence)
         if draws is None:
-            draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
+            draws = next((path for path, (_, digest) in self._draws.items() if digest == content), None)
         stamp = None if draws is None else file_stamp(draws)
-        number = max((one.number for one in file.versions), default=0) + 1 if same is None else same.number
-        kind = what_it_gives(evidence)
-        version = Version(own, f"{content}-{stamp}", file.name, number, evidence, kind, file.path, draws)
+        number = max((each.number for each in file.versions), default=0) + 1 if same is None else same.number
+        kind = posterior_kind(evidence)
+        version = Version(release_id, f"{content}-{stamp}", file.name, number, evidence, kind, file.path, draws)
         file.fault = ""
-        older = [one for one in file.versions if one is not same]
-        if draws is not None:  # they are of this version now
-            older = [replace(one, draws=None) if one.draws == draws else one for one in older]
+        older = [each for each in file.versions if each is not same]
+        if draws is not None:  # the draws belong to this version now
+            older = [replace(each, draws=None) if each.draws == draws else each for each in older]
         file.versions = [*older, version]
-        self._by_id |= {one.id: one for one in file.versions}
+        self._by_id |= {each.id: each for each in file.versions}
         while len(file.versions) > MOST_VERSIONS:
             self._by_id.pop(file.versions.pop(0).id, None)
 
     def _name(self, path: Path) -> str:
-        """A name for a file that an address can hold, and no other file has."""
+        """Make a unique name for a file that is valid in an address."""
         stem = path.name.partition(".")[0] or path.name
         plain = NAME.sub("-", stem)[:NAME_CHARACTERS].strip(".-") or "release"
         if ID.fullmatch(plain):
-            plain = f"release-{plain}"  # what is found by an id is the release of that id
+            plain = f"release-{plain}"  # an id must find its own release
         taken = {file.name for file in self._files}
         number = 2
         name = plain
@@ -231,19 +231,19 @@ class Shelf:
 
 
 def _read(path: Path) -> tuple[Evidence, Path | None]:
-    """What a file holds, and itself where these are stored draws."""
-    drawn = path.suffix == ".draws"
+    """Read a file's release; for stored draws return the path, too."""
+    stored = path.suffix == ".draws"
     with suppress(OSError), path.open("rb") as file:
-        drawn = drawn or file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE
-    if drawn:
+        stored = stored or file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE
+    if stored:
         return evidence_in(path).alone, path
     return load(path).alone, None
 
 
 def content_digest(evidence: Evidence) -> str:
-    """A digest of a document, the same whether it is alone or in stored draws.
+    """Compute a digest of a document, the same for a release and for its stored draws.
 
     Args:
-        evidence: that the document holds.
+        evidence: content of the document.
     """
     return sha256(evidence.alone.dumps().encode()).hexdigest()

@@ -21,7 +21,7 @@ parquet = import_late("pyarrow.parquet")
 
 
 @dataclass(frozen=True)
-class Outlet:
+class OutputOptions:
     """What is printed, or written into a file.
 
     Args:
@@ -50,11 +50,11 @@ class Outlet:
             check_output(Path(str(self.output)), self.replace)
 
     @staticmethod
-    def of(form: str | None, output: str | None, replace: bool, as_json: bool) -> Outlet:
+    def of(form: str | None, output: str | None, replace: bool, as_json: bool) -> OutputOptions:
         """Read the options of a command; `--json` is short for `--format json`."""
         if as_json and form not in (None, "json"):
             raise InputError(f"--json is --format json: leave it out, or --format {shown(form)}")
-        return Outlet("json" if as_json else form or "table", output, replace)
+        return OutputOptions("json" if as_json else form or "table", output, replace)
 
     @property
     def width(self) -> int | None:

@@ -1,7 +1,7 @@
-"""Where answers are computed: a few at once, the others in a queue that is not long; what is known is kept.
+"""Compute answers in threads: a few at once, the others in a short queue; answers are cached.
 
-Nothing is computed twice at the same time: who asks what is under way waits for it. Who waits too long is told to ask
-again; what was under way then goes on and is kept.
+Equal questions share one computation. A request that waits too long is asked to come again later; its answer is still
+computed and cached.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from discreet.server.server_limits import ServerLimits
 
 T = TypeVar("T")
 OVERHEAD_BYTES = 500
-"""Of an answer that is kept, beside its content: its key, and what holds both."""
+"""Bytes of a cached answer beside its body: its key and the containers."""
 KEY_CHARACTERS = 200
-"""Of a question, beyond which its digest stands for it."""
+"""Characters of a key above which its digest is used instead."""
 MOST_FAILURES = 1000
-"""Questions that have no answer, of which the reason is kept."""
+"""Failed questions whose errors are kept."""
 MOST_STREAMS = 16
-"""Streams that are open at once; who does not take one is left after a minute."""
+"""Most open streams; a stream that its client does not read is closed after a minute."""
 LARGE_WORK = 1e8
-"""Cells times draws of an answer after which memory is given back: of threads it would stay for the next one."""
+"""Cells times draws of an answer above which freed memory is returned to the system, or threads would keep it."""
 IDLE_SECONDS = 0.02
-"""Between two looks whether somebody waits, before an answer is computed that nobody has asked for yet."""
+"""Seconds between checks for waiting requests, before an answer is computed in advance."""
 
 
-class Made(NamedTuple):
+class ResponseBody(NamedTuple):
     """The content of a response.
 
     Args:
@@ -48,105 +48,107 @@ class Made(NamedTuple):
 
 
 def _short(key: Hashable) -> Hashable:
-    """A key, or the digest of one that is long: what is asked can be larger than any answer."""
+    """Return a key, or the digest of a long one: a question can be larger than its answer."""
     text = repr(key)
     return key if len(text) <= KEY_CHARACTERS else sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class AnswerCache:
-    """Answers by what was asked, those that were asked last, in so many bytes."""
+    """The most recently used answers by question, up to a number of bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
-        self._kept: OrderedDict[Hashable, Made] = OrderedDict()
+        self._answers: OrderedDict[Hashable, ResponseBody] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._answers)
 
-    def get(self, key: Hashable) -> Made | None:
-        """The answer, if it is kept."""
+    def get(self, key: Hashable) -> ResponseBody | None:
+        """Return the cached answer, or None."""
         key = _short(key)
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
+        answer = self._answers.get(key)
+        if answer is not None:
+            self._answers.move_to_end(key)
+        return answer
 
-    def put(self, key: Hashable, made: Made) -> None:
-        """Keep an answer, and forget those that were not asked for longest."""
+    def put(self, key: Hashable, answer: ResponseBody) -> None:
+        """Cache an answer, and drop the least recently used ones."""
         key = _short(key)
-        before = self._kept.pop(key, None)
-        self.bytes += len(made.body) - (len(before.body) if before is not None else -OVERHEAD_BYTES)
-        self._kept[key] = made
-        while self.bytes > self._most and self._kept:
-            _, old = self._kept.popitem(last=False)
+        before = self._answers.pop(key, None)
+        self.bytes += len(answer.body) - (len(before.body) if before is not None else -OVERHEAD_BYTES)
+        self._answers[key] = answer
+        while self.bytes > self._most and self._answers:
+            _, old = self._answers.popitem(last=False)
             self.bytes -= len(old.body) + OVERHEAD_BYTES
 
 
 def check_work(predicted: float, most: float) -> None:
-    """Refuse more work than a server does.
+    """Refuse a question that is too much work.
 
     Raises:
-        Problem: it is more.
+        Problem: the work exceeds `most`.
     """
     if predicted > most:
         raise Problem(
             "too-costly",
-            f"this question works on {predicted:.2g} cells x draws, and this server answers up to {most:.2g}; ask for "
-            "less at once, or ask the release itself",
+            f"this question needs {predicted:.2g} cells x draws, and this server computes up to {most:.2g}; ask for "
+            "less at once, or use the release itself",
         )
 
 
 def return_memory() -> None:
-    """Give back what a large answer or file took for a moment; where the system's library cannot, it stays."""
+    """Return freed memory to the system, if its C library can."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-class Desk:
+class WorkQueue:
     """Computes answers in threads.
 
     Args:
         limits: of the server.
-        meter: counts what is done.
+        meter: counts answers and their times.
     """
 
     def __init__(self, limits: ServerLimits, meter: Meter) -> None:
         self._limits, self._meter = limits, meter
         self._pool = ThreadPoolExecutor(limits.workers, "answers")
         self._slots = asyncio.Semaphore(limits.workers)
-        # Pieces of streams leave a worker to questions, where there are two.
+        # Of two or more workers, streams leave one to questions.
         self._pieces = asyncio.Semaphore(max(1, limits.workers - 1))
         self._streams = 0
         self._failed: OrderedDict[Hashable, str] = OrderedDict()
-        self._under_way: dict[Hashable, asyncio.Task[Made]] = {}
+        self._under_way: dict[Hashable, asyncio.Task[ResponseBody]] = {}
         self.cache = AnswerCache(limits.cache_bytes)
 
     @property
     def waiting(self) -> int:
-        """Answers under way."""
+        """Number of answers under way."""
         return len(self._under_way)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no new work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def answer(self, key: Hashable, make: Callable[[], Made], work: Callable[[], float] | None = None) -> Made:
-        """The answer to a question: kept, under way, or computed now.
+    async def answer(
+        self, key: Hashable, make: Callable[[], ResponseBody], work: Callable[[], float] | None = None
+    ) -> ResponseBody:
+        """Answer a question from the cache, from a computation under way, or by computing it now.
 
         Args:
             key: of the question.
-            make: computes it, in a thread.
-            work: predicts how much that is; None: little.
+            make: computes the answer, in a thread.
+            work: predicts cells times draws; None means little work.
 
         Raises:
             Problem: too much work, no room in the queue, or no answer in time.
         """
         key = _short(key)
-        found = self.cache.get(key)
-        self._meter.cache.labels("hit" if found is not None else "miss").inc()
-        if found is not None:
-            return found
+        answer = self.cache.get(key)
+        self._meter.cache.labels("hit" if answer is not None else "miss").inc()
+        if answer is not None:
+            return answer
         if key in self._failed:
             raise InputError(self._failed[key])
         task = self._under_way.get(key)
@@ -159,10 +161,10 @@ class Desk:
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """Have a stream open; refused where there are many.
+        """Count a stream as open; refuse it if there are too many.
 
         Raises:
-            Problem: so many are open already.
+            Problem: too many streams are open, or the queue is full.
         """
         self._check_queue()
         if self._streams >= MOST_STREAMS:
@@ -174,12 +176,12 @@ class Desk:
             self._streams -= 1
 
     async def run(self, make: Callable[[], T]) -> T:
-        """Do something in a thread that nobody else will ask for, such as the next piece of a stream that is open."""
+        """Run a function in a thread, such as the next piece of an open stream; its result is not cached."""
         async with self._pieces, self._slots:
             return await asyncio.get_running_loop().run_in_executor(self._pool, make)
 
-    async def prepare(self, questions: Iterable[tuple[Hashable, Callable[[], Made]]]) -> None:
-        """Compute answers that nobody has asked for yet, one by one, while nobody waits."""
+    async def prepare(self, questions: Iterable[tuple[Hashable, Callable[[], ResponseBody]]]) -> None:
+        """Compute answers in advance, one by one, while no request waits."""
         for key, make in questions:
             while self._under_way:
                 await asyncio.sleep(IDLE_SECONDS)
@@ -189,7 +191,7 @@ class Desk:
             await asyncio.sleep(0)
 
     def _check_queue(self) -> None:
-        """Refuse what would wait too long."""
+        """Refuse a question if the queue is full."""
         if len(self._under_way) >= self._limits.queue + self._limits.workers:
             raise Problem(
                 "busy",
@@ -197,10 +199,12 @@ class Desk:
                 retry_after=1,
             )
 
-    async def _compute(self, key: Hashable, make: Callable[[], Made], work: Callable[[], float] | None) -> Made:
-        """Compute and keep."""
+    async def _compute(
+        self, key: Hashable, make: Callable[[], ResponseBody], work: Callable[[], float] | None
+    ) -> ResponseBody:
+        """Compute an answer and cache it."""
 
-        def checked() -> Made:
+        def checked() -> ResponseBody:
             predicted = 0.0 if work is None else work()
             check_work(predicted, self._limits.most_work)
             try:
@@ -212,29 +216,29 @@ class Desk:
         try:
             async with self._slots:
                 with self._meter.answer_seconds.time():
-                    made = await asyncio.get_running_loop().run_in_executor(self._pool, checked)
-        except InputError as error:  # who was told to ask again shall not have it computed again
+                    answer = await asyncio.get_running_loop().run_in_executor(self._pool, checked)
+        except InputError as error:  # a client that asks again gets the error at once
             self._failed[key] = str(error)
             if len(self._failed) > MOST_FAILURES:
                 self._failed.popitem(last=False)
             raise
-        self.cache.put(key, made)
-        return made
+        self.cache.put(key, answer)
+        return answer
 
-    def _end(self, key: Hashable, done: asyncio.Task[Made]) -> None:
-        """Forget what is not under way any more; who waited for it has its error."""
+    def _end(self, key: Hashable, done: asyncio.Task[ResponseBody]) -> None:
+        """Remove a finished computation; those who waited for it have its error."""
         self._under_way.pop(key, None)
         if not done.cancelled():
             done.exception()
 
-    async def _in_time(self, task: asyncio.Task[Made]) -> Made:
-        """Wait, but not for ever; whoever leaves does not stop it for others."""
+    async def _in_time(self, task: asyncio.Task[ResponseBody]) -> ResponseBody:
+        """Wait for an answer up to the time limit; the computation goes on for others."""
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._limits.seconds)
         except TimeoutError:
             raise Problem(
                 "not-ready",
-                f"the answer takes longer than {self._limits.seconds:g} seconds; it is still computed, and kept: ask "
-                "again later",
+                f"the answer takes longer than {self._limits.seconds:g} seconds; it is still being computed: ask again "
+                "later",
                 retry_after=5,
             ) from None

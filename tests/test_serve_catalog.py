@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import discreet as dc
-from discreet.server import readings, shelf
+from discreet.server import catalog, readings
 from discreet.server.application import Settings
+from discreet.server.catalog import MOST_VERSIONS, ReleaseCatalog
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import MOST_VERSIONS, Shelf
 from folding import every
 from served_kinds import plain
 from serving import Local, Reply
@@ -21,7 +21,7 @@ from serving import Local, Reply
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at for each request, and not once a second."""
-    monkeypatch.setattr(shelf, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(catalog, "LOOK_SECONDS", 0.0)
 
 
 def put(release: dc.Release, path: Path) -> dc.Release:
@@ -82,7 +82,7 @@ def test_a_damaged_replacement_keeps_what_was_there_and_says_so(
         before = query(server, "r")
         path.write_text(damage)
         assert query(server, "r").body == before.body
-        assert "has changed and cannot be taken: " in str(listed(server)["r"]["fault"])
+        assert "has changed and cannot be read: " in str(listed(server)["r"]["fault"])
         assert str(path.parent) not in str(listed(server))
         path.unlink()
         assert query(server, "r").body == before.body
@@ -104,7 +104,7 @@ def test_what_replaces_a_file_may_be_served_already(tmp_path: Path) -> None:
         assert str(tmp_path) not in str(listed(server))
     for files in ([one, other], [one, one]):
         with pytest.raises(dc.InputError, match="are the same release"):
-            Shelf(files)
+            ReleaseCatalog(files)
 
 
 def test_so_many_versions_stay(tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_draws_of_another_release_are_refused(tmp_path: Path) -> None:
     put(plain(1), tmp_path / "r.json")
     draw(plain(2), tmp_path / "other.draws")
     with pytest.raises(dc.InputError, match="of none of the releases"):
-        Shelf([tmp_path / "r.json"], [tmp_path / "other.draws"])
+        ReleaseCatalog([tmp_path / "r.json"], [tmp_path / "other.draws"])
     same_id = replace(plain(2), id=plain(1).id)
     draw(same_id, tmp_path / "same.draws")
     with pytest.raises(dc.InputError, match="of none of the releases"):
-        Shelf([tmp_path / "r.json"], [tmp_path / "same.draws"])
+        ReleaseCatalog([tmp_path / "r.json"], [tmp_path / "same.draws"])
     (tmp_path / "none.draws").write_bytes(b"nonsense")
     with pytest.raises(dc.InputError, match="no file of posterior draws"):
-        Shelf([tmp_path / "r.json"], [tmp_path / "none.draws"])
+        ReleaseCatalog([tmp_path / "r.json"], [tmp_path / "none.draws"])
 
 
 def test_draws_that_become_those_of_another_release_are_not_taken(tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ def test_what_is_said_of_a_file_of_draws_that_is_none_any_more(tmp_path: Path) -
     draw(plain(1), path)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(dc.InputError, match="damaged: its checksum"):
-        Shelf([path])
+        ReleaseCatalog([path])
 
 
 def test_a_version_whose_draws_were_replaced_has_none(tmp_path: Path) -> None:
     first, second, path = plain(1), plain(2), tmp_path / "r.draws"
     draw(first, path)
-    served = Shelf([path])
+    served = ReleaseCatalog([path])
     assert served.find("r").draws == path
     draw(second, path)
     assert served.find("r").id == second.id and served.find("r").draws == path
@@ -257,18 +257,18 @@ def test_what_is_held_has_a_limit_and_is_read_again(tmp_path: Path) -> None:
 
 def test_what_cannot_be_served_at_all_is_said_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(dc.InputError, match="at least one release"):
-        Shelf([])
+        ReleaseCatalog([])
     with pytest.raises(dc.InputError, match="cannot read"):
-        Shelf([tmp_path / "none.json"])
+        ReleaseCatalog([tmp_path / "none.json"])
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(dc.InputError, match="not JSON"):
-        Shelf([tmp_path / "bad.json"])
+        ReleaseCatalog([tmp_path / "bad.json"])
 
 
 def test_stored_draws_do_not_wait_for_others_to_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, waits = threading.Event(), readings.read
 
-    def read(version: shelf.Version) -> readings.ServedPosterior:
+    def read(version: catalog.Version) -> readings.ServedPosterior:
         if version.draws is None:
             assert drawn.wait(60)
         return waits(version)

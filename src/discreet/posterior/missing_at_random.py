@@ -66,8 +66,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         None spent: reads the posterior alone.
 
     Source:
-        Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; `help("discreet.posterior.at_random")`
-        has the model.
+        Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM;
+        `help("discreet.posterior.missing_at_random")` has the model.
 
     Example:
         >>> import discreet as dc
