@@ -154,7 +154,7 @@ def test_public_records_are_scored_as_scikit_learn_does(kind: str, tmp_path: Pat
 @EACH
 def test_another_word_is_no_declaration(kind: str, tmp_path: Path) -> None:
     X, y = records()
-    with pytest.raises(dc.InputError, match="scored_records is 'private' or 'public'"):
+    with pytest.raises(dc.InputError, match="scored_records must be 'private' or 'public'"):
         made(kind, opened(tmp_path), scored_records="Public").fit(X, y).score(X, y)
 
 
