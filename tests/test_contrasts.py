@@ -16,7 +16,7 @@ from discreet.errors import InputError
 from discreet.model.schema import Scope
 from discreet.research.mechanisms.fourier import (
     CoefficientSensitivity,
-    _group_parts,
+    _group_tables,
     _list_cases,
     _MovedComponents,
     contrast_sensitivity,
@@ -327,7 +327,7 @@ def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
     scopes = (("a", "b", "c"), ("a", "d"), ("a", "b"), ("a", "e", "f"), ("a",), ("a", "c", "d"))
     parts = [_MovedComponents(scope, np.zeros((2,) * len(scope), np.int64)) for scope in scopes]
     for limit, groups in ((8, 3), (16, 2), (63, 2), (64, 1)):
-        found = _group_parts(parts, limit)
+        found = _group_tables(parts, limit)
         assert len(found) == groups
         assert sorted(part.scope for group in found for part in group) == sorted(scopes)
         assert all(2 ** len({name for part in group for name in part.scope}) <= limit for group in found)

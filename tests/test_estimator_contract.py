@@ -450,6 +450,6 @@ CHOICES = [(case, name) for case in CASES for name in ("curvature", "fit_interce
 @pytest.mark.parametrize("value", ["no", None, 2, 0.5, [True]])
 def test_a_choice_is_true_or_false(case: Case, name: str, value: object, tmp_path: Path) -> None:
     paying = opened(tmp_path)
-    with pytest.raises(dc.InputError, match=f"{name} is True or False"):
+    with pytest.raises(dc.InputError, match=f"{name} must be True or False"):
         made(case, paying).set_params(**{name: value}).fit(*records())
     assert paying.charges() == ()

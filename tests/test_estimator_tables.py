@@ -269,7 +269,7 @@ REFUSED: dict[str, tuple[Callable[[Any, pd.DataFrame], Any], str]] = {
     ),
     "numbers as categories": (
         lambda e, f: e.set_params(bounds=BOUNDS | {"sex": (0, 1, 2)}).fit(f, target="ill"),
-        r"categories of 'sex' are a list of texts, such as \('f', 'm'\), and bounds of 'sex' are a pair",
+        r"categories of 'sex' must be texts, such as \('f', 'm'\), and bounds of 'sex' must be a pair",
     ),
     "options": (lambda e, f: e.fit(f, target="ill", weight="age"), "fit takes X and y, and nothing else"),
 }

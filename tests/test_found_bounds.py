@@ -15,7 +15,7 @@ import discreet as dc
 from discreet.estimators import found_bounds
 from discreet.estimators.contract import ArrayInput
 from discreet.estimators.found_bounds import HISTOGRAM_CELLS, ClippedWarning
-from discreet.estimators.given_table import GivenTable
+from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.noise import ExactNoise
 
 AMPLE = 400
@@ -273,7 +273,9 @@ def test_a_release_with_found_bounds_is_read_by_those_that_were_declared(make: M
     assert again.bounds == {"a": (-4, 4), "b": (-4, 4), "sex": ("f", "m")}
     assert again.predict(frame).astype(str).tolist() == fitted.predict(frame).astype(str).tolist()  # labels by name
     for wrong in ({**bounds, "a": (-3, 30)}, {**bounds, "c": (0, 1)}, {**bounds, "sex": ("m", "f")}):
-        with pytest.raises(dc.InputError, match="those that were declared to the fit, by column: a -4 to 4, b -4 to 4"):
+        with pytest.raises(
+            dc.InputError, match="pass the bounds that were declared to the fit, by column: a -4 to 4, b -4 to 4"
+        ):
             type(fitted).from_release(fitted.release_, bounds=wrong)
 
 
@@ -332,7 +334,7 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
     columns = tuple(dc.Variable(name, bounds=pair) for name, pair in bounds.items())
     wide = found_bounds._widen_design(DESIGN)
     array = ArrayInput(frame[["a", "b"]].to_numpy(), y, None, (None, 2), None).rows(wide, np.arange(2), None, False)
-    table = GivenTable(tmp_path / "records.parquet", None, "y", columns, False, DESIGN.target)
+    table = TableInput(tmp_path / "records.parquet", None, "y", columns, False, DESIGN.target)
     one, two = (
         found_bounds._count_histograms(rows, NETWORK).tables
         for rows in (array, table.rows(wide, np.arange(2), None, False))
@@ -343,7 +345,7 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- what lies outside
 def test_what_lies_outside_of_the_bounds_is_told_and_warned_of() -> None:
     X, y = records()
-    with pytest.warns(ClippedWarning, match=r"x0 \(1[0-9]%\); coefficients .* of the clipped columns"):
+    with pytest.warns(ClippedWarning, match=r"x0 \(1[0-9]%\), coefficients .* refer to the clipped columns"):
         fitted = linear(promise(), bounds=([-1, -30], [5, 30])).fit(X, y)
     below = int(np.sum(X[:, 0] < -1))
     told = fitted.clipped_["x0"]

@@ -137,7 +137,7 @@ def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
 WRONG = {
     "an unknown node": ({"given": "nobody"}, promise(1), "no node 'nobody'"),
     "every node": ({"given": "previous, state"}, promise(1), "nothing to draw"),
-    "a delta": ({"given": ["previous"]}, promise(1, REPLACE, "1e-6"), "nor given"),
+    "a delta": ({"given": ["previous"]}, promise(1, REPLACE, "1e-6"), "leave out floor, temper and given"),
 }
 
 

@@ -119,10 +119,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
     "a table": (lambda pay: searching("PrivateNaiveBayes", pay), lambda X, y: ("a.csv", None), "array or a frame"),
     "weights in the grid": (
         lambda pay: searching("PrivateNaiveBayes", pay, grid={"guarantee": [promise(), promise(2)]}),
-        lambda X, y: (X, y), "cannot have",
+        lambda X, y: (X, y), "cannot vary",
     ),
     "another argument": (
-        lambda pay: searching("PrivateNaiveBayes", pay, grid={"depth": [1]}), lambda X, y: (X, y), "cannot have",
+        lambda pay: searching("PrivateNaiveBayes", pay, grid={"depth": [1]}), lambda X, y: (X, y), "cannot vary",
     ),
     "one bad setting": (
         lambda pay: searching("PrivateNaiveBayes", pay, grid={"bins": [4, 1, 3]}), lambda X, y: (X, y), "bins",
@@ -270,7 +270,7 @@ def test_a_search_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_search_whose_winner_failed_says_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, lambda self: True)
     paying = opened()
-    with pytest.raises(dc.DiscreetError, match="could not be read") as refused:
+    with pytest.raises(dc.DiscreetError, match="too large to read") as refused:
         searching("PrivateNaiveBayes", paying).fit(*records())
     assert CANARY not in said(refused.value) and refused.value.__context__ is None
     assert len(paying.charges()) == 1
@@ -288,8 +288,8 @@ def test_one_record_more_is_in_one_group_and_moves_no_other(kind: str, monkeypat
 
     def watched(estimator: Any, part: Any, target: Any) -> None:
         at = [rows[x.tobytes()] for x in np.asarray(part.X)]
-        fitted = {place for place, kept in zip(at, part.kept, strict=True) if kept}
-        judged = [place for place, kept in zip(at, part.kept, strict=True) if not kept]
+        fitted = {place for place, kept in zip(at, part.mask, strict=True) if kept}
+        judged = [place for place, kept in zip(at, part.mask, strict=True) if not kept]
         assert target.tolist() == y[judged].tolist()
         seen.append((fitted, set(judged)))
         return
@@ -304,7 +304,7 @@ def test_one_record_more_is_in_one_group_and_moves_no_other(kind: str, monkeypat
         drawn = b"".join(coins[8 * at : 8 * at + 8] for at in kept)
         with monkeypatch.context() as patch:
             patch.setattr(grid_search.os, "urandom", lambda n, drawn=drawn: drawn[:n] if n > 100 else entropy(n))
-            with pytest.raises(dc.DiscreetError, match="could not be read"):
+            with pytest.raises(dc.DiscreetError, match="too large to read"):
                 searching(kind, opened()).fit(X[kept], y[kept])
     parts = [next(one for one in seen if len(one[0] | one[1]) == size and missing not in one[0] | one[1])
              for size, missing in ((40, None), (39, 0), (39, 39))]  # fmt: skip

@@ -202,7 +202,7 @@ def test_the_posterior_subtracts_the_shift() -> None:
 
 @pytest.mark.parametrize("stealth", [0, 1, -0.5, 1.5, math.nan, math.inf])
 def test_stealth_is_a_probability(stealth: float) -> None:
-    with pytest.raises(dc.InputError, match="stealth is a probability between 0 and 1"):
+    with pytest.raises(dc.InputError, match="stealth must be a probability between 0 and 1"):
         dc.research.fourier(stealth=stealth)
 
 
@@ -506,8 +506,8 @@ def test_with_a_delta_the_posterior_is_tempered_and_not_trimmed(draws: int, rela
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: dc.research.posterior_sampler(0), "at least one draw"),
-        (lambda: dc.research.posterior_sampler(-3), "at least one draw"),
+        (lambda: dc.research.posterior_sampler(0), "a whole number of at least 1"),
+        (lambda: dc.research.posterior_sampler(-3), "a whole number of at least 1"),
         (lambda: dc.research.posterior_sampler(temper=0), "temper must be a positive"),
         (lambda: dc.research.posterior_sampler(temper=math.nan), "temper must be a positive"),
         (lambda: dc.research.posterior_sampler(temper=math.inf), "temper must be a positive"),
@@ -531,8 +531,8 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
         (dc.research.posterior_sampler(floor=math.nan), promise(1), "floor"),
         (dc.research.posterior_sampler(), promise("1e-9"), "epsilon is too small"),
         (dc.research.posterior_sampler(1000), promise("1e-6"), "epsilon is too small"),
-        (dc.research.posterior_sampler(floor=0.1), promise(1, "1e-6"), "neither floor nor temper"),
-        (dc.research.posterior_sampler(temper=0.1), promise(1, "1e-6"), "neither floor nor temper"),
+        (dc.research.posterior_sampler(floor=0.1), promise(1, "1e-6"), "leave out floor, temper and given"),
+        (dc.research.posterior_sampler(temper=0.1), promise(1, "1e-6"), "leave out floor, temper and given"),
         (dc.research.posterior_sampler(), promise("1e-9", "1e-299"), "no temper above 1e-12"),
         (dc.research.map_estimate(floor=0.5), promise(1), "floor"),
         (dc.research.map_estimate(), promise(1, "1e-6"), "map_estimate keeps a pure guarantee"),
@@ -674,7 +674,7 @@ def with_a_zero() -> dc.Tables:
         (candidates_of(NETWORK, 1) * 1001, None, "from 2 to 1,000 candidates, got 1001"),
         ([*candidates_of(NETWORK, 1), *candidates_of(TINY["chain"], 1)], None, "over one network"),
         ([*candidates_of(NETWORK, 1), with_a_zero()], None, "must be greater than 0"),
-        (candidates_of(NETWORK, 2), 0.1, "with candidates there is none"),
+        (candidates_of(NETWORK, 2), 0.1, "not used with candidates"),
     ],
     ids=["one", "none", "too many", "two networks", "a zero", "a floor"],
 )
@@ -684,7 +684,7 @@ def test_candidates_that_are_no_choice_are_refused(candidates: list[dc.Tables], 
 
 
 def test_candidates_must_be_over_the_network_of_the_counts() -> None:
-    with pytest.raises(dc.InputError, match="another network"):
+    with pytest.raises(dc.InputError, match="over different networks"):
         dc.research.map_estimate(candidates_of(TINY["chain"], 2)).calibrate(NETWORK, PRIOR, promise())
 
 

@@ -196,15 +196,18 @@ def test_scores_of_it_are_paid_by_it_too(home: Path) -> None:
     dc.estimators.private_scorer(promise("0.5"))(fitted, X, y)
     assert default_account().balance().epsilon_spent == Fraction(3, 2)
     nobody = dc.estimators.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1), draws=40)
-    with pytest.raises(dc.InputError, match="nobody pays: give account="):
+    with pytest.raises(dc.InputError, match="no account pays: pass account="):
         dc.estimators.private_scorer(promise("0.5"))(nobody, X, y)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({"epsilon": None}, r"fit needs guarantee=.* or say epsilon=1 alone"),
+    "nothing": ({"epsilon": None}, r"fit needs guarantee=.* or pass epsilon=1 alone"),
     "no account": ({"epsilon": None, "guarantee": promise()}, r"fit needs account=Ledger\('sqlite:///budget.db'\)"),
     "a guarantee, too": ({"guarantee": promise()}, "and not both"),
-    "delta of a guarantee": ({"epsilon": None, "guarantee": promise(), "delta": "1e-9"}, "fit takes delta= beside"),
+    "delta of a guarantee": (
+        {"epsilon": None, "guarantee": promise(), "delta": "1e-9"},
+        "fit takes delta= only with epsilon=",
+    ),
     "no number": ({"epsilon": "one"}, "epsilon"),
     "no epsilon": ({"epsilon": 0}, "epsilon"),
     "no delta": ({"delta": 1}, "delta"),
@@ -242,7 +245,9 @@ def test_a_standard_scaler_is_refused_and_costs_nothing(case: Case, home: Path) 
     account = ledger().open("records", promise(10))
     estimator = made(case, account=account)
     for given in (X, pd.DataFrame(X, columns=["a", "b", "c"]), np.column_stack([X[:, :2], np.ones(90)])):
-        with pytest.raises(dc.InputError, match=r"StandardScaler has .* put PublicScaler\(bounds=\.\.\.\)") as refused:
+        with pytest.raises(
+            dc.InputError, match=r"StandardScaler has .* replace it by PublicScaler\(bounds=\.\.\.\)"
+        ) as refused:
             make_pipeline(StandardScaler(), estimator).fit(given, y)
         assert "90" not in str(refused.value)
     assert not account.charges()

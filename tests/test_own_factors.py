@@ -197,17 +197,17 @@ def test_a_function_that_remembers_is_refused_before_the_charge() -> None:
     counter = itertools.count()
     over = rows_of(PLANE, [(0.1, 0.2), (0.3, 0.4)])
     drifting = raw(PLANE, lambda r, z: np.full((1, 3), next(counter) * 0.01), 0, 10)
-    with pytest.raises(dc.InputError, match="asked for again"):
+    with pytest.raises(dc.InputError, match="a second call changed the score"):
         dc.research.factored(drifting).of_rows(over)  # type: ignore[misc]
 
 
 CHANCE = np.random.default_rng(1)
 TRIED: dict[str, tuple[Callable[..., Any], str]] = {
-    "it fails": (lambda r, z: 1 / 0, "failed on made-up records: ZeroDivisionError"),
+    "it fails": (lambda r, z: 1 / 0, "failed on simulated records: ZeroDivisionError"),
     "another shape": (lambda r, z: np.zeros(3), "must have the shape"),
-    "not a number": (lambda r, z: np.full((1, 3), math.nan), "is no number"),
-    "chance": (lambda r, z: CHANCE.random((1, 3)), "without chance or memory"),
-    "text": (lambda r, z: "high", "failed on made-up records: ValueError"),
+    "not a number": (lambda r, z: np.full((1, 3), math.nan), "is NaN"),
+    "chance": (lambda r, z: CHANCE.random((1, 3)), "without randomness or memory"),
+    "text": (lambda r, z: "high", "failed on simulated records: ValueError"),
 }
 
 
@@ -322,15 +322,15 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
     mechanism = dc.research.factored(COIN)
     statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
-    with pytest.raises(dc.InputError, match="give `read` that score"):
+    with pytest.raises(dc.InputError, match="pass `read` that score"):
         dc.read(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"score": CASES["places"][0]}, "another design"),
         ({"prior": [1.0, -1.0]}, "at least 0"),
-        ({"prior": [0.0, 0.0]}, "not all are 0"),
+        ({"prior": [0.0, 0.0]}, "not all 0"),
         ({"draws": 1}, "at least 100"),
-        ({"make_up": lambda law, n, rng: {"x1": np.zeros(n)}}, "one value of each variable"),
-        ({"make_up": lambda law, n, rng: {"x0": np.zeros(n + 1)}}, "one value of each variable"),
+        ({"make_up": lambda law, n, rng: {"x1": np.zeros(n)}}, "a value of each design variable"),
+        ({"make_up": lambda law, n, rng: {"x0": np.zeros(n + 1)}}, "a value of each design variable"),
     ]
     for changes, message in wrong:
         arguments = {"score": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "draws": 200, **changes}

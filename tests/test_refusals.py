@@ -60,10 +60,10 @@ ODD: dict[str, tuple[Callable[[], object], str]] = {
     "range of a factor": (lambda: factor(low="a"), "the low end of a score's range must be a number"),
     "no range of a factor": (lambda: factor(low=None), "the low end of a score's range must be a number"),
     "base of a factor": (lambda: factor(base=["a", "b"]), "log weights of a base measure must be numbers"),
-    "a network of a factor": (lambda: dc.research.own_factor(NETWORK, len, [1, 2], low=0, high=1), "is over a Design"),
+    "a network of a factor": (lambda: dc.research.own_factor(NETWORK, len, [1, 2], low=0, high=1), "needs a Design"),
     "range of a score": (lambda: score(high="a"), "the high end of a score's range must be a number"),
     "base of a score": (lambda: score(base=["x", "y"]), "log weights of a base measure must be numbers"),
-    "a schema of a score": (lambda: score(NETWORK.schema), "a score is over a Network: `Network.empty"),
+    "a schema of a score": (lambda: score(NETWORK.schema), "a score needs a Network: `Network.empty"),
     "prior of a family": (lambda: family(prior=["a"] * 5), "weights of a prior must be numbers"),
     "bound of a family": (lambda: family(bound="a"), "a bound on log-likelihoods must be a number"),
     "a record that cannot be": (
@@ -73,15 +73,15 @@ ODD: dict[str, tuple[Callable[[], object], str]] = {
     "Lipschitz constant": (lambda: named(lipschitz="a"), "the lipschitz of a family must be a number"),
     "one variable": (
         lambda: dc.research.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}),
-        "over a tuple of variables",
+        "needs a tuple of variables",
     ),
-    "nothing to sample": (lambda: dc.research.sampled(None), "a posterior is sampled of a Family"),
-    "nothing to score": (lambda: dc.research.scored(None), "a choice is by a Family"),
+    "nothing to sample": (lambda: dc.research.sampled(None), "needs a Family"),
+    "nothing to score": (lambda: dc.research.scored(None), "a choice needs a Family"),
     "no prior": (lambda: chosen("own", None), "a release needs a prior"),
     "temper of a family": (lambda: dc.research.sampled(named(), temper="a"), "temper must be a number"),
     "temper": (lambda: dc.research.posterior_sampler(temper="a"), "temper must be a number"),
-    "no given nodes": (lambda: dc.research.posterior_sampler(given=None), "given are names of nodes"),
-    "given numbers": (lambda: dc.research.posterior_sampler(given=(3,)), "given are names of nodes"),
+    "no given nodes": (lambda: dc.research.posterior_sampler(given=None), "given must be a list of names of nodes"),
+    "given numbers": (lambda: dc.research.posterior_sampler(given=(3,)), "given must be a list of names of nodes"),
 }
 
 
@@ -129,7 +129,7 @@ def test_a_choice_by_an_own_score_is_sent_to_what_reads_it(run: Shell) -> None:
         said = run(command)[2]
         assert "(score=own_factor(...))" in said if command.startswith("query") else "`.posterior()`" in said, command
     for read in (dc.read, dc.Release.posterior):
-        with pytest.raises(dc.InputError, match=r"give `read` that score \(score=own_factor\(...\)\)"):
+        with pytest.raises(dc.InputError, match=r"pass `read` that score \(score=own_factor\(...\)\)"):
             read(chosen("own"), draws=9, rng=1)
 
 
@@ -200,7 +200,7 @@ def test_a_family_and_a_score_are_planned(run: Shell) -> None:
     assert "mechanism 'laplace' takes no score" in run.fails(
         "plan --score wait.json --epsilon 1 --records 9 --mechanism laplace"
     )
-    assert "from 1 to 100,000,000 records" in run.fails("plan --score wait.json --epsilon 1 --records 0")
+    assert "1 to 100,000,000 records" in run.fails("plan --score wait.json --epsilon 1 --records 0")
 
 
 def test_more_budget_errs_less_in_the_plan_of_a_family() -> None:

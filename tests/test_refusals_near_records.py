@@ -22,8 +22,8 @@ SOURCES = ROOT / "src" / "discreet"
 NEAR = ("records", "mechanisms", "estimators", "research/mechanisms")
 """Folders of the code near records; in the first of them all functions may see them."""
 SEEN = {
-    "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "GivenTable", "Gradients", "Integers",
-    "Ints", "KeptRecords", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic", "T",
+    "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "TableInput", "Gradients", "Integers",
+    "Ints", "MaskedInput", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic", "T",
     "Table", "Values", "object",
 }  # fmt: skip
 """Types of what may be private: a function without an argument of one of them refuses what is public."""
@@ -37,8 +37,8 @@ PUBLIC = {
     "estimators/contract.py": "columns_of*2 class_labels*5",
     "estimators/declared_designs.py": "declared_features*2 positive_number written_bounds",
     "estimators/found_bounds.py": "_list_shares*2",
-    "estimators/given_table.py": "require_target*2 declared_of*2 GivenTable.records",
-    "estimators/grid_search.py": "PrivateGridSearch._rehearse _attempt _toss_coins release_score _find_private*3",
+    "estimators/table_input.py": "require_target*2 declared_of*2 TableInput.records",
+    "estimators/grid_search.py": "PrivateGridSearch._check_setting _attempt _toss_coins release_score _find_private*3",
     "estimators/groups.py": "declared_groups*3",
     "estimators/linear_regression.py": "PrivateLinearRegression.from_release PrivateLinearRegression._require",
     "estimators/logistic_regression.py": "PrivateLogisticRegression.from_release*2",

@@ -178,7 +178,7 @@ def test_bad_arguments_are_refused() -> None:
         with pytest.raises(dc.InputError, match="must be"):
             delta_of(orders, divergences, epsilon)
     for several in ([], [2.0, 3.0]):
-        with pytest.raises(dc.InputError, match="as many orders"):
+        with pytest.raises(dc.InputError, match="equal in number"):
             delta_of(several, [1.0], 1.0)
     network = network_of({"a": 2})
     prior, pure = dc.Dirichlet.uniform(network), Guarantee(epsilon=1, delta=0, relation="replace", unit="record")

@@ -237,9 +237,9 @@ def fails(types: Any, candidates: Any) -> Any:
 @pytest.mark.parametrize(
     ("score", "why"),
     [
-        (memory(), "without chance or memory"),
-        (chance, "without chance or memory"),
-        (first_only, "without chance or memory"),
+        (memory(), "without randomness or memory"),
+        (chance, "without randomness or memory"),
+        (first_only, "without randomness or memory"),
         (fails, "failed on the types of records: KeyError"),
         (lambda t, z: np.full((2, len(z)), math.nan), "not a finite number"),
         (lambda t, z: np.full((2, len(z)), math.inf), "not a finite number"),
@@ -285,16 +285,16 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
             "needs steps from 0",
         ),
         (lambda: dc.research.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
-        (lambda: dc.research.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
+        (lambda: dc.research.scored(TABLES["a coin"], 0), "a whole number from 1 to 10,000"),
         (
             lambda: dc.research.scored(random_table(network_of({"a": 1100}), 1000, 1)),
-            "takes one of at most 1,048,576 cells",
+            "at most 1,048,576 cells",
         ),
         (lambda: dc.research.sampled(TABLES["a coin"]), "only a family has a posterior"),
         (lambda: dc.research.sampled(TABLES["a family"], temper=-1), "temper must be"),
         (lambda: dc.research.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
         (lambda: dc.research.own_family(COIN, bernoulli, [0, 1]), "state a bound"),
-        (lambda: dc.research.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "the same for all candidates"),
+        (lambda: dc.research.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "equal for all candidates"),
         (lambda: dc.research.own_family(COIN, bernoulli, [0.1, 0.5], prior=[1, 0]), "greater than 0"),
     ],
 )

@@ -72,7 +72,7 @@ def test_coefficients_are_those_of_their_intervals() -> None:
     assert [row["lower"] for row in rows[:2]] == lower.tolist() and [row["upper"] for row in rows[:2]] == upper.tolist()
     assert (rows[2]["lower"], rows[2]["upper"]) == estimator.intercept_interval(level=0.8)
     found_first = estimator.bounds_release_ is not None
-    assert ("before it: bounds were found" in estimator.summary()) == found_first
+    assert ("before it: a release of its own found the bounds" in estimator.summary()) == found_first
     assert "coefficient" in estimator.summary()
     assert {row["class"] for row in fitted("classes").tidy()} == {*LABELS, "other"}
 

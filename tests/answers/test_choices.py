@@ -463,7 +463,7 @@ def ranks_of(records: int, epsilon: str, relation: dc.Relation) -> np.ndarray:
 
 def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = dc.Dirichlet.uniform(ARC, 1.0).draw(2, rng=rng())
-    with pytest.raises(dc.InputError, match="for one choice"):
+    with pytest.raises(dc.InputError, match="for a single choice"):
         choice_log_likelihood(made_up(ARC), np.array([3, 3]), cells, rng(), likelihood="upper")
     with pytest.raises(dc.InputError, match="histograms are more than"):
         choice_log_likelihood(made_up(ARC), np.array([900, 900]), cells, rng(), likelihood="exact")

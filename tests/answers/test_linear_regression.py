@@ -316,32 +316,32 @@ def test_other_releases_are_refused() -> None:
 ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "no bounds": ({"bounds": None}, "fit needs bounds="),
     "no target bounds": ({"target_bounds": None}, "fit needs target_bounds="),
-    "bounds are a word": ({"bounds": "auto"}, "bounds are a pair"),
-    "bounds are one number": ({"bounds": 5}, "bounds are a pair"),
+    "bounds are a word": ({"bounds": "auto"}, "bounds must be a pair"),
+    "bounds are one number": ({"bounds": 5}, "bounds must be a pair"),
     "bounds of three": ({"bounds": ([0] * 3, [1] * 3)}, "2 numbers, one for each feature"),
-    "bounds turned round": ({"bounds": (5, 1)}, "each lower one smaller"),
+    "bounds turned round": ({"bounds": (5, 1)}, "each lower bound smaller"),
     "a name that is not there": ({"bounds": {"age": (0, 1), "sex": (0, 1)}}, "X has no column 'sex'"),
     "one name": ({"bounds": {"age": (0, 1)}}, "1 features were declared, but X has 2 columns"),
     "three names": ({"bounds": {**BOUNDS, "sex": (0, 1)}}, "3 features were declared, but X has 2 columns"),
     "no name": ({"bounds": {"": (0, 1), "age": (0, 1)}}, "a name that is not empty"),
     "a number as name": ({"bounds": {0: (0, 1), 1: (0, 1)}}, "a name that is not empty"),
-    "a pair turned round": ({"bounds": {**BOUNDS, "age": (9, 2)}}, "bounds of 'age' are a pair"),
-    "a pair of three": ({"bounds": {**BOUNDS, "age": (1, 2, 3)}}, "bounds of 'age' are a pair"),
-    "a pair that is a word": ({"bounds": {**BOUNDS, "age": "19"}}, "bounds of 'age' are a pair"),
-    "a pair with NaN": ({"bounds": {**BOUNDS, "age": (0, float("nan"))}}, "bounds of 'age' are a pair"),
-    "target bounds of one": ({"target_bounds": 30}, "target_bounds are a pair"),
-    "infinite target bounds": ({"target_bounds": (0, float("inf"))}, "target_bounds are a pair"),
+    "a pair turned round": ({"bounds": {**BOUNDS, "age": (9, 2)}}, "bounds of 'age' must be a pair"),
+    "a pair of three": ({"bounds": {**BOUNDS, "age": (1, 2, 3)}}, "bounds of 'age' must be a pair"),
+    "a pair that is a word": ({"bounds": {**BOUNDS, "age": "19"}}, "bounds of 'age' must be a pair"),
+    "a pair with NaN": ({"bounds": {**BOUNDS, "age": (0, float("nan"))}}, "bounds of 'age' must be a pair"),
+    "target bounds of one": ({"target_bounds": 30}, "target_bounds must be a pair"),
+    "infinite target bounds": ({"target_bounds": (0, float("inf"))}, "target_bounds must be a pair"),
     "bounds with nothing between": ({"bounds": (0, 5e-324)}, "'x0' are too close"),
     "method": ({"method": "ols"}, "method is 'moments', 'exact' or 'sampler'"),
     "draws": ({"draws": 1}, "draws is a whole number, at least 2"),
-    "prior": ({"prior_deviation": "wide"}, "prior_deviation is a finite number greater than 0"),
-    "no prior": ({"prior_deviation": 0}, "prior_deviation is a finite number greater than 0"),
+    "prior": ({"prior_deviation": "wide"}, "prior_deviation must be a finite number greater than 0"),
+    "no prior": ({"prior_deviation": 0}, "prior_deviation must be a finite number greater than 0"),
     "an extreme prior": ({"prior_deviation": 1e13}, "from 1e-12 to 1e12"),
     "delta": ({"method": "exact", "guarantee": promise(1, delta="0.1")}, "noisy_moments keeps a pure guarantee"),
     "next to no epsilon": ({"guarantee": promise("1e-12")}, "epsilon is too small"),
     "sampler without variance": ({"method": "sampler"}, "assumes a public residual_variance"),
-    "variance": ({"method": "sampler", "residual_variance": "a"}, "residual_variance is a finite number"),
-    "radius": ({"method": "sampler", "residual_variance": 0.1, "radius": float("inf")}, "radius is a finite number"),
+    "variance": ({"method": "sampler", "residual_variance": "a"}, "residual_variance must be a finite number"),
+    "radius": ({"method": "sampler", "residual_variance": 0.1, "radius": float("inf")}, "radius must be a finite"),
     "released draws": ({"method": "sampler", "residual_variance": 0.1, "released_draws": 0}, "released_draws is a"),
     "sampler with delta": ({"method": "sampler", "residual_variance": 0.1, "guarantee": promise(1, delta="0.1")},
                            "truncated_posterior keeps a pure guarantee"),
@@ -413,7 +413,7 @@ def test_the_posterior_is_the_same_whenever_and_wherever_it_is_asked_for(state: 
 def test_looking_around_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a fit, nor what a notebook does, nor an estimate, nor a pickle."""
     asked: list[Any] = []
-    monkeypatch.setattr("discreet.estimators.drawn_later.read", lambda *given, **_: asked.append(given))
+    monkeypatch.setattr("discreet.estimators.lazy_posterior.read", lambda *given, **_: asked.append(given))
     X, y = patients()
     fitted = estimator().fit(X, y)
     assert "posterior_" in dir(fitted) and "posterior_" not in dir(estimator())

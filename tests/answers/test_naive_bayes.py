@@ -20,7 +20,7 @@ from sklearn.metrics import get_scorer, log_loss
 
 import discreet as dc
 from discreet.estimators import naive_bayes as module
-from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.naive_bayes import PrivateNaiveBayes
 from discreet.inference.sampling import sample_codes
 from folding import every
@@ -63,8 +63,8 @@ def estimator(account: dc.results.Account | None, **others: Any) -> PrivateNaive
 
 def reading(estimator: PrivateNaiveBayes, tables: dc.Tables) -> PrivateNaiveBayes:
     """The estimator with other draws as its posterior."""
-    estimator._later = DrawnLater(1, 0)
-    vars(estimator._later)["_found"] = dc.results.PosteriorDraws(tables)
+    estimator._posterior = LazyPosterior(1, 0)
+    vars(estimator._posterior)["_posterior"] = dc.results.PosteriorDraws(tables)
     return estimator
 
 
@@ -298,9 +298,9 @@ def test_a_mechanism_with_options(paying: dc.results.Account) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no classes": ({"classes": None}, "fit needs classes="),
     "classes are one text": ({"classes": "ill"}, "fit needs classes="),
-    "no class": ({"classes": ()}, "classes are a list of labels"),
-    "classes of two kinds": ({"classes": ("ill", 1)}, "classes are a list of labels"),
-    "classes of no kind": ({"classes": (None, 1)}, "classes are a list of labels"),
+    "no class": ({"classes": ()}, "classes must be a list of labels"),
+    "classes of two kinds": ({"classes": ("ill", 1)}, "classes must be a list of labels"),
+    "classes of no kind": ({"classes": (None, 1)}, "classes must be a list of labels"),
     "a class twice": ({"classes": ("ill", "ill")}, "a class is declared twice"),
     "continuous classes": ({"classes": (0.5, 1.5)}, "Unknown label type: continuous"),
     "other classes": (
@@ -310,9 +310,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "numbers as classes": ({"classes": (0, 1)}, "Unknown label type"),
     "no features": ({"features": None}, "features=.*or bounds="),
     "features and bounds": ({"bounds": (0, 1)}, "and not both"),
-    "an empty list": ({"features": ()}, "features are a list of Variable"),
-    "a number for features": ({"features": 5}, "features are a list of Variable"),
-    "names for features": ({"features": ("age",)}, "features are a list of Variable"),
+    "an empty list": ({"features": ()}, "features must list Variable"),
+    "a number for features": ({"features": 5}, "features must list Variable"),
+    "names for features": ({"features": ("age",)}, "features must list Variable"),
     "fewer features": ({"features": FEATURES[:2]}, "2 features were declared, but X has 3 columns"),
     "other features": ({"features": (*FEATURES[:2], dc.Variable("kids", ("0", "1", "2")))}, "X has no column 'kids'"),
     "fewer states": (
@@ -328,14 +328,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "bins by name": ({"bins": "4", "features": (dc.Variable("age", bounds=(0, 1)), *FEATURES[1:])}, "bins is a whole"),
     "no draws": ({"draws": 0}, "draws is a whole number, at least 1"),
     "draws that are true": ({"draws": True}, "draws is a whole number, at least 1"),
-    "a mechanism of no name": ({"mechanism": "magic"}, "mechanism is one of planned, laplace"),
-    "a mechanism not called": ({"mechanism": dc.laplace}, "mechanism is one of planned, laplace"),
+    "a mechanism of no name": ({"mechanism": "magic"}, "mechanism must be one of planned, laplace"),
+    "a mechanism not called": ({"mechanism": dc.laplace}, "mechanism must be one of planned, laplace"),
     "a mechanism of another kind": (
         {"mechanism": dataclasses.replace(dc.laplace(), name="moments")},
-        "mechanism is one of planned",
+        "mechanism must be one of planned",
     ),
-    "a choice": ({"mechanism": "map_estimate"}, "mechanism is one of planned"),
-    "a choice with options": ({"mechanism": dc.research.map_estimate()}, "mechanism is one of planned"),
+    "a choice": ({"mechanism": "map_estimate"}, "mechanism must be one of planned"),
+    "a choice with options": ({"mechanism": dc.research.map_estimate()}, "mechanism must be one of planned"),
     "the wrong relation": (
         {"guarantee": dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")},
         "cannot be charged",
@@ -385,7 +385,7 @@ def test_a_release_that_was_paid_for_survives_a_posterior_that_fails(
     def failing(*_: Any, **__: Any) -> Any:
         raise dc.DiscreetError("chains did not mix")
 
-    monkeypatch.setattr("discreet.estimators.drawn_later.read", failing)
+    monkeypatch.setattr("discreet.estimators.lazy_posterior.read", failing)
     fitted.fit(frame, y)
     assert fitted.release_.id == paying.charges()[-1].release != first.id
     for _ in range(2):  # rather than an answer from the release before

@@ -299,7 +299,7 @@ def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "MOST_ROW_STEPS", 1)
     release = draws_release(on_grid([[0.9, 0.9, 0.9], [0.1, 0.1, 0.1]], 0.01), 1.0, 0.01, 2000, 0.25)
     posterior = dc.noise_aware(release, draws=50, rng=np.random.default_rng(0))
-    with pytest.raises(dc.DiscreetError, match="'x', row 0, could not be drawn"):
+    with pytest.raises(dc.DiscreetError, match="did not reach the posterior of 'x', row 0"):
         posterior.cells["x"]
 
 

@@ -184,7 +184,7 @@ def decide(
     _hint_at_draws(found, within, number)
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
-    lines = [f"{printable(part.query)}: {made.summary(width=output.width)}" for part, made in each]
+    lines = [f"{printable(part.query)}: {made.summary(width=out.width)}" for part, made in each]
     lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
     out.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])

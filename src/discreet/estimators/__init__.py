@@ -1,13 +1,13 @@
-"""The scikit-learn faces: estimators that fit privately, charge a ledger, and predict with intervals.
+"""Estimators with scikit-learn's interface: they fit privately, charge a ledger, and predict with intervals.
 
-They need scikit-learn, which is an extra; whoever imports one without it is told so here, once for all of them.
+They need scikit-learn, which is an extra. Importing one without it raises an error that names the extra.
 """
 
 from discreet.errors import InputError
 from discreet.util.lazy_imports import late_names
 
 try:
-    import sklearn  # noqa: F401 - whether it is there is the question
+    import sklearn  # noqa: F401 - imported to learn if it is installed
 except ModuleNotFoundError:
     raise InputError("private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet") from None
 

@@ -1,6 +1,6 @@
-"""Columns: what a constructor declares of them, and values of a frame as numbers and as positions of states.
+"""Declarations of columns, and conversion of a frame's values to numbers and positions of states.
 
-Bounds of numbers and categories of text are public and come from the caller; nothing here learns either from records.
+Bounds of numbers and categories of text are public and come from the caller; none is learned from records.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.intp]
 
 EXAMPLE = "bounds={'age': (0, 120), 'sex': ('f', 'm')}"
-"""What a declaration looks like, for messages: names of the caller's own frame may be those of a record."""
+"""Example of a declaration, for messages; names of the caller's own frame may be the values of a record."""
 ROUNDING = 1e-9
-"""How far rounding may move a mean or a deviation of columns that were standardised."""
+"""Largest rounding error of the mean and the deviation of a standardised column."""
 
 
 def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
-    """Public bounds of numeric features, one pair for each.
+    """Read public bounds of numeric features, one pair for each.
 
     Args:
         bounds: `(lower, upper)`, each a number for all features or one number for each.
@@ -41,7 +41,7 @@ def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
         Pairs (lower, upper), in the features' unit.
 
     Raises:
-        InputError: not of this form, not finite, or not lower < upper.
+        InputError: bounds of another form, not finite, or not lower < upper.
 
     Example:
         >>> declared_bounds((0, [10, 2]), 2)
@@ -51,53 +51,53 @@ def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
         lower, upper = (np.broadcast_to(np.asarray(end, np.float64), (width,)) for end in bounds)
     except (TypeError, ValueError):
         raise InputError(
-            f"bounds are a pair (lower, upper), each one number or {width} numbers, one for each feature"
+            f"bounds must be a pair (lower, upper), each one number or {width} numbers, one for each feature"
         ) from None
     pairs = tuple(zip(lower.tolist(), upper.tolist(), strict=True))
     if not all(math.isfinite(lo) and math.isfinite(hi) and lo < hi for lo, hi in pairs):
-        raise InputError("bounds must be finite, each lower one smaller than its upper one")
+        raise InputError("bounds must be finite, each lower bound smaller than its upper bound")
     return pairs
 
 
-def declared_pair(bounds: Any, what: str) -> tuple[float, float]:
-    """Public bounds of one variable.
+def declared_pair(bounds: Any, subject: str) -> tuple[float, float]:
+    """Read public bounds of one variable.
 
     Args:
         bounds: `(lower, upper)`, two numbers.
-        what: they are of, for the error.
+        subject: subject of the error message.
 
     Returns:
         Both.
 
     Raises:
-        InputError: something else, not finite, or not lower < upper.
+        InputError: bounds of another form, not finite, or not lower < upper.
 
     Example:
         >>> declared_pair((0, 120), "bounds of age")
         (0.0, 120.0)
     """
-    wrong = False
+    invalid = False
     try:
         ((lower, upper),) = declared_bounds(bounds, 1)
     except InputError:
-        wrong = True
-    if wrong or isinstance(bounds, str):
-        raise InputError(f"{what} are a pair (lower, upper) of two finite numbers, the lower one smaller")
+        invalid = True
+    if invalid or isinstance(bounds, str):
+        raise InputError(f"{subject} must be a pair (lower, upper) of two finite numbers, the lower one smaller")
     return lower, upper
 
 
 def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
-    """Columns by their names.
+    """Read columns that are declared by name.
 
     Args:
-        bounds: from names to pairs `(lower, upper)` of numbers, or to the categories of a column, a list or tuple of
-            texts in the order that matters: the first is what the others are compared with.
+        bounds: from names to pairs `(lower, upper)` of numbers, or to the categories of a column: an ordered list or
+            tuple of texts, of which the first is the reference category.
 
     Returns:
         Variables with bounds, or with states.
 
     Raises:
-        InputError: something else; the message names the column.
+        InputError: a declaration of another form; the message names the column.
 
     Example:
         >>> [(column.name, column.size) for column in declared_columns({"age": (0, 120), "sex": ("f", "m")})]
@@ -105,16 +105,16 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
     """
     columns = []
     for name, declared in bounds.items():
-        if isinstance(declared, list | tuple) and declared and all(isinstance(one, str) for one in declared):
+        if isinstance(declared, list | tuple) and declared and all(isinstance(state, str) for state in declared):
             columns.append(Variable(name, states=tuple(declared)))
         else:
-            what = f"categories of {shown(name)} are a list of texts, such as ('f', 'm'), and bounds of {shown(name)}"
-            columns.append(Variable(name, bounds=declared_pair(declared, what)))
+            subject = f"categories of {shown(name)} must be texts, such as ('f', 'm'), and bounds of {shown(name)}"
+            columns.append(Variable(name, bounds=declared_pair(declared, subject)))
     return tuple(columns)
 
 
 def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
-    """Columns that were declared by name, where some of them are categories; else None.
+    """Read columns that are declared by name, if some of them are categories; else return None.
 
     Example:
         >>> with_categories({"age": (0, 120)}) is None
@@ -125,7 +125,7 @@ def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
 
 
 def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) -> str | bool:
-    """What sparse matrices are read as: by rows; where the estimator takes none, or columns are texts, refused."""
+    """Choose the format of sparse matrices: by rows, or False if the estimator or columns of texts exclude them."""
     return "csr" if mixed is None and get_tags(estimator).input_tags.sparse else False
 
 
@@ -133,12 +133,12 @@ def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) 
 
 
 def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
-    """Positions of values among declared ones.
+    """Find the positions of values among declared ones.
 
     Args:
         values: of records, shape (records,).
-        keys: position of every value that may be there.
-        refusal: what is said where another one is.
+        keys: position of every declared value.
+        refusal: error message for any other value.
 
     Returns:
         Positions, shape (records,).
@@ -151,27 +151,27 @@ def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
         [1, 0, 1]
     """
     try:
-        found = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
-    except TypeError:  # a value that is no key of anything
-        found = np.array([-1])
-    if np.any(found < 0):
+        positions = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
+    except TypeError:  # an unhashable value
+        positions = np.array([-1])
+    if np.any(positions < 0):
         raise InputError(refusal)
-    return found
+    return positions
 
 
 def variable_codes(variable: Variable, values: Values) -> Codes:
-    """Positions of bins or states.
+    """Find the positions of bins or states.
 
     Args:
-        variable: public. Bins are closed below, the last one on both sides; numbers out of bounds are in the outer
-            ones. States that are numbers are compared as numbers.
+        variable: public. Bins are closed below, and the last one on both sides. Numbers out of bounds are in the outer
+            bins. States that are numbers are compared as numbers.
         values: of records, shape (records,).
 
     Returns:
         Positions, shape (records,).
 
     Raises:
-        InputError: a value that is missing, infinite, or none of the states; the message names the column.
+        InputError: a value is missing, infinite, or none of the states; the message names the column.
 
     Example:
         >>> variable_codes(Variable("age", bounds=(0, 100), bins=(18, 65)), np.array([3, 18, 130])).tolist()
@@ -184,7 +184,7 @@ def variable_codes(variable: Variable, values: Values) -> Codes:
 
 
 def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) -> Any:
-    """Values of columns as the features of a design that stand for them (`model/indicators.py`).
+    """Convert values of columns to the features of a design that represent them (`model/indicators.py`).
 
     Args:
         columns: public, with bounds or states.
@@ -192,46 +192,46 @@ def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) 
         grouped: whether states are in groups of the design.
 
     Returns:
-        float64, shape (records, features), in the order of the columns; in groups a sparse matrix by rows, since almost
-        all are 0.
+        float64, shape (records, features), in the order of the columns; if grouped a sparse matrix by rows, since
+        almost all entries are 0.
 
     Raises:
-        InputError: a value that is missing, infinite, no number, or no category; the message names the column.
+        InputError: a value is missing, infinite, no number, or no category; the message names the column.
 
     Example:
         >>> columns = declared_columns({"age": (0, 120), "ward": ("A", "B", "C")})
         >>> indicated(columns, np.array([[40, "A"], [50, "C"]], object)).tolist()  # the first ward is compared with
         [[40.0, 0.0, 0.0], [50.0, 0.0, 1.0]]
     """
-    parts: list[Any] = []
+    blocks: list[Any] = []
     for variable, values in zip(columns, X.T, strict=True):
         if variable.numeric:
-            parts.append(_read_numbers(variable, values)[:, None])
+            blocks.append(_read_numbers(variable, values)[:, None])
         else:
             codes, first = variable_codes(variable, values), first_state(variable, grouped=grouped)
             if grouped:
-                parts.append(
+                blocks.append(
                     csr_array((np.ones(len(codes)), (np.arange(len(codes)), codes)), (len(codes), variable.size))
                 )
-                parts[-1] = parts[-1][:, first:]
+                blocks[-1] = blocks[-1][:, first:]
             else:
-                parts.append((codes[:, None] == np.arange(first, variable.size)).astype(np.float64))
-    return hstack(list(map(csr_array, parts)), "csr") if grouped else np.hstack(parts)
+                blocks.append((codes[:, None] == np.arange(first, variable.size)).astype(np.float64))
+    return hstack(list(map(csr_array, blocks)), "csr") if grouped else np.hstack(blocks)
 
 
 def refuse_standardised(X: Values) -> None:
-    """Refuse numbers that a `StandardScaler` made of private records: their means and deviations are in each of them.
+    """Refuse private records that a `StandardScaler` has scaled: each number depends on the means and deviations.
 
-    Only numbers tell, since an estimator cannot see what stands before it in a pipeline. So this looks at records, and
-    whether it refuses depends on them: it says that the mean is 0 and the deviation 1 in every column, to 1e-9, which
-    of records that nobody standardised is not so but by a rare design. It is beside the promise, as all refusals of
-    records are (docs/threat-model.md), and nothing is charged.
+    An estimator cannot see the steps before it in a pipeline, so this check reads the records. It refuses them if every
+    column has mean 0 and deviation 1, to 1e-9, which hardly happens to records that were not standardised. The refusal
+    depends on the records and is outside the guarantee, as all refusals of records are (docs/threat-model.md). Nothing
+    is charged.
 
     Args:
         X: numbers, shape (records, features).
 
     Raises:
-        InputError: they are standardised. Values of -1 and 1 alone are taken for two halves of a trial, and pass.
+        InputError: they are standardised. Values of -1 and 1 alone may be the two halves of a trial, and pass.
     """
     if X.dtype.kind != "f" or X.shape[0] < 2:
         return
@@ -239,17 +239,16 @@ def refuse_standardised(X: Values) -> None:
         means, variances = mean_variance_axis(X, 0) if issparse(X) else (X.mean(axis=0), X.std(axis=0) ** 2)
         deviations = np.sqrt(variances)
         constant = deviations < ROUNDING
-        told = np.all(np.abs(means) < ROUNDING) and np.all(constant | (np.abs(deviations - 1) < ROUNDING))
-    if told and not constant.all() and (issparse(X) or not np.all(np.abs(X) == 1)):
+        standardised = np.all(np.abs(means) < ROUNDING) and np.all(constant | (np.abs(deviations - 1) < ROUNDING))
+    if standardised and not constant.all() and (issparse(X) or not np.all(np.abs(X) == 1)):
         raise InputError(
             "every column has mean 0 and deviation 1: a StandardScaler has read them off private records, which no "
-            "budget pays for; leave it out, or put PublicScaler(bounds=...) in its place (check_pipeline looks at all "
-            "steps)"
+            "budget pays for; leave it out, or replace it by PublicScaler(bounds=...) (check_pipeline checks all steps)"
         )
 
 
 def _read_numbers(variable: Variable, values: Values) -> Floats:
-    """Read finite numbers; what is none is refused without being shown."""
+    """Read finite numbers; refuse other values without showing them."""
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -260,7 +259,7 @@ def _read_numbers(variable: Variable, values: Values) -> Floats:
 
 
 def _list_keys(variable: Variable) -> dict[Any, int]:
-    """List the position of every value that stands for a state: its name, its number, or its logical value."""
+    """List the position of every value that denotes a state: its name, its number, or its logical value."""
     named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
     if {state.lower() for state in named} <= {"true", "false"}:
         return named | {state.lower() == "true": code for state, code in named.items()}

@@ -1,4 +1,4 @@
-"""Private principal components, several at once: the axes of the released second moments, or one axis by a choice."""
+"""Private principal components: axes of the released second moments, or one axis by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
-from discreet.estimators.contract import PrivateEstimator, columns_of, read_given
+from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
     of_release,
     scaled_blocks,
 )
-from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.mechanisms.noisy_moments import noisy_moments
@@ -39,62 +39,62 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 Floats = npt.NDArray[np.float64]
 
 HIDDEN_VARIANCE = 0.1
-"""Scaled variance: where noise alone would show as much, "auto" chooses. Set on seeds 0 to 3 of three sets of
+"""Scaled variance of the noise from which on "auto" chooses a direction. Set on seeds 0 to 3 of three data sets of
 `bench.components` and confirmed on their seeds 100 to 107."""
 MOST_CHOICE_FEATURES = 6
-"""Features up to which that was measured."""
+"""Most features in the measurement of `HIDDEN_VARIANCE`."""
 METHODS = ("auto", "moments", "directions")
 DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4), 0.01, 4.0, 0.5
-"""What is chosen among, and by which law; other values are options of `PrivatePrincipalDirection`."""
+"""Candidates of the choice, and its model; other values are options of `PrivatePrincipalDirection`."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Principal components under differential privacy, with a posterior.
 
-    Features are moved from their public bounds to [-1, 1], numbers outside to the nearest bound, and components are
-    those of the scaled features: no feature counts more for its unit.
+    Features are scaled from their public bounds to [-1, 1], and numbers outside are moved to the nearest bound.
+    Components are those of the scaled features, so they do not depend on units.
 
     Args:
-        n_components: how many; None for as many as features.
+        n_components: number of components; None for as many as features.
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
             the columns, which thereby are public, to pairs, or to the categories of a column of texts, whose
             indicators are features then. Required.
         guarantee: what one fit promises; required unless epsilon is given.
-        account: pays for every fit; required unless epsilon is given.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
-        method: "moments" releases all second moments, with noise on the whole vector: components around the records'
-            own mean, as many as wanted. "directions" chooses one axis through the middle of the bounds among 36
-            candidates (`PrivatePrincipalDirection` has its options). "auto" is "moments" but for one component of
-            up to 6 features of `centred` records whose number is public, where noise hides a variance of a tenth.
-        centred: your word, which is thereby public, that records lie around the middle of the bounds. Only "auto" asks:
-            where they do not, a choice finds the way from the middle to their mean.
+        account: charged by every fit; required unless epsilon is given.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
+        method: "moments" releases all second moments, with noise on the whole vector: any number of components around
+            the records' mean. "directions" chooses one axis through the middle of the bounds among 36 candidates
+            (`PrivatePrincipalDirection` has its options). "auto" is "moments", except for one component of up to 6
+            features of `centred` records whose number is public, if noise hides a variance of a tenth.
+        centred: declares, and thereby publishes, that records lie around the middle of the bounds. Only "auto" reads
+            it: for other records a choice would find the direction from the middle to their mean.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        components_: unit vectors in rows, the widest first, in scaled coordinates and the order of X's columns, shape
-            (n_components, features); of moments there at once, of a choice the axis of the posterior.
-        explained_variance_: along them, scaled, less what noise adds to it, shape (n_components,).
+        components_: unit vectors in rows, by descending variance, in scaled coordinates and the order of X's columns,
+            shape (n_components, features); for a choice the axis of the posterior.
+        explained_variance_: variances along the components, scaled and without the noise's, shape (n_components,).
         explained_variance_ratio_: the same as shares of the sum over all axes.
-        mean_: of the features, in the units of the columns, shape (features,); of a choice the middle of the bounds.
-        posterior_: draws of the covariance in scaled coordinates, in the order of `release_.design.names`; drawn when
-            it is first looked at.
+        mean_: of the features, in the units of the columns, shape (features,); for a choice the middle of the bounds.
+        posterior_: draws of the covariance in scaled coordinates, in the order of `release_.design.names`; drawn on
+            first access.
         n_components_, n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `factored`.
 
     Source:
-        Dwork, Talwar, Thakurta and Zhang (STOC 2014) for components of a noisy covariance; the module of the posterior
-        has the rest. Williams and McSherry (NIPS 2010) for the choice.
+        Dwork, Talwar, Thakurta and Zhang (STOC 2014) for components of a noisy covariance. Williams and McSherry
+        (NIPS 2010) for the choice. The module of the posterior has its sources.
 
     Example:
         >>> import numpy as np
@@ -121,14 +121,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     one_record_a_unit: bool = False
 
     def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
-        """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
+        """Sum, charge the account, release, and estimate; the posterior is drawn on first access.
 
         Args:
             X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
                 or Spark table, or `Records`.
             y: not read.
             table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
+            options: none is accepted; sample weights raise an InputError.
 
         Returns:
             The estimator.
@@ -141,17 +141,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         guarantee, account = promised(self)
         if self.method not in METHODS:
             raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
-        later = self._plan_draws()
-        given = read_given(self, X, None, table=table)
-        design = Design(declared_features(self.bounds, given))
+        posterior = self._plan_draws()
+        inputs = read_inputs(self, X, None, table=table)
+        design = Design(declared_features(self.bounds, inputs))
         require_drawable(self.draws, design.size**2)
-        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
-        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        columns = columns_of(design.names, inputs, by_name=isinstance(self.bounds, Mapping))
+        rows = inputs.rows(design, columns, None, self.one_record_a_unit)
         by_choice = self.method == "directions" or (self.method == "auto" and self._is_choice(rows, guarantee))
-        number = self._count_components(given.width, by_choice)
+        number = self._count_components(inputs.width, by_choice)
         if by_choice:
             design = replace(design, intercept=False)
-            rows = given.rows(design, columns, None, self.one_record_a_unit)
+            rows = inputs.rows(design, columns, None, self.one_record_a_unit)
         elif guarantee.relation.public_number and rows.records <= design.size:
             raise InputError(f"{design.size - 1} features need more records than that; their number is public here")
         prior = Normal(design, PRIOR_DEVIATION)
@@ -161,9 +161,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         else:
             mechanism = noisy_moments()
         released = release(mechanism, statistic_of(mechanism, rows, design), prior, guarantee, account=account)
-        given.describe(self)
+        inputs.describe(self)
         self._columns = columns
-        return self._keep(released, later, number)
+        return self._keep(released, posterior, number)
 
     @classmethod
     def from_release(
@@ -175,26 +175,26 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of principal components or a direction, such as the `release_` of another estimator.
             bounds: as in the constructor, where some columns are categories, so that `transform` takes their texts.
-            n_components: as in the constructor; None for all that the release tells of.
+            n_components: as in the constructor; None for all that the release determines.
             draws: of the posterior.
             random_state: of these draws.
 
         Returns:
-            An estimator that transforms, and has no account to be fitted with.
+            An estimator that transforms, and has no account for another fit.
 
         Raises:
-            InputError: a release of something else, or more components than it tells of.
+            InputError: another kind of release, or more components than it determines.
         """
         if not is_read_by("components", release):
             raise InputError("this release is not of principal components")
         chosen = is_read_by("direction", release)
         most = 1 if chosen else len(release.design.features)
-        made = of_release(
+        estimator = of_release(
             cls,
             release,
             bounds,
@@ -204,19 +204,19 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             random_state=random_state,
         )
         number = _require_at_most(most if n_components is None else n_components, most)
-        return made._keep(release, made._plan_draws(), number)
+        return estimator._keep(release, estimator._plan_draws(), number)
 
     @property
     def posterior_(self) -> ComponentPosterior:
-        """Draws of the covariance, made when they are first asked for."""
+        """Posterior draws of the covariance, computed on first access."""
         check_is_fitted(self, "release_")
-        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
+        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
-        """Fresh draws of the covariance.
+        """Draw the covariance afresh.
 
         Args:
-            draws: how many, at least 100.
+            draws: number of draws, at least 100.
             random_state: None takes the estimator's own.
 
         Returns:
@@ -230,7 +230,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return cast(ComponentPosterior, read(self.release_, method="components", draws=number, rng=rng))
 
     def components_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of the components' entries, which count the sampling error and the noise.
+        """Compute intervals of the components' entries, which include the sampling error and the noise.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -239,14 +239,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             (lower, upper), shape (n_components, features) each, as `components_`.
 
         Raises:
-            InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
+            InputError: a level outside (0, 1), too few draws for it, or chains that have not converged.
         """
-        own = self.components_[:, self._columns]
-        lower, upper = self.posterior_.tails(self.posterior_.components(len(own), own), level)
+        components = self.components_[:, self._columns]
+        lower, upper = self.posterior_.tails(self.posterior_.components(len(components), components), level)
         return by_column(lower, self._columns), by_column(upper, self._columns)
 
     def explained_variance_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of the variances along the components, in scaled coordinates.
+        """Compute intervals of the variances along the components, in scaled coordinates.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -260,7 +260,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """A row for the variance along each component, and one for each of its entries, in scaled coordinates.
+        """List a row for the variance along each component, and for each of its entries, in scaled coordinates.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -272,9 +272,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: as `components_interval`.
         """
-        own = self.components_[:, self._columns]
+        components = self.components_[:, self._columns]
         variances = self.explained_variance_, *self.explained_variance_interval(level=level)
-        entries = own, *self.posterior_.tails(self.posterior_.components(len(own), own), level)
+        entries = components, *self.posterior_.tails(self.posterior_.components(len(components), components), level)
         names = ("explained variance", *self.release_.design.names)
         pairs = zip(variances, entries, strict=True)
         numbers = np.stack([np.column_stack([variance, axes]) for variance, axes in pairs], axis=-1).tolist()
@@ -307,16 +307,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return by_column(design.middles + design.vectors(self._spectrum.mean), self._columns)
 
     def transform(self, X: Any) -> Floats:
-        """Scaled records less the mean, along the components.
+        """Project scaled and centred records on the components.
 
         Args:
-            X: as in `fit`; nothing is charged, and what is returned is as private as X.
+            X: as in `fit`; nothing is charged, and the result is as private as X.
 
         Returns:
             Shape (records, n_components).
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
         check_is_fitted(self, "release_")
         spectrum = self._spectrum
@@ -324,7 +324,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return np.concatenate([(block[:, :width] - spectrum.mean) @ along for block in scaled_blocks(self, X)])
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Records in the units of the columns, from their places along the components.
+        """Reconstruct records, in the units of the columns, from their coordinates along the components.
 
         Args:
             X: shape (records, n_components), as `transform` returns it.
@@ -336,26 +336,26 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             InputError: another shape.
         """
         check_is_fitted(self, "release_")
-        places = np.asarray(X, np.float64)
-        if places.ndim != 2 or places.shape[1] != self.n_components_:
+        coordinates = np.asarray(X, np.float64)
+        if coordinates.ndim != 2 or coordinates.shape[1] != self.n_components_:
             raise InputError(f"inverse_transform takes rows of {self.n_components_} numbers, one for each component")
         design, spectrum = self.release_.design, self._spectrum
-        scaled = places @ spectrum.axes[: self.n_components_] + spectrum.mean
+        scaled = coordinates @ spectrum.axes[: self.n_components_] + spectrum.mean
         return by_column(design.middles + design.vectors(scaled), self._columns)
 
     @property
     def _n_features_out(self) -> int:
-        """Number of components, as scikit-learn's mixin asks for it."""
+        """Number of components, which scikit-learn's mixin reads."""
         return int(self.n_components_)
 
     @property
     def _spectrum(self) -> Spectrum:
-        """The estimate of the axes: of moments at once, of a choice from the posterior when it is first asked for."""
+        """Estimate of the axes: from moments at the fit, from a choice by the posterior on first access."""
         check_is_fitted(self, "release_")
-        return self.posterior_.spectrum() if self._at_once is None else self._at_once
+        return self.posterior_.spectrum() if self._estimate is None else self._estimate
 
     def _is_choice(self, rows: Rows, guarantee: Guarantee) -> bool:
-        """Whether "auto" chooses among directions: by what is public."""
+        """True if "auto" chooses among directions, which only public arguments decide."""
         records, size = rows.records, len(rows.design.features)
         if not (
             self.centred
@@ -369,29 +369,29 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return bool(2 * math.sqrt(size) * deviation > HIDDEN_VARIANCE * records * float(guarantee.epsilon))
 
     def _count_components(self, size: int, by_choice: bool) -> int:
-        """Check how many components there can be."""
+        """Check the number of components."""
         if by_choice:
             if size < 2:
                 raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
             return _require_at_most(1 if self.n_components is None else self.n_components, 1)
         return _require_at_most(size if self.n_components is None else self.n_components, size)
 
-    def _plan_draws(self) -> DrawnLater:
-        """Plan the draws; nothing that happens to the random state after a fit can change them."""
-        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, method="components")
+    def _plan_draws(self) -> LazyPosterior:
+        """Plan the draws; later changes of the random state do not affect them."""
+        return LazyPosterior(whole_number(self.draws, "draws", 100), self.random_state, method="components")
 
-    def _keep(self, released: Release, later: DrawnLater, number: int) -> Self:
-        """Set what a fit leaves: the release, its draws, and the estimate, which moments have at once."""
-        at_once = None if is_read_by("direction", released) else quick_components(released)
-        self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
+    def _keep(self, released: Release, posterior: LazyPosterior, number: int) -> Self:
+        """Set the attributes of a fit: the release, its draws, and the estimate by moments."""
+        estimate = None if is_read_by("direction", released) else quick_components(released)
+        self.release_, self._posterior, self.n_components_, self._estimate = released, posterior, number, estimate
         return self
 
 
 def _require_at_most(number: Any, most: int) -> int:
     """Check a number of components."""
-    found = whole_number(number, "n_components", 1)
-    if found > most:
+    count = whole_number(number, "n_components", 1)
+    if count > most:
         raise InputError(
-            f"n_components is at most {most} here: a choice tells of one direction, moments of as many as features"
+            f"n_components is at most {most} here: a choice has one direction, moments have as many as features"
         )
-    return found
+    return count

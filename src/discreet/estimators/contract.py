@@ -1,9 +1,9 @@
-"""What all private estimators share: their side of the scikit-learn contract, and what privacy adds to it.
+"""Base of all private estimators: the scikit-learn contract, and the rules that privacy adds to it.
 
-Whatever is public (guarantee, account, classes, bounds) is declared to the constructor and looked at in `fit`, as
-scikit-learn has it; nothing is inferred from records. scikit-learn's own messages may quote a value of a record
-("could not convert string to float: 'Smith'") or say how many there are; here they are replaced, in its own words where
-these are public, before anybody sees them.
+Public arguments (guarantee, account, classes, bounds) are declared to the constructor and checked in `fit`, as
+scikit-learn requires; none is inferred from records. scikit-learn's messages may quote a value of a record ("could not
+convert string to float: 'Smith'") or the number of records. They are replaced before anybody sees them, in
+scikit-learn's own words if these are public.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
-from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.estimators.options import InputTypeError
+from discreet.estimators.table_input import MaskedInput, TableInput, declared_of, is_table, require_target
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
@@ -46,7 +46,7 @@ SHOWN_MESSAGES = (
     r"This \w+ estimator requires y to be passed, but the target y is None",
     r"(?s)Sparse data was passed.*",
 )
-"""How messages begin that are of the analyst's own columns, or of nothing but the call: shown as they stand."""
+"""Beginnings of messages about the analyst's own columns or about the call alone, which are shown unchanged."""
 REPLACED_MESSAGES = (
     (r"could not convert|Unable to convert", "{name} holds text in a numeric column; declare its states"),
     (r"(float|int)\(\) argument must be", "argument must be a string or a number; {name} holds something else"),
@@ -62,34 +62,34 @@ REPLACED_MESSAGES = (
     (r"y should be a 1d array", "y should be a 1d array, one value for each record"),
     (r"Feature names are only supported", "Feature names are only supported if all of them are strings"),
 )  # fmt: skip
-"""How messages begin that quote records or count them, and what is said instead. Beginnings only: what is said must not
-depend on the words in a record."""
+"""Beginnings of messages that quote or count records, and their replacements. A pattern matches a beginning only, so
+the replacement does not depend on the words in a record."""
 
 
 class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
-    """Abstract: an estimator whose state after `fit` is a release and what follows from it.
+    """Abstract estimator, whose state after `fit` is a release and functions of it.
 
-    Its constructor takes public arguments, by name, and keeps them as they are. The account is a handle: a clone, a
-    copy or a pickle of the estimator spends from the same budget. (The ledger `sqlite://` lives in the memory of one
-    object and cannot be reached from a copy: copies refuse to fit.)
+    The constructor takes public arguments by name and stores them unchanged. The account is a handle: a clone, a copy
+    or a pickle of the estimator spends from the same budget. (The ledger `sqlite://` lives in the memory of one object
+    and cannot be reached from a copy: copies refuse to fit.)
 
-    Once fitted it shows what it learned: `tidy` and `to_frame` have its numbers with their intervals in rows, `plot`
-    draws them, and `summary` says beside them what was promised and spent. Notebooks show scikit-learn's own picture.
+    A fitted estimator shows its results: `tidy` and `to_frame` have its numbers and intervals in rows, `plot` draws
+    them, and `summary` adds the guarantee and the cost. Notebooks show scikit-learn's own diagram.
     """
 
     _named = "name"
-    """What the names of rows are of, for `summary`."""
+    """Heading of the rows' names in `summary`."""
 
     def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
-        """What was released, what that promises and spent, and what was learned, with intervals, as aligned text.
+        """Format the release, its guarantee and cost, and the estimates with intervals as aligned text.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+            width: columns of the terminal, as for `columns`; None does not fold lines.
 
         Returns:
-            Lines. Where nothing tells intervals, such as of a logistic regression without its curvature or a law of
-            its features, what would.
+            Lines. Without intervals, such as for a logistic regression without curvature or a law of its features, the
+            text explains how to get them.
         """
         return text_of(self.content(level=level), width)
 
@@ -99,7 +99,7 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
         yield from (type(self).__name__, *self.release_.content())
         first = getattr(self, "bounds_release_", None)
         if first is not None and first.id != self.release_.id:
-            yield f"before it: bounds were found by a release of their own, {first.guarantee}"
+            yield f"before it: a release of its own found the bounds, {first.guarantee}"
         yield ""
         try:
             yield IntervalTable(self.tidy(level=level), self._named)
@@ -110,37 +110,37 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
 
     @abstractmethod
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """What was learned, a row for each number with its interval of this level."""
+        """List the estimates, a row for each number with its interval of this level."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the release as its document, and draws as a file of them."""
+        """Return the state for a pickle: the release as its document, and draws as a file of draws."""
         state = dict(super().__getstate__())
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else state[name].dumps()
-        if "_later" in state:
-            state["_later"] = state["_later"].packed()
+        if "_posterior" in state:
+            state["_posterior"] = state["_posterior"].pack()
         return state
 
     def __dir__(self) -> list[str]:
-        """Names of what is there; a notebook looks all of them up, so what would be refused is left out."""
+        """List the names of attributes; a notebook looks all of them up, so refused ones are left out."""
         refused = {"score"} if getattr(self, "scored_records", None) == "private" else set()
-        late = {"posterior_", "components_"} if "release_" in vars(self) else set()  # drawn when they are looked up
-        # scikit-learn's own, which looks up even more, would be refused itself.
+        late = {"posterior_", "components_"} if "release_" in vars(self) else set()  # drawn on lookup
+        # scikit-learn's own `__dir__` looks up refused attributes.
         return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 
     def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state; sparse records are read but where a subclass says so."""
+        """Mark that fits are random for any random state, and that sparse records are read by default."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = tags.input_tags.sparse = True
         return tags
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """The inverse."""
+        """Restore the state that `__getstate__` saved."""
         state = dict(state)
         for name in RELEASES & state.keys():
             state[name] = None if state[name] is None else Release.loads(state[name])
-        if "_later" in state:
-            state["_later"] = state["_later"].unpacked(state["release_"])
+        if "_posterior" in state:
+            state["_posterior"] = state["_posterior"].unpack(state["release_"])
         super().__setstate__(state)
 
 
@@ -149,14 +149,14 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArrayInput:
-    """Arrays that `fit` was given: private but for the columns.
+    """Arrays passed to `fit`: private but for the columns.
 
     Args:
-        X: shape (records, features), perhaps sparse; of categories that were declared, their indicators.
+        X: shape (records, features), perhaps sparse; indicators for declared categories.
         y: shape (records,), or None.
-        names: of the features, where X has names; taken to be public, as is how many there are.
-        columns: names of the columns, where X has names, and how many they are.
-        declared: what the columns are, in their order, where some are categories.
+        names: of the features, if X has names; they and their number are taken to be public.
+        columns: names of the columns, if X has names, and their number.
+        declared: variables of the columns, in their order, if some are categories.
         grouped: whether categories are in groups of the design.
     """
 
@@ -168,7 +168,7 @@ class ArrayInput:
     grouped: bool = False
 
     target = None
-    """Name of the column that y was in; y has none."""
+    """Name of the target's column; y has none."""
 
     @property
     def width(self) -> int:
@@ -176,19 +176,19 @@ class ArrayInput:
         return int(self.X.shape[1])
 
     def rows(self, design: Design, columns: Positions, labels: Values | None, one_record_a_unit: bool) -> Rows:
-        """The records on the grid of a design.
+        """Round the records to the grid of a design.
 
         Args:
             design: public.
             columns: position in X of each feature.
-            labels: that y may hold, in the order of the design's classes; None where y is numbers, or not there.
-            one_record_a_unit: the curator's word.
+            labels: that y may hold, in the order of the design's classes; None if y is numbers or missing.
+            one_record_a_unit: declared by the curator.
 
         Returns:
             The rows.
 
         Raises:
-            InputError: a label that is none of these, or as `read_rows`.
+            InputError: an undeclared label, or as `read_rows`.
         """
         y = self.y
         if labels is not None:
@@ -200,7 +200,7 @@ class ArrayInput:
         return read_rows(design, X, y, one_record_a_unit=one_record_a_unit)
 
     def describe(self, estimator: BaseEstimator) -> None:
-        """Set what scikit-learn keeps of the columns, at the end of a fit: one that fails changes nothing."""
+        """Set scikit-learn's attributes of the columns, at the end of a fit, so that a failed fit changes nothing."""
         names, estimator.n_features_in_ = self.columns
         if names is not None:
             estimator.feature_names_in_ = np.array(names, object)
@@ -209,7 +209,7 @@ class ArrayInput:
         estimator._mixed = self.declared
 
 
-def read_given(
+def read_inputs(
     estimator: BaseEstimator,
     X: Any,
     y: Any,
@@ -218,18 +218,18 @@ def read_given(
     table: str | None = None,
     numeric: bool = True,
     grouped: Callable[[tuple[Variable, ...]], bool] = lambda columns: False,
-) -> ArrayInput | GivenTable:
-    """What `fit` was given: arrays, checked as scikit-learn does, or a table.
+) -> ArrayInput | TableInput:
+    """Read the arguments of `fit`: arrays, checked as scikit-learn does, or a table.
 
     Args:
         estimator: to be fitted; it is not changed.
-        X: array, list, pandas or Polars frame; shape (records, features). Or a table, as `is_table` has it; a frame is
-            one, too, where a target is named.
+        X: array, list, pandas or Polars frame; shape (records, features). Or a table in the sense of `is_table`; a
+            frame is also a table if a target is named.
         y: one value for each record; None for an estimator that needs none, and for a table.
-        target: name of the table's column that is predicted.
-        table: name of the table where X is the URL of a database.
-        numeric: whether features must be numbers; X is then float64, with indicators where categories are declared.
-        grouped: whether columns that were declared have their states in groups of the design.
+        target: name of the table's column to predict.
+        table: name of the table if X is the URL of a database.
+        numeric: whether features must be numbers; X is then float64, with indicators for declared categories.
+        grouped: whether declared columns have their states in groups of the design.
 
     Returns:
         The records.
@@ -238,39 +238,39 @@ def read_given(
         InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
             number of records.
     """
-    if isinstance(X, KeptRecords):
-        return X.among(read_given(estimator, X.X, X.y, numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
+    if isinstance(X, MaskedInput):
+        return X.select(read_inputs(estimator, X.X, X.y, numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
     supervised = get_tags(estimator).target_tags.required
     if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
         require_target(target, y, supervised=supervised)
         declared = declared_of(getattr(estimator, "features", None) or estimator.bounds, X, target)
-        return GivenTable(X, table, target, declared, estimator.one_record_a_unit, grouped(declared))
-    # scikit-learn notes the columns on the estimator that it reads for; that is left to `describe`.
+        return TableInput(X, table, target, declared, estimator.one_record_a_unit, grouped(declared))
+    # scikit-learn sets the columns on the estimator that it reads for; `describe` does so after the fit.
     reader = type(estimator)(**estimator.get_params(deep=False))
-    mixed = with_categories(getattr(estimator, "bounds", None)) if numeric else None
-    dtype = np.float64 if numeric and mixed is None else None
-    alone = y is None and not supervised
-    taken = {"dtype": dtype, "accept_sparse": sparse_format(estimator, mixed)}
-    read = _read_quietly(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
+    categories = with_categories(getattr(estimator, "bounds", None)) if numeric else None
+    dtype = np.float64 if numeric and categories is None else None
+    no_target = y is None and not supervised
+    options = {"dtype": dtype, "accept_sparse": sparse_format(estimator, categories)}
+    read = _read_quietly(lambda: validate_data(reader, X, "no_validation" if no_target else y, **options), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
-    X, y = (read, None) if alone else read
+    X, y = (read, None) if no_target else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
-    given = ArrayInput(X, y, names, (names, X.shape[1]), None)
-    return given if mixed is None else _put_indicators(given, mixed, grouped=grouped(mixed))
+    inputs = ArrayInput(X, y, names, (names, X.shape[1]), None)
+    return inputs if categories is None else _put_indicators(inputs, categories, grouped=grouped(categories))
 
 
-def _put_indicators(given: ArrayInput, declared: tuple[Variable, ...], *, grouped: bool) -> ArrayInput:
-    """Put indicators in the place of categories, in the order of X's columns."""
-    found = columns_of([variable.name for variable in declared], given, by_name=True)
-    ordered = tuple(declared[position] for position in np.argsort(found))
-    names = None if given.names is None else tuple(one.name for one in features_of(ordered, grouped=grouped))
-    X = indicated(ordered, given.X, grouped=grouped)
-    return replace(given, X=X, names=names, declared=ordered, grouped=grouped)
+def _put_indicators(inputs: ArrayInput, declared: tuple[Variable, ...], *, grouped: bool) -> ArrayInput:
+    """Replace categories by indicators, in the order of X's columns."""
+    positions = columns_of([variable.name for variable in declared], inputs, by_name=True)
+    ordered = tuple(declared[position] for position in np.argsort(positions))
+    names = None if inputs.names is None else tuple(feature.name for feature in features_of(ordered, grouped=grouped))
+    X = indicated(ordered, inputs.X, grouped=grouped)
+    return replace(inputs, X=X, names=names, declared=ordered, grouped=grouped)
 
 
 def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Any:
-    """Features alone, for `predict` and the like.
+    """Read features alone, for `predict` and similar methods.
 
     Args:
         estimator: fitted.
@@ -278,33 +278,33 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
         numeric: whether every column must hold numbers; X is then float64.
 
     Returns:
-        The features; a sparse matrix by rows, where X is sparse, or indicators are in groups.
+        The features; a sparse matrix by rows, if X is sparse or indicators are in groups.
 
     Raises:
-        InputError: as above, or other columns than those of the fit.
+        InputError: as `read_inputs`, or columns other than those of the fit.
     """
     declared = getattr(estimator, "_mixed", None) if numeric else None
     dtype = np.float64 if numeric and declared is None else None
-    taken = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
-    read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **taken), "X")
+    options = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
+    read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **options), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
 
 
 def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:
-    """What features were recorded with, for a score.
+    """Read the targets of a score.
 
     Args:
         estimator: fitted; it is not changed.
         y: one value for each record.
-        records: how many there are.
-        numeric: whether they must be numbers; y is then float64.
+        records: number of records.
+        numeric: whether targets must be numbers; y is then float64.
 
     Returns:
         Shape (records,).
 
     Raises:
-        InputError: they cannot be read, are missing or infinite, or are more or fewer than the records. No message has
-            a value or a number of records.
+        InputError: targets cannot be read, are missing or infinite, or differ in number from the records. No message
+            has a value or a number of records.
     """
     read = np.asarray(_read_quietly(lambda: column_or_1d(y), "y"))
     if len(read) != records:
@@ -318,7 +318,7 @@ def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool
 
 
 def generated_names(width: int) -> tuple[str, ...]:
-    """Names of features that have none.
+    """Generate names of features without names.
 
     Example:
         >>> generated_names(3)
@@ -327,33 +327,33 @@ def generated_names(width: int) -> tuple[str, ...]:
     return tuple(f"x{position}" for position in range(width))
 
 
-def columns_of(names: Sequence[str], given: ArrayInput | GivenTable, *, by_name: bool) -> Positions:
-    """Position in X of each declared feature.
+def columns_of(names: Sequence[str], inputs: ArrayInput | TableInput, *, by_name: bool) -> Positions:
+    """Find the position in X of each declared feature.
 
     Args:
         names: of the features.
-        given: records.
-        by_name: whether the names were declared; they then count wherever X has names, too.
+        inputs: records.
+        by_name: whether the names were declared; features are then matched by name if X has names.
 
     Returns:
         Positions, shape (features,).
 
     Raises:
-        InputError: another number of columns, or a frame without a declared feature. The columns' own names are not
-            shown: in a file without a header they are the values of a record.
+        InputError: another number of columns, or a frame without a declared feature. The message does not show the
+            frame's column names: in a file without a header they are the values of a record.
     """
-    if len(names) != given.width:
-        raise InputError(f"{len(names)} features were declared, but X has {given.width} columns")
-    if not by_name or given.names is None:
+    if len(names) != inputs.width:
+        raise InputError(f"{len(names)} features were declared, but X has {inputs.width} columns")
+    if not by_name or inputs.names is None:
         return np.arange(len(names))
-    missing = [name for name in names if name not in given.names]
+    missing = [name for name in names if name not in inputs.names]
     if missing:
         raise InputError(f"X has no column {', '.join(map(repr, missing[:8]))}; its columns are the declared features")
-    return np.array([given.names.index(name) for name in names])
+    return np.array([inputs.names.index(name) for name in names])
 
 
 def class_labels(classes: Any) -> Values:
-    """The classes that were declared, in the order of scikit-learn's `classes_`.
+    """Read the declared classes, in the order of scikit-learn's `classes_`.
 
     Args:
         classes: distinct labels of one type: whole numbers, text or logical values.
@@ -362,48 +362,48 @@ def class_labels(classes: Any) -> Values:
         The labels, sorted.
 
     Raises:
-        InputError: none, labels of several types, repeated or continuous ones.
+        InputError: no labels, labels of several types, repeated or continuous labels.
 
     Example:
         >>> class_labels(["well", "ill"]).tolist()
         ['ill', 'well']
     """
     if classes is None or isinstance(classes, str):
-        raise InputError("fit needs classes=(...): the labels that y may hold are declared, never read off the records")
+        raise InputError("fit needs classes=(...), the labels that y may hold; they are never read off the records")
     listed = list(classes)
     labels = _read_quietly(lambda: np.array(listed), "classes")
     textual = {isinstance(label, str) for label in listed}
     if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(textual) != 1:
-        raise InputError("classes are a list of labels, all text or all numbers")
+        raise InputError("classes must be a list of labels, all text or all numbers")
     if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
-        raise InputError("Unknown label type: continuous; the classes of a classifier are names or whole numbers")
+        raise InputError("Unknown label type: continuous; classes of a classifier must be names or whole numbers")
     distinct: Values = np.unique(labels)
     if distinct.size < labels.size:
-        raise InputError("a class is declared twice")
+        raise InputError("a class is declared twice; list each class once")
     return distinct
 
 
 def _read_quietly(read: Callable[[], T], name: str) -> T:
-    """Call `read`, under a name; the text of a foreign exception may quote a record and is not shown."""
+    """Call `read`, and replace the text of a foreign exception, which may quote a record."""
     try:
-        # A warning of an overflow in a sum would be a word about records.
+        # A warning of an overflow would reveal something about the records.
         with np.errstate(all="ignore"):
             return read()
     except (InputError, Warning):
         raise
     except Exception as error:
         kind: type[InputError] = InputTypeError if isinstance(error, TypeError) else InputError
-        said = _translate_message(str(error), name)
-    # Raised outside the handler: an exception raised inside would carry the other one as its context.
-    raise kind(said)
+        message = _translate_message(str(error), name)
+    # Raised outside the handler: inside it, the exception would carry the foreign one as its context.
+    raise kind(message)
 
 
 def _translate_message(message: str, name: str) -> str:
-    """Translate a message of scikit-learn into what may be shown of it."""
+    """Translate a message of scikit-learn into one that may be shown."""
     for pattern in SHOWN_MESSAGES:
-        if found := re.match(pattern, message):
-            return found.group().removesuffix(".")
-    for pattern, said in REPLACED_MESSAGES:
+        if match := re.match(pattern, message):
+            return match.group().removesuffix(".")
+    for pattern, replacement in REPLACED_MESSAGES:
         if re.match(pattern, message):
-            return said.format(name=name)
+            return replacement.format(name=name)
     return f"{name} cannot be read; the message of the reader may quote a record and is not shown"

@@ -1,4 +1,4 @@
-"""What the estimators over a design share: from columns and declared bounds to a design, and back from a release."""
+"""Designs from columns and declared bounds, and estimators from releases over a design."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
 from discreet.estimators.contract import ArrayInput, generated_names, read_features
-from discreet.estimators.given_table import GivenTable
+from discreet.estimators.table_input import TableInput
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
@@ -27,65 +27,65 @@ Positions = npt.NDArray[np.intp]
 E = TypeVar("E", bound=BaseEstimator)
 
 SPARSE_BLOCK_NUMBERS = 2**22
-"""Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
+"""Numbers in a block of sparse records, which is made dense for a prediction: 32 MiB."""
 
 
-def declared_features(bounds: Any, given: ArrayInput | GivenTable) -> tuple[Variable, ...]:
-    """Numeric features with their public bounds.
+def declared_features(bounds: Any, inputs: ArrayInput | TableInput) -> tuple[Variable, ...]:
+    """Make numeric features with their public bounds.
 
     Args:
-        bounds: `(lower, upper)`, as `declared_bounds` takes them: features are then called x0, x1, ..., because the
-            names of a frame's columns may be those of a file without a header: the values of a record. Or a mapping
-            from names, which are thereby public, to pairs (lower, upper) or to categories, see `declared_columns`.
-        given: records.
+        bounds: `(lower, upper)`, as for `declared_bounds`. Features are then called x0, x1, ..., because a frame's
+            column names may come from a file without a header and be the values of a record. Or a mapping from names,
+            which thereby are public, to pairs (lower, upper) or to categories, see `declared_columns`.
+        inputs: records.
 
     Returns:
-        The variables; of categories their indicators.
+        The variables; indicators for categories.
 
     Raises:
-        InputError: no bounds, or bounds of another form, or for another number of columns.
+        InputError: no bounds, bounds of another form, or for another number of columns.
     """
-    if isinstance(given, GivenTable):
-        return features_of(given.columns, grouped=given.grouped)
+    if isinstance(inputs, TableInput):
+        return features_of(inputs.columns, grouped=inputs.grouped)
     if bounds is None:
-        raise InputError(f"fit needs bounds=(lower, upper) or by column, such as {EXAMPLE}: never read off records")
+        raise InputError(f"fit needs bounds=(lower, upper) or by column, such as {EXAMPLE}; no record is read for them")
     if isinstance(bounds, Mapping):
         columns = declared_columns(bounds)
-        features = features_of(columns, grouped=given.grouped)
-        if len(features) != given.width:
-            raise InputError(f"{len(columns)} features were declared, but X has {given.width} columns")
+        features = features_of(columns, grouped=inputs.grouped)
+        if len(features) != inputs.width:
+            raise InputError(f"{len(columns)} features were declared, but X has {inputs.width} columns")
         return features
-    pairs = declared_bounds(bounds, given.width)
-    return tuple(Variable(name, bounds=pair) for name, pair in zip(generated_names(given.width), pairs, strict=True))
+    pairs = declared_bounds(bounds, inputs.width)
+    return tuple(Variable(name, bounds=pair) for name, pair in zip(generated_names(inputs.width), pairs, strict=True))
 
 
 def positive_number(value: Any, name: str) -> float:
-    """A number that was declared.
+    """Read a declared number.
 
     Args:
-        value: what was given.
+        value: argument.
         name: of the constructor's argument.
 
     Returns:
         The number.
 
     Raises:
-        InputError: no number, or one that is not finite and greater than 0.
+        InputError: no number, or not finite and greater than 0.
 
     Example:
         >>> positive_number(2, "radius")
         2.0
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
-        raise InputError(f"{name} is a finite number greater than 0")
+        raise InputError(f"{name} must be a finite number greater than 0")
     return float(value)
 
 
 def inner_products(coordinates: Floats, weights: Floats) -> Floats:
-    """Every record's coordinates times the weights, summed coordinate by coordinate.
+    """Multiply every record's coordinates by the weights, and sum them coordinate by coordinate.
 
-    A matrix product may round a record's sum differently beside other records. Here it is the same to the last bit
-    whatever they are: a released score counts predictions, and one record must not move the prediction of another.
+    A matrix product may round a record's sum differently among other records. This sum is the same to the last bit for
+    any other records: a released score counts predictions, and one record must not move the prediction of another.
 
     Args:
         coordinates: shape (records, size).
@@ -105,7 +105,7 @@ def inner_products(coordinates: Floats, weights: Floats) -> Floats:
 
 
 def by_column(values: Floats, columns: Positions) -> Floats:
-    """Numbers of the features in the order of X's columns, as scikit-learn has them.
+    """Put numbers of the features into the order of X's columns, as scikit-learn has them.
 
     Args:
         values: shape `(..., features)`, in the design's order.
@@ -121,13 +121,13 @@ def by_column(values: Floats, columns: Positions) -> Floats:
     return values[..., np.argsort(columns)]
 
 
-def target_name(given: ArrayInput | GivenTable, name: str, features: Sequence[Variable]) -> str:
-    """What the target is called in the release: after its column, where that was named, or else `name`."""
-    return unused_name(name, features) if given.target is None else given.target
+def target_name(inputs: ArrayInput | TableInput, name: str, features: Sequence[Variable]) -> str:
+    """Name the target in the release: by its column, if that was named, or else by `name`."""
+    return unused_name(name, features) if inputs.target is None else inputs.target
 
 
 def unused_name(name: str, features: Sequence[Variable]) -> str:
-    """A name for the target that no feature has.
+    """Make a name for the target that no feature has.
 
     Example:
         >>> unused_name("target", [Variable("age", bounds=(0, 120)), Variable("target", bounds=(0, 1))])
@@ -140,36 +140,36 @@ def unused_name(name: str, features: Sequence[Variable]) -> str:
 
 
 def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
-    """Bounds of a design's features as the constructors take them.
+    """Convert the bounds of a design's features to the form that the constructors take.
 
     Args:
         design: of a release.
-        bounds: as they were declared to the fit, where some are categories, of whose first a release says nothing; None
-            takes the features as they stand.
+        bounds: as declared to the fit, if some are categories, whose first one a release does not name; None takes the
+            features as they are.
 
     Returns:
-        Either; the numbers' bounds are those of the release, which may have been found within the declared ones.
+        A pair or a mapping. Bounds of numbers are those of the release, which may be narrower than the declared ones.
 
     Raises:
-        InputError: bounds of other features than those of the release.
+        InputError: bounds of features other than those of the release.
     """
     if bounds is not None:
         columns = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
-        given = features_of(columns, grouped=bool(design.groups))
-        if len(given) != len(design.features) or not all(map(_lies_within, design.features, given)):
+        features = features_of(columns, grouped=bool(design.groups))
+        if len(features) != len(design.features) or not all(map(_lies_within, design.features, features)):
             raise InputError(
-                f"bounds are those that were declared to the fit, by column: {_list_bounds(design.features)}; not "
-                f"{_list_bounds(given) or 'none'}"
+                f"pass the bounds that were declared to the fit, by column: {_list_bounds(design.features)}; not "
+                f"{_list_bounds(features) or 'none'}"
             )
-        found = {variable.name: variable.bounds for variable in design.features}
-        return {one.name: found[one.name] if one.numeric else bounds[one.name] for one in columns}
+        narrowed = {variable.name: variable.bounds for variable in design.features}
+        return {column.name: narrowed[column.name] if column.numeric else bounds[column.name] for column in columns}
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
 
 
 def _lies_within(feature: Variable, declared: Variable) -> bool:
-    """Whether a release's feature is the declared one; a first release may have found narrower bounds for it."""
+    """True if a release's feature is the declared one; a first release may have narrowed its bounds."""
     assert feature.bounds is not None and declared.bounds is not None
     inside = declared.bounds[0] <= feature.bounds[0] and feature.bounds[1] <= declared.bounds[1]
     return inside and feature.name == declared.name
@@ -178,12 +178,13 @@ def _lies_within(feature: Variable, declared: Variable) -> bool:
 def _list_bounds(features: Sequence[Variable]) -> str:
     """List features with their public bounds, for a message: `age 0 to 120, sex=m 0 to 1`."""
     return listed(
-        " ".join([one.name, *([] if one.bounds is None else ["{:g} to {:g}".format(*one.bounds)])]) for one in features
+        " ".join([feature.name, *([] if feature.bounds is None else ["{:g} to {:g}".format(*feature.bounds)])])
+        for feature in features
     )
 
 
 def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
-    """Coordinates of records that are to be predicted: all at once, or of sparse ones a block after the other.
+    """Compute the coordinates of records to predict: all at once, or for sparse records block by block.
 
     Args:
         estimator: fitted.
@@ -193,38 +194,38 @@ def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
         float64, shape (records, size); at least one block.
 
     Raises:
-        InputError: other columns than those of the fit.
-        NotFittedError: of scikit-learn, an estimator that is not fitted.
+        InputError: columns other than those of the fit.
+        NotFittedError: by scikit-learn, if the estimator is not fitted.
     """
     check_is_fitted(estimator, "release_")
     read, design = read_features(estimator, X), estimator.release_.design
     step = SPARSE_BLOCK_NUMBERS // design.size if issparse(read) else read.shape[0]
     for start in range(0, read.shape[0], max(step, 1)):
-        part = read[start : start + max(step, 1)]
-        yield design.scaled((part.toarray() if issparse(part) else part)[:, estimator._columns])
+        block = read[start : start + max(step, 1)]
+        yield design.scaled((block.toarray() if issparse(block) else block)[:, estimator._columns])
 
 
 def of_release(kind: type[E], release: Release, bounds: Mapping[str, Any] | None, **arguments: Any) -> E:
-    """An estimator of a release alone: its arguments, and what scikit-learn keeps of the columns.
+    """Make an estimator from a release alone: its arguments and scikit-learn's attributes of the columns.
 
     Args:
-        kind: of the estimator.
+        kind: class of the estimator.
         release: over a design.
-        bounds: as of `written_bounds`.
-        arguments: of the constructor, beside the bounds and the guarantee.
+        bounds: as for `written_bounds`.
+        arguments: of the constructor, except the bounds and the guarantee.
 
     Returns:
-        The estimator, which has not kept the release yet.
+        The estimator, without the release.
 
     Raises:
-        InputError: bounds of other features than those of the release.
+        InputError: bounds of features other than those of the release.
     """
     design = release.design
-    made: E = kind(bounds=written_bounds(design, bounds), guarantee=release.guarantee, **arguments)
-    named = isinstance(made.bounds, Mapping)
-    columns = declared_columns(made.bounds) if named else design.features
-    made.n_features_in_, made._columns = len(columns), np.arange(len(design.features))
-    made._mixed = None if all(variable.numeric for variable in columns) else columns
+    estimator: E = kind(bounds=written_bounds(design, bounds), guarantee=release.guarantee, **arguments)
+    named = isinstance(estimator.bounds, Mapping)
+    columns = declared_columns(estimator.bounds) if named else design.features
+    estimator.n_features_in_, estimator._columns = len(columns), np.arange(len(design.features))
+    estimator._mixed = None if all(variable.numeric for variable in columns) else columns
     if named:
-        made.feature_names_in_ = np.array([variable.name for variable in columns], object)
-    return made
+        estimator.feature_names_in_ = np.array([variable.name for variable in columns], object)
+    return estimator

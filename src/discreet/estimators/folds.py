@@ -1,8 +1,8 @@
-"""Folds of a cross-validation whose charges add up: in which fold a record is depends on that record alone.
+"""Folds of a cross-validation whose charges add up: a record's fold depends on that record alone.
 
-scikit-learn's folds are even in size and, for classifiers, in classes, which takes a look at all records: one record
-more moves others from fold to fold, and then a fold's fit and score change by more than that record. Independent coins
-do not: with the same coins for all others, one record changes its own fold and no other, so each fit and each score
+scikit-learn's folds are even in size and, for classifiers, in classes, so they depend on all records: one more record
+moves others between folds, and a fold's fit and score then change by more than that record. Independent coins avoid
+this: with the same coins for all others, one record changes its own fold and no other, so each fit and each score
 keeps its own guarantee for the records as a whole.
 """
 
@@ -24,17 +24,17 @@ Positions = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class IndependentFolds:
-    """A splitter for `cv=`: every record draws its fold by a coin of its own, from the operating system.
+    """Splitter for `cv=`: each record's fold is drawn independently, with randomness of the operating system.
 
     Args:
-        folds: how many; their sizes vary as coins do, so take several records for each.
+        folds: number of folds. Their sizes are random, so use several records for each.
 
     Raises:
         InputError: fewer than two folds, or no whole number.
 
     Guarantee:
-        A search over these folds keeps the sum of what its fits and scores promise, under either relation. There is no
-        seed: whoever knew the coins would learn from a fold's position how many records stand before it.
+        A search over these folds promises the sum of its fits' and scores' guarantees, under either relation. There is
+        no seed: with known coins, a fold's position would reveal the number of records before it.
 
     Source:
         Joint convexity of differential privacy in the coins; see the module.
@@ -50,11 +50,11 @@ class IndependentFolds:
     folds: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of folds."""
+        """Refuse an invalid number of folds."""
         whole_number(self.folds, "folds", 2)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds, as scikit-learn asks for it.
+        """Count the folds, as scikit-learn requires.
 
         Args:
             X, y, groups: not read.
@@ -63,23 +63,23 @@ class IndependentFolds:
             The number.
 
         Raises:
-            Nothing: it was checked.
+            Nothing: the constructor checked it.
         """
         return self.folds
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Positions, Positions]]:
-        """Positions of the records to fit to and of those to score, fold after fold.
+        """Split the records' positions into those to fit and those to score, fold by fold.
 
         Args:
-            X: records, of which only the number is read.
+            X: records; only their number is read.
             y: not read.
             groups: not read.
 
         Returns:
-            An iterator over pairs of arrays that share no position and together have all.
+            An iterator over pairs of disjoint arrays that together hold all positions.
 
         Raises:
-            TypeError: of scikit-learn, something that has no number of records.
+            TypeError: by scikit-learn, if X has no number of records.
         """
         # 64 bits modulo a few folds: uneven by less than 1e-18, and independent of every record in any case.
         coins = np.frombuffer(os.urandom(8 * _num_samples(X)), np.uint64) % np.uint64(self.folds)

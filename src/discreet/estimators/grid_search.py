@@ -1,8 +1,7 @@
-"""A grid search that costs what one fit would: for scikit-learn's `GridSearchCV`, on private records.
+"""Grid search for the cost of one fit: a replacement of scikit-learn's `GridSearchCV` on private records.
 
-All that is published of it is one estimator, which setting it has, and a noisy score; the proof is in
-`mechanisms/private_selection.py`. Other settings, how many were tried, and their scores are forgotten: there is no
-`cv_results_`.
+It publishes one estimator, its setting, and a noisy score; `mechanisms/private_selection.py` has the proof. Other
+settings, their number, and their scores are discarded: there is no `cv_results_`.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from discreet.errors import BudgetError, DiscreetError, InputError, listed
 from discreet.estimators.accounts import paying, promised
 from discreet.estimators.columns import codes_of, declared_pair
 from discreet.estimators.contract import RELEASES, PrivateEstimator, Values, read_target
-from discreet.estimators.given_table import KeptRecords, is_table
 from discreet.estimators.options import generator, refuse_options, require_drawable, whole_number
 from discreet.estimators.scaling import PublicScaler
+from discreet.estimators.table_input import MaskedInput, is_table
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.noisy_moments import noisy_moments
@@ -50,14 +49,14 @@ from discreet.util.progress import under_way
 # --------------------------------------------------------------------------------------------------------------------
 # Scores of private estimators on private records: released with noise, charged, and with an interval.
 #
-# A fitted estimator knows its release and nothing else of the records, so it is public, and what it predicts for one
-# record is a function of that record alone. Only then does one record move one count (or one error of a sum), and only
-# therefore are other estimators, and transformers that learn, refused here.
+# A fitted estimator is a function of its release, so it is public, and its prediction for one record depends on that
+# record alone. One record therefore moves one count (or one error of a sum). Other estimators, and transformers that
+# learn, do not have this property and are refused.
 
 Codes = npt.NDArray[np.intp]
 
 LEAST_EPSILON = 1e-4
-"""Least budget of a score: with noise of 100,000 records its posterior may not be drawn once it is paid."""
+"""Least epsilon of a score: with noise of 100,000 records its posterior could fail after the charge."""
 
 
 def release_score(
@@ -71,17 +70,17 @@ def release_score(
     draws: int = 1000,
     random_state: Any = None,
 ) -> Score:
-    """Publish how good a fitted private estimator is on private records.
+    """Release the score of a fitted private estimator on private records.
 
-    A classifier's accuracy: the counts of right and wrong predictions, by `laplace`. A regression's mean absolute
-    error: the sum of the absolute errors, their sum of squares and, where it is private, the number of records, by
-    `noisy_moments`; errors beyond the width of the target's bounds count as that width.
+    For a classifier the accuracy: the counts of right and wrong predictions, by `laplace`. For a regression the mean
+    absolute error: the sum of the absolute errors, their sum of squares and, if it is private, the number of records,
+    by `noisy_moments`; errors beyond the width of the target's bounds count as that width.
 
     Args:
-        estimator: fitted, or made by `from_release`; or a pipeline, of `PublicScaler` steps and such an estimator.
-        X: records, as in its `fit`. Those it was fitted to make it look better than it is on others.
-        y: their labels or targets.
-        guarantee: what this release promises, pure; it is charged beside that of the fit.
+        estimator: fitted, or made by `from_release`; or a pipeline of `PublicScaler` steps and such an estimator.
+        X: records, as in its `fit`. The score is too optimistic on the records of the fit.
+        y: labels or targets of the records.
+        guarantee: of this release, pure; it is charged in addition to that of the fit.
         account: pays.
         level: posterior probability of the interval.
         draws: of the posterior.
@@ -91,13 +90,13 @@ def release_score(
         The score. Its `release` can be saved, and `read_score` reads it.
 
     Raises:
-        InputError: an estimator that has no such score or is not private, records that do not fit, an argument that is
-            missing or wrong, or an epsilon below 1e-4. Nothing is charged, and no message has a value.
+        InputError: an estimator without such a score or not private, invalid records, a missing or wrong argument, or
+            an epsilon below 1e-4. Nothing is charged, and no message has a value.
         BudgetError: the account cannot pay; nothing is charged.
 
     Guarantee:
-        `guarantee`, by that of `laplace` and `noisy_moments`: whether a prediction is right, and how far it is off,
-        depends on its record and on the public estimator, to the last bit.
+        `guarantee`, by that of `laplace` and `noisy_moments`: the error of a prediction is a function of its record and
+        of the public estimator, to the last bit.
 
     Example:
         >>> import numpy as np
@@ -115,7 +114,7 @@ def release_score(
         0
     """
     if not isinstance(guarantee, Guarantee) or not isinstance(account, Account):
-        raise InputError("a score needs guarantee=Guarantee(...), what it promises, and account=..., which pays")
+        raise InputError("a score needs guarantee=Guarantee(...), its promise, and account=..., which is charged")
     _require_readable(guarantee)
     rng, number = generator(random_state), whole_number(draws, "draws", 2)
     require_drawable(number, 2)
@@ -130,7 +129,7 @@ def release_score(
 
 @dataclass(frozen=True)
 class PrivateScorer:
-    """What scikit-learn calls to score an estimator; `private_scorer` makes it.
+    """Scorer that scikit-learn calls; `private_scorer` makes it.
 
     Args:
         guarantee: what each call promises and costs.
@@ -138,7 +137,7 @@ class PrivateScorer:
         draws: of the posterior of each score.
 
     Raises:
-        Nothing: `private_scorer` looks at the arguments, and each call raises what `release_score` does.
+        Nothing: `private_scorer` checks the arguments, and each call has the errors of `release_score`.
 
     Guarantee:
         `guarantee` for each call.
@@ -158,7 +157,7 @@ class PrivateScorer:
         """Release and charge one score; arguments and errors as `release_score`.
 
         Returns:
-            The posterior mean of the accuracy, or less that of the mean absolute error: greater is better.
+            The posterior mean of the accuracy, or of the negative mean absolute error: greater is better.
         """
         account = self.account or paying(_find_private(estimator))
         score = release_score(estimator, X, y, guarantee=self.guarantee, account=account, draws=self.draws)
@@ -166,25 +165,25 @@ class PrivateScorer:
 
 
 def private_scorer(guarantee: Guarantee, account: Account | None = None, *, draws: int = 1000) -> PrivateScorer:
-    """A `scoring` for scikit-learn's own tools, by which they choose and report nothing that was not released.
+    """Make a `scoring` for scikit-learn's own tools, by which they use released scores only.
 
-    With it `cross_val_score` and `GridSearchCV` are private by composition: every fit is charged, and so is every call
-    of this. For k folds and m candidates a search charges k m fits, k m scores, and the last fit.
+    With it `cross_val_score` and `GridSearchCV` are private by composition: every fit and every score is charged. For
+    k folds and m candidates a search charges k m fits, k m scores, and the last fit.
 
     Args:
         guarantee: what each call promises and costs; pure.
-        account: pays; None takes that of the estimator which is scored.
+        account: pays; None takes that of the scored estimator.
         draws: of the posterior of each score.
 
     Returns:
         A callable `(estimator, X, y) -> float` that can be pickled.
 
     Raises:
-        InputError: no guarantee, or something else than an account.
+        InputError: no guarantee, or an account of another type.
 
     Guarantee:
-        `guarantee` for each call, as `release_score`. The sum is that of the records as a whole only if a record's fold
-        depends on that record alone: take `cv=IndependentFolds(...)`, or under a replace guarantee `KFold`.
+        `guarantee` for each call, as `release_score`. The sum holds for the records as a whole only if a record's fold
+        depends on that record alone: use `cv=IndependentFolds(...)`, or under a replace guarantee `KFold`.
 
     Example:
         >>> import discreet as dc
@@ -193,7 +192,7 @@ def private_scorer(guarantee: Guarantee, account: Account | None = None, *, draw
         True
     """
     if not isinstance(guarantee, Guarantee):
-        raise InputError("private_scorer needs a Guarantee(...): what each score promises and costs")
+        raise InputError("private_scorer needs a Guarantee(...), the promise and cost of each score")
     if not (account is None or isinstance(account, Account)):
         raise InputError("private_scorer takes an account of a ledger, or None for the estimator's own")
     return PrivateScorer(guarantee, account, whole_number(draws, "draws", 40))
@@ -207,8 +206,8 @@ def _find_private(estimator: Any) -> PrivateEstimator:
     fitted = steps[-1]
     if not isinstance(fitted, PrivateEstimator):
         raise InputError(
-            "a score needs a private estimator of this package: what another one predicts for a record may depend on "
-            "all the others; of a search pass best_estimator_"
+            "a score needs a private estimator of this package: another one's prediction for a record may depend on "
+            "all records; of a search pass best_estimator_"
         )
     if not (is_classifier(fitted) or is_regressor(fitted)):
         raise InputError(f"{type(fitted).__name__} predicts nothing that could be scored")
@@ -216,34 +215,34 @@ def _find_private(estimator: Any) -> PrivateEstimator:
 
 
 def release_hits(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
-    """Publish how many predictions are right, or how far they are off.
+    """Release the number of right predictions, or the errors of predictions.
 
     Args:
         fitted: private classifier or regression.
-        predicted: by it, shape (records,).
+        predicted: its predictions, shape (records,).
         target: read by `read_target`, shape (records,).
-        guarantee: pure; at least what `check_score` asks.
+        guarantee: pure; checked by `check_score`.
         account: pays.
 
     Returns:
         The release that `read_score` reads.
 
     Raises:
-        InputError, BudgetError: as `release`, or a label that was not declared.
+        InputError, BudgetError: as `release`, or an undeclared label.
     """
     publish = _release_error if is_regressor(fitted) else _release_accuracy
     return publish(fitted, predicted, target, guarantee, account)
 
 
 def check_score(estimator: Any, guarantee: Guarantee) -> None:
-    """Refuse what `release_hits` would refuse without a look at records.
+    """Refuse what `release_hits` would refuse independently of records.
 
     Args:
         estimator: fitted or not.
         guarantee: of the score.
 
     Raises:
-        InputError: too small or too large an epsilon, or no bounds of the target.
+        InputError: epsilon is too small or too large, or the target has no bounds.
     """
     _require_readable(guarantee)
     if is_regressor(estimator):
@@ -256,34 +255,34 @@ def check_score(estimator: Any, guarantee: Guarantee) -> None:
 
 
 def gains(fitted: Any, predicted: Values, target: Values) -> Codes:
-    """What each record gives to a search: `FULL_GAIN` for a right prediction, or the less the further it is off.
+    """Compute each record's gain for a search: `FULL_GAIN` for a right prediction, decreasing in an absolute error.
 
     Args:
         fitted: private classifier or regression.
-        predicted: by it, shape (records,).
+        predicted: its predictions, shape (records,).
         target: shape (records,).
 
     Returns:
         Whole numbers from 0 to `FULL_GAIN`, each a function of its own record and of the public estimator.
 
     Raises:
-        InputError: a label that was not declared.
+        InputError: an undeclared label.
     """
     if not is_regressor(fitted):
         return np.where(_judge(fitted, predicted, target), FULL_GAIN, 0)
-    # Of candidates that found bounds of their own, errors are told by those that were declared for all.
+    # Candidates may have found bounds of their own; errors are relative to the declared ones, which all share.
     errors, width = _measure_errors(declared_pair(fitted.target_bounds, "target_bounds"), predicted, target)
     return np.clip(FULL_GAIN * (1 - errors / width), 0, FULL_GAIN).astype(np.intp)
 
 
 def _require_readable(guarantee: Guarantee) -> None:
-    """Refuse a budget whose score could not be read."""
+    """Refuse an epsilon whose score could not be read."""
     if not guarantee.epsilon >= LEAST_EPSILON:
-        raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; below it says nothing")
+        raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; with less it is all noise")
 
 
 def _judge(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.bool_]:
-    """Judge whether each prediction is right."""
+    """Compare each prediction with its label."""
     labels = fitted.classes_.tolist()
     refusal = f"y holds a label that is none of the declared classes: {', '.join(map(str, labels[:12]))}"
     position = {label: code for code, label in enumerate(labels)}
@@ -293,9 +292,9 @@ def _judge(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.boo
 def _measure_errors(
     bounds: tuple[float, float], predicted: Values, target: Values
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """Measure absolute errors, at most the width of a target's bounds, and that width."""
+    """Compute absolute errors, at most the width of a target's bounds, and that width."""
     lower, upper = bounds
-    # A target far out overflows to infinity, which is clipped; a warning would be a word about a record.
+    # An extreme target overflows to infinity, which is clipped; a warning would reveal something about a record.
     with np.errstate(over="ignore"):
         return np.fmin(np.abs(target - predicted), upper - lower), upper - lower
 
@@ -321,51 +320,50 @@ def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Gu
 
 Flags = npt.NDArray[np.bool_]
 PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
-"""Arguments that tries get of their own, and the chosen estimator gets back. The last because a generator of the
-caller's that all tries drew from would tell how many there were."""
+"""Arguments that each try replaces, and that are restored on the chosen estimator. `random_state` is among them because
+the state of a generator that all tries drew from would reveal their number."""
 FIXED = (*PAYING, "classes", "target", "target_bounds", "one_record_a_unit")
-"""Arguments that a grid cannot have: those, and what makes gains of candidates comparable."""
+"""Arguments that a grid cannot have: those above, and those that make gains of candidates comparable."""
 PASSED_ON = (
     *("classes_", "n_features_in_", "feature_names_in_"),
     *("predict_proba", "predict_interval", "outcome_interval", "decision_function"),
     *("tidy", "summary", "to_frame", "plot"),
 )
-"""What a fitted search has of its chosen estimator, where that has it."""
+"""Attributes that a fitted search takes from its chosen estimator, if that has them."""
 SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
 
 
 class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """The best of a grid of settings of a private estimator, for the promise of a single fit.
+    """Search for the best setting of a private estimator on a grid, for the guarantee of a single fit.
 
-    Records are split by coins. Settings are tried on the larger part, picked at random and fitted with a third of
-    epsilon each, and judged on the smaller one by right predictions or absolute errors; one is chosen and kept as it
-    was fitted. The number of tries is random and stays unknown, which is why all of them together cost as much as three
-    (Liu and Talwar, STOC 2019). Up to three settings are all tried once, at the same price or less.
+    Records are split at random. Settings are picked at random, fitted to the larger part with a third of epsilon each,
+    and compared on the smaller part by right predictions or absolute errors. The best fit is the result. The number of
+    tries is random and secret, so all of them together cost as much as three (Liu and Talwar, STOC 2019). Up to three
+    settings are all tried once, at the same cost or less.
 
     Args:
-        estimator: a private classifier or regression. Its guarantee, pure, is what the whole search promises, and its
-            account pays, once.
-        param_grid: as `GridSearchCV` takes it: lists of values by argument, or a list of such grids. All of it is
-            public. What the estimator promises, its classes and its target's bounds are not among them.
-        tries: most tries, of which half are made on average; None takes 8 a setting, or each of up to three once. More
-            find the best setting more often and take longer.
-        holdout: share of the records that settings are judged on.
+        estimator: a private classifier or regression. Its guarantee, pure, is that of the whole search, and its account
+            is charged once.
+        param_grid: as for `GridSearchCV`: lists of values by argument, or a list of such grids. All of it is public. It
+            cannot vary the guarantee, the classes or the target's bounds.
+        tries: largest number of tries, of which half are made on average; None takes 8 for each setting, or each of up
+            to three once. More tries find the best setting more often and take longer.
+        holdout: share of the records on which settings are compared.
 
     Attributes:
-        best_estimator_: the chosen estimator. Its `release_` promises what the whole search does.
-        best_params_, best_index_: its setting and the place in the grid.
-        best_score_: posterior mean of its accuracy, or less that of its mean absolute error.
+        best_estimator_: the chosen estimator. Its `release_` states the guarantee of the whole search.
+        best_params_, best_index_: its setting and the position in the grid.
+        best_score_: posterior mean of its accuracy, or of its negative mean absolute error.
         score_: the released score, with an interval; see `read_score`.
         classes_, n_features_in_, feature_names_in_, and methods such as predict_proba: of the chosen estimator.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         `fit` promises the estimator's guarantee for `best_estimator_`, `best_params_` and `score_` together, if the
-        number of tries stays unknown: do not publish how long a search took, nor let anybody watch it. Intervals of the
-        chosen estimator and of its score do not count the choosing; docs/estimators.md says how much that takes from
-        them.
+        number of tries stays secret: do not publish the duration of a search, nor let anybody watch it. Intervals of
+        the chosen estimator and of its score ignore the selection; docs/estimators.md has their coverage.
 
     Source:
         `discreet.mechanisms.private_selection` has the proof and the papers.
@@ -379,8 +377,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         >>> options = {"classes": ("small", "large"), "bounds": (0, 7), "draws": 50}
         >>> estimator = dc.estimators.PrivateNaiveBayes(random_state=0, **options, **paid)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 500, axis=0), np.repeat(["small", "large"], 500)
-        >>> found = dc.estimators.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
-        >>> found.best_params_["bins"] in (2, 4, 6), found.best_score_ > 0.8, found.predict([[6, 2]]).tolist()
+        >>> search = dc.estimators.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
+        >>> search.best_params_["bins"] in (2, 4, 6), search.best_score_ > 0.8, search.predict([[6, 2]]).tolist()
         (True, True, ['large'])
         >>> int(account.balance().epsilon_left)
         0
@@ -400,12 +398,12 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         self.holdout = holdout
 
     def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
-        """Check everything, charge the account once, and search.
+        """Check the arguments and records, charge the account once, and search.
 
         Args:
             X: array or frame, shape (records, features).
             y: labels or targets, shape (records,).
-            options: none is taken.
+            options: none is accepted.
 
         Returns:
             The search.
@@ -413,7 +411,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
             BudgetError: the account cannot pay; nothing is charged.
-            DiscreetError: the chosen fit could not be read, as noise left too little of it. That was paid for.
+            DiscreetError: the noise is too large to read the chosen fit. The account was charged.
         """
         refuse_options(options)
         settings = self._list_settings()
@@ -423,31 +421,31 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         seed = int(generator(self.estimator.random_state).integers(2**31))
         check_score(self.estimator, plan.score)
         if is_table(X, y):
-            raise InputError("a search takes an array or a frame X beside y: a table would be read again for every try")
-        self._rehearse(plan, settings[0], X, y)
-        judged = _toss_coins(_num_samples(X), self.holdout)
-        part = KeptRecords(X, y, ~judged)
+            raise InputError("a search takes an array or a frame X, and y: a table would be read again for every try")
+        self._check_setting(plan, settings[0], X, y)
+        held_out = _toss_coins(_num_samples(X), self.holdout)
+        training = MaskedInput(X, y, ~held_out)
         for setting in settings:
-            self._rehearse(plan, setting, part, None)
-        target = read_target(self.estimator, y, len(judged), numeric=is_regressor(self.estimator))[judged]
+            self._check_setting(plan, setting, training, None)
+        target = read_target(self.estimator, y, len(held_out), numeric=is_regressor(self.estimator))[held_out]
 
-        def attempt(place: int, paid: Account) -> tuple[int, tuple[Any, Values] | None]:
-            return _attempt(self._make_estimator(plan, settings[place], paid, seed), part, target)
+        def attempt(index: int, fit_account: Account) -> tuple[int, tuple[Any, Values] | None]:
+            return _attempt(self._make_estimator(plan, settings[index], fit_account, seed), training, target)
 
-        with under_way("searching"):  # inside of it nothing is shown: bars of tries would tell how many there are
-            number, place, chosen = search(plan, attempt, account)
+        with under_way("searching"):  # it hides inner progress bars, which would reveal the number of tries
+            number, index, chosen = search(plan, attempt, account)
         if chosen is None:
-            raise DiscreetError("the chosen fit could not be read: noise left too little of it; that was paid for")
+            raise DiscreetError("the noise is too large to read the chosen fit; the account was charged")
         fitted, predicted = chosen
         released = release_hits(fitted, predicted, target, plan.score, prepaid(plan.score))
-        # All documents promise what holds for them together, and were paid for by one charge.
+        # All documents state the guarantee that they have together, and were paid by one charge.
         shared: dict[str, Any] = {"id": number, "account": account.id, "guarantee": guarantee}
         released = replace(released, **shared)
         for name in RELEASES & {name for name, value in vars(fitted).items() if value is not None}:
             setattr(fitted, name, replace(getattr(fitted, name), **shared))
-        fitted.__setstate__(fitted.__getstate__())  # draws know the release that they are of: as it was made, but here
-        whole = {name: getattr(self.estimator, name) for name in PAYING}
-        self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**whole), settings[place], place
+        fitted.__setstate__(fitted.__getstate__())  # draws refer to their release, which was replaced
+        caller = {name: getattr(self.estimator, name) for name in PAYING}
+        self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**caller), settings[index], index
         self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=np.random.default_rng(seed))
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
         return self
@@ -459,10 +457,10 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             X: as in `fit`; nothing is charged.
 
         Returns:
-            What the estimator's own `predict` does, shape (records,).
+            The result of the estimator's own `predict`, shape (records,).
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
         check_is_fitted(self, "best_estimator_")
         predicted: Values = self.best_estimator_.predict(X)
@@ -470,7 +468,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
 
     @available_if(lambda self: getattr(self.estimator, "scored_records", "private") == "public")  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The chosen estimator's own `score`, which is of records that were declared public only.
+        """Compute the chosen estimator's own `score`, which is for records that were declared public only.
 
         Args:
             X: as in `fit`.
@@ -481,33 +479,33 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             Its accuracy or R2.
 
         Raises:
-            InputError: as of that `score`.
+            InputError: as for that `score`.
         """
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, sample_weight))
 
     def __getattr__(self, name: str) -> Any:
-        """Labels, columns, probabilities, intervals and rows of the chosen estimator."""
+        """Look up labels, columns, probabilities, intervals and rows of the chosen estimator."""
         if name not in PASSED_ON or "best_estimator_" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.best_estimator_, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A pickle holds the score's release as its document, as that of an estimator does."""
+        """Return the state for a pickle, with the score's release as its document."""
         state = dict(super().__getstate__())
         if "score_" in state:
             state["score_"] = replace(state["score_"], release=state["score_"].release.dumps())
         return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        """The inverse."""
+        """Restore the state that `__getstate__` saved."""
         state = dict(state)
         if "score_" in state:
             state["score_"] = replace(state["score_"], release=Release.loads(state["score_"].release))
         super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Tags:
-        """Those of the estimator; no two searches are alike."""
+        """Return the estimator's tags; a search is random."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags", "input_tags"):
             setattr(tags, name, getattr(inner, name))
@@ -522,49 +520,49 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         try:
             settings: list[dict[str, Any]] = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError):
-            raise InputError("param_grid is a dictionary of lists, or a list of such") from None
-        known = set(estimator.get_params(deep=False)) - {*FIXED}
-        if wrong := sorted({name for setting in settings for name in setting} - known):
+            raise InputError("param_grid must be a dictionary of lists, or a list of such dictionaries") from None
+        allowed = set(estimator.get_params(deep=False)) - {*FIXED}
+        if wrong := sorted({name for setting in settings for name in setting} - allowed):
             raise InputError(
-                f"a grid of {type(estimator).__name__} cannot have {listed(wrong)}; it is of {listed(sorted(known))}"
+                f"a grid of {type(estimator).__name__} cannot vary {listed(wrong)}, but {listed(sorted(allowed))}"
             )
         return settings
 
     def _make_estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account, seed: int) -> Any:
-        """Make an estimator of one setting that spends its share from an account of its own."""
+        """Make an estimator of one setting, with its share of the guarantee and an account of its own."""
         arguments = {**self.estimator.get_params(deep=False), **setting}
         paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
         return type(self.estimator)(**{**arguments, **paying})
 
-    def _rehearse(self, plan: SearchPlan, setting: Mapping[str, Any], X: Any, y: Any) -> None:
-        """Refuse all that a fit refuses, before anything is charged: it stops at an account that cannot pay."""
+    def _check_setting(self, plan: SearchPlan, setting: Mapping[str, Any], X: Any, y: Any) -> None:
+        """Refuse what a fit would refuse, before any charge: the fit stops at an account that cannot pay."""
         try:
             self._make_estimator(plan, setting, unpaid(plan.fit), 0).fit(X, y)
         except BudgetError:
             return
-        raise DiscreetError("a rehearsal was fitted, which an account that cannot pay should have stopped")
+        raise DiscreetError("an account that cannot pay did not stop a fit; please report this as a bug")
 
 
 def _toss_coins(records: int, holdout: Any) -> Flags:
-    """Toss which records settings are judged on: a coin of 64 bits for each, from the operating system."""
+    """Draw the records on which settings are compared: 64 random bits of the operating system for each."""
     if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
-        raise InputError("holdout is a share of the records, greater than 0 and less than 1")
+        raise InputError("holdout must be a share of the records, greater than 0 and less than 1")
     return np.frombuffer(os.urandom(8 * records), np.uint64) < np.uint64(int(float(holdout) * 2**64))
 
 
-def _attempt(estimator: Any, part: KeptRecords, target: Values) -> tuple[int, tuple[Any, Values] | None]:
-    """Make one try: its gain, and the fitted estimator with what it predicts for the records that it is judged on.
+def _attempt(estimator: Any, training: MaskedInput, target: Values) -> tuple[int, tuple[Any, Values] | None]:
+    """Make one try: its gain, and the fitted estimator with its predictions for the held-out records.
 
-    Whatever goes wrong after the release is a function of it, but must not be seen: it would tell of one try among
-    many. The same holds of warnings.
+    Errors after the release are functions of it, but must stay hidden: they would reveal one try among many. The same
+    holds for warnings.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = estimator.fit(part)
-            predicted = np.asarray(fitted.predict(part.X))[~part.kept]
+            fitted = estimator.fit(training)
+            predicted = np.asarray(fitted.predict(training.X))[~training.mask]
             return int(gains(fitted, predicted, target).sum()), (fitted, predicted)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # whatever it is, also the end of the program, it must not be told
+    except BaseException:  # also SystemExit: no error of a try may be seen
         return 0, None

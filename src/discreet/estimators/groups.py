@@ -1,6 +1,6 @@
-"""Groups: columns of which a record has one state each, as an estimator declares them.
+"""Groups of indicator columns, of which a record has at most one, as an estimator declares them.
 
-Whether they stand as groups in the design is decided by what is declared alone, for it decides what is released.
+The declarations alone decide if they are groups of the design, because that decides the contents of the release.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
-    """Groups of a design whose states are in groups.
+    """List the groups of a design whose states are in groups.
 
     Args:
         groups: of the constructor: lists of positions, or of names, of columns between 0 and 1; or None.
@@ -26,7 +26,7 @@ def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
         Positions among `features_of(columns, grouped=True)`: those of the constructor, and each column of states.
 
     Raises:
-        InputError: something else than such lists, or a column of states in one.
+        InputError: groups of another form, or a group with a column of states.
 
     Example:
         >>> wards = Variable("ward", states=("A", "B", "C"))
@@ -37,40 +37,38 @@ def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
     starts, names = [0], [column.name for column in columns]
     for column in columns:
         starts.append(starts[-1] + len(features_of((column,), grouped=True)))
-    wrong = (
-        f"groups are lists of columns, by name or by position from 0 to {len(columns) - 1}, such as [[0, 1, 2], [3]]"
-    )
+    refusal = f"groups must be lists of columns, by name or position up to {len(columns) - 1}, such as [[0, 1], [3]]"
     if not isinstance(groups, Iterable | None) or isinstance(groups, str):
-        raise InputError(wrong)
-    found = []
+        raise InputError(refusal)
+    positions = []
     for group in groups or ():
         members = _find_positions(group, names)
         if members is None:
-            raise InputError(wrong)
-        if not all(columns[one].numeric for one in members):
+            raise InputError(refusal)
+        if not all(columns[position].numeric for position in members):
             raise InputError("a column of categories is a group by itself: groups are lists of columns from 0 to 1")
-        found.append(tuple(starts[one] for one in members))
-    return (*found, *state_groups(columns))
+        positions.append(tuple(starts[position] for position in members))
+    return (*positions, *state_groups(columns))
 
 
 def _find_positions(group: Any, names: list[str]) -> list[int] | None:
-    """Find the positions of a group's columns; None where it is no list of names and positions."""
+    """Find the positions of a group's columns; None if it is no list of names and positions."""
     if isinstance(group, str) or not isinstance(group, Iterable):
         return None
-    found = [names.index(one) if one in names else one for one in group]
-    known = all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(names) for one in found)
-    return found if known else None
+    positions = [names.index(at) if at in names else at for at in group]
+    valid = all(isinstance(at, int) and not isinstance(at, bool) and 0 <= at < len(names) for at in positions)
+    return positions if valid else None
 
 
 def written_groups(groups: Groups, columns: Sequence[Variable] | None) -> list[list[int]] | None:
-    """Groups of a release's design as the constructor takes them.
+    """Convert the groups of a release's design to the form that the constructor takes.
 
     Args:
         groups: of a release.
-        columns: as they were declared, where some are of states; None where all features are numbers.
+        columns: as declared, if some have states; None if all features are numbers.
 
     Returns:
-        Positions of columns; None where there are none but of states.
+        Positions of columns; None if only columns of states are in groups.
 
     Example:
         >>> written_groups(((0, 4), (1, 2, 3)), None)
@@ -82,4 +80,4 @@ def written_groups(groups: Groups, columns: Sequence[Variable] | None) -> list[l
     for position, column in enumerate(columns):
         numeric |= {at: position} if column.numeric else {}
         at += len(features_of((column,), grouped=bool(groups)))
-    return [[numeric[one] for one in group] for group in groups if set(group) <= set(numeric)] or None
+    return [[numeric[index] for index in group] for group in groups if set(group) <= set(numeric)] or None

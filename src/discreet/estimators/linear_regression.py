@@ -1,4 +1,4 @@
-"""Linear regression: second moments released with noise on all at once, or draws from a posterior cut to a ball."""
+"""Linear regression by noisy second moments, or by draws from a posterior that is truncated to a ball."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_pair
 from discreet.estimators.declared_designs import of_release, positive_number, scaled_blocks
-from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator
@@ -35,70 +35,70 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
-"""The estimator's word for a mechanism."""
+"""Names of the estimator's methods, by mechanism."""
 FIXED = "without an intercept, and by methods other than 'moments', models are declared in coordinates of the bounds"
-"""Why bounds are not narrowed there."""
+"""Reason why bounds are not narrowed."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
-    """Bayesian linear regression under differential privacy, with intervals that count the privacy noise.
+    """Bayesian linear regression under differential privacy, with intervals that include the privacy noise.
 
-    Features and target are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
+    Features and target are scaled from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
 
     Args:
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
             the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
-            first is what the others are compared with. Required.
+            first is the reference category. Required.
         target_bounds: of the target, `(lower, upper)`; required.
         guarantee: what one fit promises; required unless epsilon is given.
-        account: pays for every fit; required unless epsilon is given.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
-        method: "moments" releases all second moments with noise by groups of them, Gaussian noise where the guarantee
-            has a delta: an estimate and intervals for everything at once. "exact" puts one cube of noise on all of
-            them, whose exact posterior is drawn, or refused where noise is large. "sampler" releases draws from
-            the posterior under a prior cut to a ball, tempered to what the guarantee pays for: no extra noise, but
-            wide, and with a single draw no interval.
-        fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds: that,
-            and not 0, is the origin of the scaled coordinates.
+        account: charged by every fit; required unless epsilon is given.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
+        method: "moments" releases all second moments, with noise by groups of moments, and Gaussian noise if the
+            guarantee has a delta. It has an estimate and intervals at once. "exact" adds uniform noise from one cube;
+            the exact posterior is drawn, or refused if the noise is large. "sampler" releases draws from the posterior
+            under a prior truncated to a ball, with the likelihood raised to a power that the guarantee allows. It adds
+            no other noise, but its draws are dispersed, and a single one gives no interval.
+        fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds, which
+            is the origin of the scaled coordinates.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for "exact" and
             "sampler"; "moments" learns it from the release.
-        residual_variance: for "sampler", where it is required: of the scaled target around its mean, assumed.
-        radius: for "sampler": of the ball of weights, in the scaled coordinates.
-        released_draws: for "sampler": they share the budget.
-        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
-            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
-            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
+        residual_variance: required for "sampler": assumed variance of the scaled target around its mean.
+        radius: for "sampler": radius of the ball of weights, in the scaled coordinates.
+        released_draws: for "sampler": number of draws, which share the budget.
+        scored_records: whether the records passed to `score` are "private" or "public". On private ones, the default,
+            `score` and cross-validation without `scoring` are refused: use `release_score` or `private_scorer`. Metrics
+            computed from `predict` are exact, and the package cannot refuse them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
-            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
-        records: public, expected number of records: for "auto", where the number that is counted is private. Without it
-            a tenth is taken.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
+        find_bounds: share of the guarantee for a first release of histograms, which narrows bounds that are much too
+            wide. "auto" takes a fiftieth to a fifth, or nothing if the noise is too large; None keeps the bounds.
+        records: public, expected number of records, for "auto" if the true number is private. Without it "auto" takes
+            a tenth.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        coef_, intercept_: posterior means by the normal approximation, there at once (of released draws, their mean),
-            in the units of the columns, shape (features,), in the order of X's columns, and a number.
-        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
-            is first looked at, which for "exact" with much noise or many features is refused: `read(release_)`
-            reads that release by the normal approximation.
+        coef_, intercept_: posterior means by the normal approximation (or means of the released draws), in the units of
+            the columns, shape (features,), in the order of X's columns, and a number.
+        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn on first
+            access. "exact" refuses it with much noise or many features: `read(release_)` then has the normal
+            approximation.
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
-            values outside of them with intervals; None where there was none.
+            values outside of them with intervals; None without a first release.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
-        `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
+        `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last one has a floating-point sampler.
 
     Source:
-        Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
+        Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016); see these modules.
 
     Example:
         >>> import numpy as np
@@ -140,7 +140,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of a linear regression, such as the `release_` of another estimator.
@@ -149,7 +149,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             random_state: of these draws.
 
         Returns:
-            An estimator that predicts, and has no account to be fitted with.
+            An estimator that predicts, and has no account for another fit.
 
         Raises:
             InputError: a release of something else.
@@ -163,7 +163,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             sampling["released_draws"] = len(sampled.weights)
         else:
             sampling = {}
-        made = of_release(
+        estimator = of_release(
             cls,
             release,
             bounds,
@@ -175,21 +175,21 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             random_state=random_state,
             **sampling,
         )
-        made._keep(release, later=made._plan_draws())
-        return made
+        estimator._keep(release, posterior=estimator._plan_draws())
+        return estimator
 
     @property
     def posterior_(self) -> WeightPosterior:
-        """Draws of the weights, made when they are first asked for.
+        """Posterior draws of the weights, computed on first access.
 
         Raises:
             InputError: "exact" with too much noise.
         """
         check_is_fitted(self, "release_")
-        return self._later.of(self.release_)
+        return self._posterior.draw_weights(self.release_)
 
     def predict(self, X: Any) -> Floats:
-        """The target's expectation by the estimate of `coef_` and `intercept_`.
+        """Predict the target's expectation by `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
@@ -198,14 +198,14 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             Shape (records,), in the target's unit.
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
         scaled = self._predict_linearly(X)[0]
         return self.release_.design.predicted(scaled)
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of `predict`, exact: of public records only.
+        """Compute R2 of `predict` exactly: for public records only.
 
         Args:
             X: as in `fit`.
@@ -221,7 +221,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of the target's expectation, which count the sampling error and the noise.
+        """Compute intervals of the target's expectation, which include the sampling error and the noise.
 
         Args:
             X: as in `fit`.
@@ -236,7 +236,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         return self.posterior_.tails(self._draw_expected(X), level)
 
     def outcome_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of one new record's target: those of its expectation, and the residual around it.
+        """Compute intervals of a new record's target: its expectation plus a residual.
 
         Args:
             X: as in `fit`.
@@ -255,49 +255,49 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         return self.posterior_.tails(expected + spread[:, None] * residuals, level)
 
     def __sklearn_tags__(self) -> Tags:
-        """Noise may leave little of a fit."""
+        """Mark that noise may make the fit's score poor."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
 
     def _declare_target(self) -> tuple[Variable, None]:
-        """Check the target's bounds, and with them the method."""
+        """Check the target's bounds and the method."""
         if self.method not in ("moments", "exact", "sampler"):
             raise InputError(f"method is 'moments', 'exact' or 'sampler', not {self.method!r}")
         if self.target_bounds is None:
-            raise InputError("fit needs target_bounds=(lower, upper): never read off records")
+            raise InputError("fit needs target_bounds=(lower, upper); they are never read off records")
         return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
-        """Make the one that was asked for."""
+        """Make the mechanism of the method."""
         if self.method != "sampler":
             return grouped_moments() if self.method == "moments" else noisy_moments()
         if self.residual_variance is None:
-            raise InputError("method='sampler' assumes a public residual_variance; give one")
-        drawn = whole_number(self.released_draws, "released_draws", 1)
+            raise InputError("method='sampler' assumes a public residual_variance; pass one")
+        number = whole_number(self.released_draws, "released_draws", 1)
         variance = positive_number(self.residual_variance, "residual_variance")
-        return truncated_posterior(drawn, variance=variance, radius=positive_number(self.radius, "radius"))
+        return truncated_posterior(number, variance=variance, radius=positive_number(self.radius, "radius"))
 
-    def _plan_draws(self) -> DrawnLater:
-        """Plan the draws; nothing that happens to the random state after a fit can change them."""
+    def _plan_draws(self) -> LazyPosterior:
+        """Plan the draws; later changes of the random state do not affect them."""
         method = "exact" if self.method == "exact" else "auto"
-        return DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, method=method)
+        return LazyPosterior(whole_number(self.draws, "draws", 2), self.random_state, method=method)
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
-        """Refuse fewer records than weights, where their number is public."""
+        """Refuse fewer records than weights, if their number is public."""
         if guarantee.relation.public_number and rows.records <= rows.design.size:
             raise InputError(f"{rows.design.size} weights need more records than that; their number is public here")
 
     def _say_why_fixed(self) -> str | None:
-        """Say why found bounds cannot stand for the declared ones."""
+        """Explain why found bounds cannot replace the declared ones."""
         return FIXED if self.method != "moments" or not self.fit_intercept else None
 
     def _reading_options(self) -> dict[str, Any]:
-        """List what the posterior is told beside the release."""
+        """List the arguments of `read` besides the release."""
         return {"method": "exact" if self.release_.mechanism == "noisy_moments" else "auto"}
 
     def _draw_for(self, level: float) -> WeightPosterior:
-        """The draws that all intervals share."""
+        """Return the draws that all intervals share."""
         return self.posterior_
 
     def _draw_expected(self, X: Any) -> Floats:
@@ -307,6 +307,6 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
 
 
 def _scale_of_target(design: Design) -> float:
-    """Measure the unit of the scaled target."""
+    """Compute the width of one unit of the scaled target, in the target's unit."""
     ends = design.predicted(np.array([0.0, 1.0]))
     return float(ends[1] - ends[0])

@@ -42,17 +42,17 @@ Values = npt.NDArray[Any]
 
 
 def chosen_method(*, epsilon: float, records: int, features: int, symmetric: bool) -> str:
-    """What `method="auto"` takes: one noisy vector where the features' law is declared symmetric and noise is large.
+    """Choose the method of `method="auto"`: one noisy vector if the features' law is symmetric and noise is large.
 
-    One vector, the sum of `(2 y - 1) x`, points to the weights only if the features are spread symmetrically around
-    the middle of their bounds; then it needs less noise than anything else, until the error of its direction, which
-    does not fall with epsilon, is what is left. Objective perturbation needs no such law.
+    One vector, the sum of `(2 y - 1) x`, points to the weights only if the features are distributed symmetrically
+    around the middle of their bounds. It then needs the least noise, until the error of its direction dominates, which
+    does not fall with epsilon. Objective perturbation needs no such law.
 
     Args:
         epsilon: of the guarantee.
-        records: public number, expected.
-        features: how many.
-        symmetric: whether their law was declared so.
+        records: public, expected number of records.
+        features: number of features.
+        symmetric: whether their law is declared symmetric.
 
     Returns:
         "one_shot" if symmetric and `records epsilon < 250 features`, else "objective".
@@ -70,70 +70,71 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
 class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
     """Logistic regression of two or more classes under differential privacy; an intercept is always fitted.
 
-    Features are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
+    Features are scaled from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
 
     Args:
-        classes: the labels that y may hold, at least two; required. More than two have weights each (multinomial).
+        classes: the labels that y may hold, at least two; required. With more than two, each has weights (multinomial).
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
             the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
-            first is what the others are compared with. Required.
+            first is the reference category. Required.
         guarantee: what one fit promises; required unless epsilon is given.
-        account: pays for every fit; required unless epsilon is given.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
-        groups: lists of columns, by name or position, that exclude each other: 0 in every record but for at most one 1,
-            such as the indicators of one category; their bounds are (0, 1). Other records are refused. Where columns
-            were declared as categories, they are groups of their own. See docs/estimators.md, "Categories".
-        norm: public bound on the Euclidean norm of the scaled features, where one is known that is well below the root
-            of their number: longer records are shortened to it. None where the bounds are all that is known.
-        records: public, expected number of records, of which ten times as many are taken: what a given regularisation,
-            the rule for symmetric features and the steps are scaled by. For add-remove guarantees, where the number
-            that is counted is private, required by these; else a million. For replacing it is public, and taken.
-        symmetric: whether the scaled features are declared to be spread evenly around 0: over the box of the bounds, or
-            over the sphere of the norm.
+        account: charged by every fit; required unless epsilon is given.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
+        groups: lists of columns, by name or position, that exclude each other: every record has at most one 1 among
+            them and 0 elsewhere, such as the indicators of one category; their bounds are (0, 1). Other records are
+            refused. Columns declared as categories are groups already. See docs/estimators.md, "Categories".
+        norm: public bound on the Euclidean norm of the scaled features, if one is known that is well below the root of
+            their number; longer records are shortened to it. None if only the bounds are known.
+        records: public, expected number of records; up to ten times as many are accepted. A declared regularisation,
+            the rule for symmetric features and the steps are scaled by it. These require it under add-remove
+            guarantees, where the true number is private; otherwise the default is a million. Under replace guarantees
+            the default is the true number, which is public.
+        symmetric: declares that the scaled features are distributed symmetrically around 0: over the box of the bounds,
+            or over the sphere of the norm.
         method: "objective" perturbs the objective; "one_shot" releases one noisy vector, for symmetric features;
-            "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`. More than
-            two classes, and a delta, are for the objective alone.
-        steps: of "gradients".
-        regularisation: of "objective": for each expected record and squared length; None takes the mechanism's rule.
-        curvature: of "objective": whether a fifth of epsilon buys the curvature at the released weights, from which the
-            posterior follows, and without groups `coef_`; else all of epsilon is for the weights, which are `coef_`.
-            More than two classes have none where it would be so many sums that noise hides them.
+            "gradients" releases `steps` noisy gradients; "auto" is one of the first two, see `chosen_method`. Only the
+            objective allows more than two classes, or a delta.
+        steps: number of steps of "gradients".
+        regularisation: for "objective": for each expected record and squared length; None takes the mechanism's rule.
+        curvature: for "objective": if True, a fifth of epsilon is spent on the curvature at the released weights; the
+            posterior and, without groups, `coef_` follow from it. If False, all of epsilon is spent on the weights,
+            which are `coef_`. With more than two classes no curvature is released if noise would hide its many sums.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
-        covariates: for the posterior: what is known of the features' law (see `discreet.posterior.design.laws`).
-            Intervals are as right as this law is. None reads the curvature; the other methods need a law unless
-            `symmetric` says it all.
-        public_records: for the posterior: labelled records that are public and no part of the private ones.
-        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
-            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
-            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
+        covariates: for the posterior: known law of the features (see `discreet.posterior.design.laws`). Intervals are
+            valid only if this law holds. None reads the curvature; the other methods need a law unless `symmetric`
+            implies one.
+        public_records: for the posterior: labelled public records that are not among the private ones.
+        scored_records: whether the records passed to `score` are "private" or "public". On private ones, the default,
+            `score` and cross-validation without `scoring` are refused: use `release_score` or `private_scorer`. Metrics
+            computed from `predict` are exact, and the package cannot refuse them.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
-        find_bounds: share of the guarantee for a first release of histograms, by which bounds far too wide shrink:
-            "auto" takes a fiftieth to a fifth, or nothing where noise would hide all; None keeps the bounds.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
+        find_bounds: share of the guarantee for a first release of histograms, which narrows bounds that are much too
+            wide. "auto" takes a fiftieth to a fifth, or nothing if the noise is too large; None keeps the bounds.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         classes_: the labels, sorted.
         coef_, intercept_: log odds for one unit of a column, in the order of X's columns, shape (1, features) and (1,);
-            of more than two classes (classes, features) and (classes,), summing to 0 over these: posterior means, where
-            the curvature was released and no columns are in groups, else the released weights.
+            with more than two classes (classes, features) and (classes,), which sum to 0 over classes. They are
+            posterior means if the curvature was released and no columns are in groups, else the released weights.
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
-            values outside of them with intervals; None where there was none.
+            values outside of them with intervals; None without a first release.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
-        `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
+        `objective_perturbation` and `noisy_gradients`. Neither assumes exact real arithmetic.
 
     Source:
-        Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010), as these modules have it.
+        Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010); see these modules.
 
     Example:
         >>> import numpy as np
@@ -182,7 +183,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of a logistic regression, such as the `release_` of another estimator.
@@ -194,10 +195,10 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             random_state: of these draws.
 
         Returns:
-            An estimator that predicts, and has no account to be fitted with.
+            An estimator that predicts, and has no account for another fit.
 
         Raises:
-            InputError: a release of something else, or labels of other names.
+            InputError: another kind of release, or labels with other names.
         """
         design = trace_of(release).design
         if design.counted:
@@ -206,9 +207,9 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         named = {str(label): label for label in class_labels(states if classes is None else classes).tolist()}
         if set(named) != set(states):
             raise InputError(f"the classes of the release are called {', '.join(states)}")
-        # In the release's order: the second is the one whose log odds the weights are.
+        # In the release's order: the weights are log odds of the second class.
         labels = np.array([named[state] for state in states])
-        made = of_release(
+        estimator = of_release(
             cls,
             release,
             bounds,
@@ -222,26 +223,26 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             draws=draws,
             random_state=random_state,
         )
-        made._keep(release, labels)
-        return made
+        estimator._keep(release, labels)
+        return estimator
 
     def decision_function(self, X: Any) -> Floats:
-        """Log odds by `coef_` and `intercept_`.
+        """Compute log odds by `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
 
         Returns:
-            Of the second of two classes, shape (records,); of more classes, shape (records, classes).
+            Log odds of the second of two classes, shape (records,); with more classes, shape (records, classes).
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
-        found = self._predict_linearly(X)
-        return found[0] if len(found) == 1 else found.T
+        odds = self._predict_linearly(X)
+        return odds[0] if len(odds) == 1 else odds.T
 
     def predict(self, X: Any) -> Values:
-        """The likeliest class of each record by the log odds.
+        """Predict the most probable class of each record by the log odds.
 
         Args:
             X: as in `fit`; nothing is charged.
@@ -254,12 +255,12 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         """
         odds = self._predict_linearly(X)
         best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
-        found: Values = self.classes_[best]
-        return found
+        labels: Values = self.classes_[best]
+        return labels
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of `predict`, exact: of public records only.
+        """Compute the accuracy of `predict` exactly: for public records only.
 
         Args:
             X: as in `fit`.
@@ -275,13 +276,13 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes by the log odds, without their uncertainty.
+        """Compute probabilities of the classes by the log odds, without their uncertainty.
 
         Args:
             X: as in `fit`.
 
         Returns:
-            Shape (records, classes), in the order of `classes_`. `predict_interval` counts what the noise leaves open.
+            Shape (records, classes), in the order of `classes_`. `predict_interval` includes the noise.
 
         Raises:
             InputError: as `decision_function`.
@@ -289,7 +290,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         return np.asarray(_share_out(self._predict_linearly(X)[None])[0].T)
 
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of P(class | features), which count the sampling error and the noise.
+        """Compute intervals of P(class | features), which include the sampling error and the noise.
 
         Args:
             X: as in `fit`.
@@ -305,43 +306,43 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         return lower.T, upper.T
 
     def _reading_options(self) -> dict[str, Any]:
-        """List what was declared of the features' law and of public records, where the curvature was not measured."""
+        """List the declared law of the features and the public records, which replace a curvature."""
         covariates = self.covariates
         if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
             covariates = uniform_law(self.release_.design)
-        given = {"covariates": covariates, "public": self.public_records}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {"covariates": covariates, "public": self.public_records}
+        return {name: value for name, value in options.items() if value is not None}
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
-        """Refuse a law of other features."""
+        """Refuse a law over other features."""
         require_known(rows.design, self.covariates, self.public_records)
 
     def __sklearn_tags__(self) -> Tags:
-        """Noise may leave little of a fit."""
+        """Mark that noise may make the fit's score poor."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
 
     def _has_no_law(self) -> bool:
-        """Whether nothing is declared of the features' law, and the objective is perturbed."""
+        """True if no law of the features is declared and the objective is perturbed."""
         laws = self.symmetric or self.covariates is not None or self.public_records is not None
         return self.method in ("auto", "objective") and not laws
 
     def _say_why_fixed(self) -> str | None:
-        """Say why found bounds cannot stand for the declared ones, where they cannot."""
+        """Explain why found bounds cannot replace the declared ones; None if they can."""
         if self._has_no_law() and self.norm is None:
             return None
-        return "norm, symmetric, covariates, public_records and gradients go by features that are scaled by the bounds"
+        return "norm, symmetric, covariates, public_records and gradients use features scaled by the declared bounds"
 
     def _declare_target(self) -> tuple[Variable, Values]:
         """Check the classes; the labels that y may hold are their states."""
         labels = class_labels(self.classes)
         if len(labels) < 2:
-            raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
+            raise InputError("a classifier needs at least two classes; one class leaves nothing to predict")
         return Variable("class", tuple(str(label) for label in labels.tolist())), labels
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
-        """Make the mechanism that was asked for, or the rule's."""
+        """Make the mechanism of the method, or of the rule for "auto"."""
         if self.method not in METHODS:
             raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
         scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
@@ -352,12 +353,12 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             raise InputError("indicators of a group are not symmetric about 0: leave out symmetric, or the groups")
         if guarantee.delta and not (self.covariates is None and self.public_records is None):
             raise InputError(
-                "a law of covariates and public records are read with delta 0; leave them out, or the delta"
+                "covariates and public_records need a guarantee with delta 0: leave them out, or the delta"
             )
         if method == "auto":
-            known = symmetric and not many and not guarantee.delta
+            applies = symmetric and not many and not guarantee.delta
             method = chosen_method(
-                epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=known
+                epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=applies
             )
         if method == "objective":
             return perturb_objective(self, records)
@@ -365,7 +366,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
 
 
 def _share_out(odds: Floats) -> Floats:
-    """Turn log odds, of the second class or of each, into probabilities of shape (draws, classes, records)."""
+    """Convert log odds, of the second class or of each, to probabilities of shape (draws, classes, records)."""
     if odds.shape[1] > 1:
         return np.asarray(softmax(odds, axis=1))
     second = expit(odds)

@@ -1,7 +1,7 @@
 """Naive Bayes: the class is the parent of every feature, and the features are independent given the class.
 
 Any discrete mechanism of the package releases the tables P(class) and P(feature | class); the noise-aware posterior of
-the probabilities then classifies, with intervals. What is particular to scikit-learn is in `contract.py`.
+the probabilities then classifies, with intervals. `contract.py` has the parts for scikit-learn.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from discreet.estimators.contract import (
     columns_of,
     generated_names,
     read_features,
-    read_given,
+    read_inputs,
 )
-from discreet.estimators.drawn_later import DrawnLater
-from discreet.estimators.given_table import GivenTable
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
+from discreet.estimators.table_input import TableInput
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
@@ -56,19 +56,19 @@ from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 # --------------------------------------------------------------------------------------------------------------------
-# What a naive Bayes classifier believes, in rows: of each class alone, and with each feature alone.
+# Rows of a naive Bayes classifier: each class alone, and with each feature alone.
 
 LEAST_PROBABILITY = 5e-324
-"""Stands for a probability of zero, which would make a record impossible under every class."""
+"""Probability that replaces zero, which could make a record impossible under every class."""
 
 
 def class_rows(cells: Tables, star: Sequence[str], labels: Sequence[str], level: float) -> list[dict[str, Any]]:
-    """P(class), and P(class | state of one feature), with intervals over the draws.
+    """List P(class), and P(class | state of one feature), with intervals over the draws.
 
     Args:
         cells: probabilities of the class, shape (classes, draws), and of features, shape (classes, states, draws).
         star: the class, then the features.
-        labels: classes, in the order in which they are listed; of two the second alone, the first is what it leaves.
+        labels: classes, in the order of the rows; of two classes only the second is listed.
         level: posterior probability of each interval, between 0 and 1.
 
     Returns:
@@ -112,9 +112,9 @@ Codes = npt.NDArray[np.intp]
 MOST_BINS = 2**20
 """Most bins of all features together: their names and cut points take some 100 MB."""
 BLOCK_BYTES = 2**25
-"""Of the probabilities of a block of records under all draws."""
+"""Bytes of the probabilities of a block of records under all draws."""
 UNREADABLE = "map_estimate"
-"""The mechanism whose choice among candidates no noise-aware posterior can read."""
+"""Mechanism whose choice among candidates no noise-aware posterior can read."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -125,43 +125,42 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         classes: labels that y may hold, all text or all numbers; required.
         features: public variables (`Variable`) with states, or with bounds and perhaps bins. Frames are matched by
             name, arrays by position.
-        bounds: `(lower, upper)`, numbers or one for each feature: stands for `features` where all are numeric. Features
-            are then called x0, x1, ... in the release. Or a mapping from the names of the columns, which thereby are
-            public, to such pairs or to the categories of a column of texts.
-        bins: number of equally wide bins of a numeric feature without bins of its own; with few records or a small
-            epsilon fewer are better.
-        mechanism: a name of `MECHANISMS` but "map_estimate", or a mechanism with options, such as
-            `planned(workload=...)`, with which the estimator cannot be pickled (`release_` can be saved in any case).
+        bounds: `(lower, upper)`, each a number or one for each feature: replaces `features` if all are numeric.
+            Features are then called x0, x1, ... in the release. Or a mapping from the names of the columns, which
+            thereby are public, to such pairs or to the categories of a column of texts.
+        bins: number of equally wide bins of a numeric feature without bins of its own; use fewer with few records or a
+            small epsilon.
+        mechanism: a name of `MECHANISMS` except "map_estimate", or a mechanism with options, such as
+            `planned(workload=...)`. An estimator with options cannot be pickled, but its `release_` can be saved.
         guarantee: what one fit promises and costs; required unless epsilon is given.
         account: pays; required unless epsilon is given. See `PrivateEstimator` for clones and copies.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
-        scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
-            `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
-            `private_scorer`. Metrics that are computed of `predict` are exact, and nothing can stop them.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
+        scored_records: whether the records passed to `score` are "private" or "public". On private ones, the default,
+            `score` and cross-validation without `scoring` are refused: use `release_score` or `private_scorer`. Metrics
+            computed from `predict` are exact, and the package cannot refuse them.
         draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
         target: name of the class in the release.
         random_state: of the posterior's draws; the noise never comes from it.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
 
     Attributes:
-        release_: safe to publish; `from_release` makes a fitted estimator of it.
-        posterior_: draws of all probabilities, made when they are first asked for; `answer` takes it.
+        release_: safe to publish; `from_release` makes a fitted estimator from it.
+        posterior_: draws of all probabilities, computed on first access; `answer` takes it.
         classes_: the declared labels, sorted.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
-        Each `fit` is one release on the given records and promises `guarantee`, by the mechanism's own proof: a record,
-        once clipped and binned by public numbers, adds one to one cell of each table. Everything else is made of the
-        release. Raised errors depend on records and are not covered; see docs/threat-model.md.
+        Each `fit` is one release of the records and promises `guarantee`, by the mechanism's own proof: a record, once
+        clipped and binned by public numbers, adds one to one cell of each table. All other results are functions of the
+        release. Errors depend on records and are not covered; see docs/threat-model.md.
 
     Source:
-        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section 5, for the model; the module of the mechanism has the
-        rest.
+        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section 5, for the model; see also the module of the mechanism.
 
     Example:
         >>> import numpy as np
@@ -202,10 +201,10 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
                 nearest bound. Or a table: a path or glob, a URL, an Arrow, Ibis or Spark table, a frame with the target
                 in it, or `Records`.
             y: declared labels, shape (records,).
-            target: name of the column of a table that is predicted; y is then left out, and the class of the release is
-                called after it.
+            target: name of the table's column to predict; y is then left out, and the class of the release has this
+                name.
             table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
+            options: none is accepted; sample weights raise an InputError.
 
         Returns:
             The estimator.
@@ -217,30 +216,30 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         refuse_options(options)
         guarantee, account = promised(self)
         mechanism, draws = _make_mechanism(self.mechanism), whole_number(self.draws, "draws", 1)
-        later = _plan_draws(draws, self.random_state)
+        posterior = _plan_draws(draws, self.random_state)
         labels = class_labels(self.classes)
         declared = self._declare_features(X)
         numeric = declared is None or all(variable.numeric for variable in declared)
-        given = read_given(self, X, y, target=target, table=table, numeric=numeric)
-        if isinstance(given, GivenTable):
-            given = replace(given, columns=given.columns if declared is None else declared)
-            variables, columns = given.columns, np.arange(len(given.columns))
+        inputs = read_inputs(self, X, y, target=target, table=table, numeric=numeric)
+        if isinstance(inputs, TableInput):
+            inputs = replace(inputs, columns=inputs.columns if declared is None else declared)
+            variables, columns = inputs.columns, np.arange(len(inputs.columns))
         else:
-            variables = self._bound_features(given.width) if declared is None else declared
-            columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
+            variables = self._bound_features(inputs.width) if declared is None else declared
+            columns = columns_of([variable.name for variable in variables], inputs, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        network = _make_star(given.target or self.target, labels, variables)
-        counts = self._count_given(network, given, columns, labels, mechanism.scopes(network))
+        network = _make_star(inputs.target or self.target, labels, variables)
+        counts = self._count_inputs(network, inputs, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
-        given.describe(self)
-        self.release_, self.classes_, self._columns, self._later = released, labels, columns, later
+        inputs.describe(self)
+        self.release_, self.classes_, self._columns, self._posterior = released, labels, columns, posterior
         return self
 
     @classmethod
     def from_release(
         cls, release: Release, *, classes: Sequence[Any] | None = None, draws: int = 1000, random_state: Any = None
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of a naive-Bayes network, such as the `release_` of another estimator.
@@ -249,7 +248,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             random_state: of these draws.
 
         Returns:
-            An estimator that predicts, and has no account to be fitted with.
+            An estimator that predicts, and has no account for another fit.
 
         Raises:
             InputError: a network of another shape, or labels of other names.
@@ -259,7 +258,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         labels = class_labels(states if classes is None else classes)
         if sorted(map(str, labels.tolist())) != sorted(states):
             raise InputError(f"the classes of the release are called {', '.join(states[:12])}")
-        made = cls(
+        estimator = cls(
             classes=tuple(labels.tolist()),
             features=features,
             mechanism=release.mechanism,
@@ -268,25 +267,25 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             target=target,
             random_state=random_state,
         )
-        made.release_, made.classes_, made._columns = release, labels, np.arange(len(names))
-        made.n_features_in_ = len(names)
+        estimator.release_, estimator.classes_, estimator._columns = release, labels, np.arange(len(names))
+        estimator.n_features_in_ = len(names)
         if tuple(names) != generated_names(len(names)):
-            made.feature_names_in_ = np.array(names, object)
-        made._later = _plan_draws(whole_number(draws, "draws", 1), random_state)
-        return made
+            estimator.feature_names_in_ = np.array(names, object)
+        estimator._posterior = _plan_draws(whole_number(draws, "draws", 1), random_state)
+        return estimator
 
     @property
     def posterior_(self) -> PosteriorDraws:
-        """Draws of all probabilities, made when they are first asked for.
+        """Posterior draws of all probabilities, computed on first access.
 
         Raises:
             DiscreetError: as of `noise_aware`.
         """
         check_is_fitted(self, "release_")
-        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
+        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
-        """Fresh joint draws of P(class) and P(feature | class).
+        """Draw P(class) and P(feature | class) jointly afresh.
 
         Args:
             draws: how many.
@@ -303,7 +302,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).cells
 
     def predict(self, X: Any) -> Values:
-        """The class of the largest posterior mean for each record.
+        """Predict the class of the largest posterior mean for each record.
 
         Args:
             X: as in `fit`; nothing is charged.
@@ -320,7 +319,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of `predict`, exact: of public records only.
+        """Compute the accuracy of `predict` exactly: for public records only.
 
         Args:
             X: as in `fit`.
@@ -336,7 +335,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Posterior means of P(class | features).
+        """Compute posterior means of P(class | features).
 
         Args:
             X: as in `fit`; nothing is charged.
@@ -345,23 +344,23 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             Shape (records, classes), in the order of `classes_`; rows sum to 1.
 
         Raises:
-            InputError: other columns than those of the fit, or a value that is no state.
+            InputError: columns other than those of the fit, or a value that is no state.
         """
         (mean,) = self._summarise(X, lambda probabilities: (probabilities.mean(axis=-1),))
         return mean
 
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of P(class | features), which count the sampling error and the noise.
+        """Compute intervals of P(class | features), which include the sampling error and the noise.
 
-        They take the model for true: where features depend on each other given the class, they are too sure of it.
+        They assume the model: if features depend on each other given the class, they are too narrow.
 
         Args:
             X: as in `fit`.
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            (lower, upper), shape (records, classes) each: equal-tailed, but where the posterior is densest at 0 or 1;
-            see `credible_interval`.
+            (lower, upper), shape (records, classes) each: equal-tailed, unless the posterior is densest at 0 or 1; see
+            `credible_interval`.
 
         Raises:
             InputError: as `predict_proba`, or a level outside (0, 1).
@@ -370,12 +369,12 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return lower, upper
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """P(class), and what each state of each feature alone makes of it; see `class_rows`, which has the errors."""
+        """List P(class), and P(class | state) for each feature alone; see `class_rows`, also for the errors."""
         labels = [str(label) for label in self.classes_.tolist()]
         return class_rows(self.posterior_.cells, _list_star(self.release_.network), labels, level)
 
     def __sklearn_tags__(self) -> Tags:
-        """Columns of names are read where they are declared."""
+        """Mark that columns of texts are read if they are declared."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         tags.input_tags.categorical = any(not feature.numeric for feature in _read_variables(self.features))
@@ -384,30 +383,30 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     # ------------------------------------------------------------------------------------------------ features
 
-    def _count_given(
-        self, network: Network, given: ArrayInput | GivenTable, columns: Codes, labels: Values, scopes: Iterable[Scope]
+    def _count_inputs(
+        self, network: Network, inputs: ArrayInput | TableInput, columns: Codes, labels: Values, scopes: Iterable[Scope]
     ) -> Counts:
-        """Count records in memory, or a table where it is."""
-        if isinstance(given, GivenTable):
+        """Count records in memory, or a table in place."""
+        if isinstance(inputs, TableInput):
             target, *_ = _list_star(network)
-            return count(given.records(given.columns, network.schema[target]), network, tuple(scopes))
-        counts = _count_codes(network, given.X[:, columns], given.y, labels, scopes)
+            return count(inputs.records(inputs.columns, network.schema[target]), network, tuple(scopes))
+        counts = _count_codes(network, inputs.X[:, columns], inputs.y, labels, scopes)
         return replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
 
     def _declare_features(self, X: Any) -> tuple[Variable, ...] | None:
-        """List the declared features; None where a pair of bounds or the schema of `Records` stands for them."""
+        """List the declared features; None if a pair of bounds or the schema of `Records` replaces them."""
         if isinstance(X, Records) and self.features is None and self.bounds is None:
             return None
         if (self.features is None) == (self.bounds is None):
             raise InputError(
                 "fit needs features=(Variable(...), ...) or bounds=(lower, upper), or by column, such as "
-                f"{EXAMPLE}, and not both: what a column may hold is declared, never read off the records"
+                f"{EXAMPLE}, and not both; the values of a column are never read off the records"
             )
         if self.bounds is not None and not isinstance(self.bounds, Mapping):
             return None
         features = _read_variables(self.features) if self.bounds is None else declared_columns(self.bounds)
         if not features:
-            raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
+            raise InputError("features must list Variable(name, states) and Variable(name, bounds=..., bins=...)")
         _require_room(self.bins, sum(feature.numeric and feature.size < 2 for feature in features))
         return tuple(_bin(feature, self.bins) for feature in features)
 
@@ -421,28 +420,28 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     # ------------------------------------------------------------------------------------------------ prediction
 
     def _summarise(self, X: Any, summary: Callable[[Floats], tuple[Floats, ...]]) -> tuple[Floats, ...]:
-        """Apply a summary over draws to each record; records that look the same are computed once."""
+        """Apply a summary over draws to each record; equal records are computed once."""
         check_is_fitted(self, "release_")
         network = self.release_.network
         target, *names = _list_star(network)
         variables = tuple(map(network.schema.__getitem__, names))
         X = read_features(self, X, numeric=all(variable.numeric for variable in variables))
         codes = _code_features(variables, X[:, self._columns])
-        distinct, of_record = np.unique(codes, axis=0, return_inverse=True)
+        distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
-        parts = [summary(block[:, order]) for block in _classify_blocks(self.posterior_.cells, distinct)]
-        return tuple(np.concatenate(part)[of_record.reshape(-1)] for part in zip(*parts, strict=True))
+        summaries = [summary(block[:, order]) for block in _classify_blocks(self.posterior_.cells, distinct)]
+        return tuple(np.concatenate(values)[inverse.reshape(-1)] for values in zip(*summaries, strict=True))
 
 
-def _plan_draws(draws: int, random_state: Any) -> DrawnLater:
-    """Plan the posterior of a star, which is what the estimator assumes."""
-    return DrawnLater(draws, random_state, trust_network=True)
+def _plan_draws(draws: int, random_state: Any) -> LazyPosterior:
+    """Plan the posterior of the naive Bayes network, which the estimator assumes."""
+    return LazyPosterior(draws, random_state, trust_network=True)
 
 
 def _classify_blocks(cells: Tables, codes: Codes) -> Iterator[Floats]:
     """Compute P(class | features) under each draw: `pi_c prod_f theta_f[c, x_f]`, normalised over the classes.
 
-    Logarithms are added: with a learned prior, products of a few dozen entries are too small for floating point.
+    Logarithms are added: with a learned prior, products of a few dozen entries underflow.
 
     Args:
         cells: probabilities, shape `(class, draws)` and `(class, state, draws)`.
@@ -485,7 +484,7 @@ def _list_star(network: Network) -> list[str]:
 
 
 def _read_variables(features: Any) -> tuple[Variable, ...]:
-    """List declared features; none where they are something else, which `fit` refuses."""
+    """List declared features; none if any is of another type, which `fit` refuses."""
     listed = tuple(features) if isinstance(features, Iterable) else ()
     return listed if all(isinstance(feature, Variable) for feature in listed) else ()
 
@@ -500,20 +499,20 @@ def _bin(feature: Variable, bins: int) -> Variable:
 
 
 def _require_room(bins: Any, features: int) -> None:
-    """Refuse a number of bins that is none, or more than memory has room for, where features are to be cut."""
+    """Refuse an invalid number of bins, or too many for memory, if features are to be cut."""
     if features:
         whole_number(bins, "bins", 2, MOST_BINS // features)
 
 
 def _make_mechanism(mechanism: Any) -> Mechanism:
-    """Make the mechanism of a name, or take it as it is."""
+    """Make the mechanism of a name, or return a mechanism unchanged."""
     read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREADABLE}
     if isinstance(mechanism, str) and mechanism in read:
-        # The class is in every table: of two features the classifier believes that they are independent given it.
+        # The class is in every table, and the classifier assumes that features are independent given it.
         mechanism = read[mechanism](audit=0) if mechanism == "planned" else read[mechanism]()
     if not isinstance(mechanism, Mechanism) or mechanism.name not in read:
         names = ", ".join(read)
-        raise InputError(f"mechanism is one of {names}, or a mechanism made by a function of that name")
+        raise InputError(f"mechanism must be one of {names}, or a mechanism made by a function of that name")
     return mechanism
 
 
@@ -521,7 +520,7 @@ def _make_mechanism(mechanism: Any) -> Mechanism:
 
 
 def _count_codes(network: Network, X: Values, y: Any, labels: Values, scopes: Iterable[Scope]) -> Counts:
-    """Count the class, and every feature beside it; numbers out of bounds are in the outer bins."""
+    """Count the class with every feature; numbers out of bounds are in the outer bins."""
     target, *names = _list_star(network)
     shown = ", ".join(network.schema[target].states[:12])
     refusal = f"Unknown label type: y holds a label that is none of the declared classes: {shown}"

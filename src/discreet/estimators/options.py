@@ -1,7 +1,7 @@
-"""What a constructor of the estimators may be given, looked at in `fit` before anything is charged.
+"""Checks of the constructors' arguments, which `fit` makes before anything is charged.
 
-scikit-learn keeps what a constructor is given as it stands; so each `fit` begins here. What is said of a wrong value
-names the argument: all of them are public.
+scikit-learn requires constructors to store their arguments unchecked, so each `fit` begins here. Errors may name and
+show the arguments: all of them are public.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 
 MOST_DRAWN_NUMBERS = 2**27
-"""Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
+"""Most numbers of one posterior, draws times probabilities or weights: 1 GiB. More are refused before any charge."""
 
 
 class InputTypeError(InputError, TypeError):
-    """Input of a kind that cannot be read at all, where scikit-learn's callers expect a TypeError."""
+    """Error for input of an unreadable type, where scikit-learn's callers expect a TypeError."""
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """The generator of what is done after the release; privacy noise never comes from it.
+    """Make the generator of the computations after the release; privacy noise never comes from it.
 
     Args:
         random_state: None, a whole number, or a `RandomState` of numpy, as in scikit-learn; or a `Generator`.
 
     Returns:
-        A generator; of a whole number always the same.
+        A generator; the same one for the same whole number.
 
     Raises:
-        InputError: something else.
+        InputError: a random state of another type.
 
     Example:
         >>> generator(3).integers(10**9) == generator(3).integers(10**9)
@@ -46,56 +46,56 @@ def generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
-    raise InputError("random_state is None, a whole number that is not negative, or a generator of numpy")
+    raise InputError("random_state must be None, a whole number of at least 0, or a generator of numpy")
 
 
 def generator_after(estimator: BaseEstimator, random_state: Any) -> np.random.Generator:
-    """The generator of a fitted estimator's fresh draws.
+    """Make the generator of a fitted estimator's fresh draws.
 
     Args:
         estimator: fitted.
-        random_state: as of `generator`; None takes the estimator's own.
+        random_state: as for `generator`; None takes the estimator's own.
 
     Returns:
         A generator.
 
     Raises:
-        NotFittedError: of scikit-learn, an estimator that is not fitted.
-        InputError: an odd random state.
+        NotFittedError: by scikit-learn, if the estimator is not fitted.
+        InputError: an invalid random state.
     """
     check_is_fitted(estimator, "release_")
     return generator(estimator.random_state if random_state is None else random_state)
 
 
 def refuse_options(options: Mapping[str, Any]) -> None:
-    """Refuse what `fit` was given beside records.
+    """Refuse arguments of `fit` other than records.
 
     Args:
         options: by name, such as sample weights.
 
     Raises:
-        InputError: there is one. It is a TypeError, too, as Python's own for such a call.
+        InputError: there is an option. It is also a TypeError, as Python's own for an unknown argument.
     """
     if "sample_weight" in options:
         raise InputTypeError(
-            "fit takes no sample_weight: every record counts once, and no guarantee here covers one that counts more"
+            "fit takes no sample_weight: every record counts once, and the guarantees do not cover weighted records"
         )
     if options:
-        raise InputTypeError("fit takes X and y, and nothing else; options are the constructor's")
+        raise InputTypeError("fit takes X and y, and nothing else; pass options to the constructor")
 
 
 def yes_or_no(value: Any, name: str) -> bool:
-    """A choice that was declared.
+    """Read a declared choice.
 
     Args:
-        value: what was given.
+        value: argument.
         name: of the constructor's argument.
 
     Returns:
         The choice.
 
     Raises:
-        InputError: neither True nor False, nor 1 nor 0 as a grid of settings may hold.
+        InputError: the value is not True or False, or 1 or 0, which a grid of settings may hold.
 
     Example:
         >>> yes_or_no(1, "curvature")
@@ -103,23 +103,23 @@ def yes_or_no(value: Any, name: str) -> bool:
     """
     if isinstance(value, (bool, np.bool_, Integral)) and value in (0, 1):
         return bool(value)
-    raise InputError(f"{name} is True or False")
+    raise InputError(f"{name} must be True or False")
 
 
 def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
-    """A count that was declared.
+    """Read a declared count.
 
     Args:
-        value: what was given.
+        value: argument.
         name: of the constructor's argument.
-        least: smallest that makes sense.
-        most: largest that memory has room for; None where nothing grows with it.
+        least: smallest value allowed.
+        most: largest value that fits into memory; None for no limit.
 
     Returns:
         The number.
 
     Raises:
-        InputError: no whole number, a smaller or a larger one.
+        InputError: no whole number, or one outside this range.
 
     Example:
         >>> whole_number(0, "draws", 1)
@@ -134,14 +134,14 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
 
 
 def require_drawable(draws: int, numbers: int) -> None:
-    """Refuse a posterior that memory has no room for, before anything is charged.
+    """Refuse a posterior that does not fit into memory, before anything is charged.
 
     Args:
-        draws: how many.
-        numbers: probabilities or weights of each; public.
+        draws: number of draws.
+        numbers: probabilities or weights in a draw; public.
 
     Raises:
-        InputError: more than 2^27 numbers together, which are 1 GiB.
+        InputError: more than 2^27 numbers in all, which are 1 GiB.
 
     Example:
         >>> require_drawable(1000, 10**6)

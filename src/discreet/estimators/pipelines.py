@@ -1,7 +1,7 @@
-"""Pipelines: whether anything before a private estimator learns from the records without paying for it.
+"""Check of pipelines: no step before a private estimator may learn from the records without a charge.
 
-An estimator cannot see what stands before it, so the whole pipeline is looked at, before anything is fitted and without
-a record. What a fit can see of records alone is in `columns.py`.
+An estimator cannot see the steps before it, so the check reads the whole pipeline, before any fit and without records.
+`columns.py` has the check that a fit makes on the records alone.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ P = TypeVar("P")
 def check_pipeline(pipeline: P) -> P:
     """Refuse a pipeline in which a step learns from private records.
 
-    A step learns nothing if it is a `PublicScaler`, "passthrough" or "drop", or says that it needs no fit
-    (`requires_fit` of its tags), as `Normalizer`, `Binarizer` and `FunctionTransformer` do: that the function of the
-    last one treats every record by itself is your word. Pipelines, unions and column transformers are looked into.
+    A step learns nothing if it is a `PublicScaler`, "passthrough" or "drop", or if its tags declare that it needs no
+    fit (`requires_fit`), as those of `Normalizer`, `Binarizer` and `FunctionTransformer` do. You declare that the
+    function of the last one treats every record by itself. The check enters pipelines, unions and column transformers.
 
     Args:
         pipeline: of scikit-learn, a private estimator last; or such an estimator alone.
@@ -34,10 +34,10 @@ def check_pipeline(pipeline: P) -> P:
         The same object, so that `check_pipeline(make_pipeline(...)).fit(X, y)` is one line.
 
     Raises:
-        InputError: steps that learn, with their names and what to put in their place; or no private estimator last.
+        InputError: steps learn, or the last step is no private estimator. The message names the steps and the remedy.
 
     Guarantee:
-        None spent: no record is looked at.
+        None spent: no record is read.
 
     Example:
         >>> import discreet as dc
@@ -52,9 +52,9 @@ def check_pipeline(pipeline: P) -> P:
     learning = [f"{name!r} ({type(step).__name__})" for name, step in _find_learning(steps[:-1])]
     if learning:
         raise InputError(
-            f"step {listed(learning)} learns from the records, which no budget pays for: put "
-            "PublicScaler(bounds=(lower, upper)) in the place of a scaler, and declare categories and bounds where "
-            "others would look them up"
+            f"step {listed(learning)} learns from the records, which no budget pays for: replace a scaler by "
+            "PublicScaler(bounds=(lower, upper)), and declare the categories and bounds that other steps would read "
+            "off the records"
         )
     if not isinstance(steps[-1][1], PrivateEstimator):
         raise InputError("the last step must be a private estimator, such as PrivateLogisticRegression")
@@ -62,7 +62,7 @@ def check_pipeline(pipeline: P) -> P:
 
 
 def _find_learning(steps: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Find steps that learn, by name, those inside of others among them."""
+    """Find steps that learn, also inside other steps, with their names."""
     for name, step in steps:
         if step is None or isinstance(step, str | PublicScaler):
             continue
@@ -71,9 +71,9 @@ def _find_learning(steps: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         elif isinstance(step, FeatureUnion):
             inner = list(step.transformer_list)
         elif isinstance(step, ColumnTransformer):
-            inner = [(part, one) for part, one, *_ in step.transformers]
+            inner = [(inner_name, inner_step) for inner_name, inner_step, *_ in step.transformers]
         else:
             if get_tags(step).requires_fit:
                 yield name, step
             continue
-        yield from ((f"{name}.{part}", one) for part, one in _find_learning(inner))
+        yield from ((f"{name}.{inner_name}", inner_step) for inner_name, inner_step in _find_learning(inner))

@@ -33,52 +33,52 @@ Floats = npt.NDArray[np.float64]
 class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
     """Poisson regression of counts under differential privacy, with a log link; an intercept is always fitted.
 
-    Features are moved from their public bounds to [-1, 1]; numbers outside, and counts above their bound, are moved to
-    the nearest bound. Expected counts grow no further than that bound: choose it so that hardly any count is above it,
-    and no larger, because noise is as large as one record can be.
+    Features are scaled from their public bounds to [-1, 1]. Numbers outside, and counts above their bound, are moved to
+    the nearest bound. Expected counts do not exceed that bound. Choose it so that few counts are above it, but no
+    larger: the noise is proportional to the largest record.
 
     Args:
         bounds: of the features, as of `PrivateLinearRegression`. Required.
         target_bounds: of the counts, `(0, upper)`, upper a whole number of at most 32,767; required.
         guarantee: what one fit promises; required unless epsilon is given.
-        account: pays for every fit; required unless epsilon is given.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
+        account: charged by every fit; required unless epsilon is given.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
         groups: lists of columns that exclude each other, as of `PrivateLogisticRegression`.
-        norm: public bound on the Euclidean norm of the scaled features, where one is known; see
+        norm: public bound on the Euclidean norm of the scaled features, if one is known; see
             `PrivateLogisticRegression`.
-        records: public, expected number of records, of which ten times as many are taken; None expects a million, or
-            under a replace guarantee as many as there are.
+        records: public, expected number of records; up to ten times as many are accepted. None expects a million, or
+            under a replace guarantee the actual number.
         regularisation: for each expected record and squared length; None takes the mechanism's rule.
-        curvature: whether a fifth of epsilon buys the curvature at the released weights, from which the posterior
-            follows, and `coef_` with it; without it all of epsilon is for the weights, which are `coef_`.
+        curvature: if True, a fifth of epsilon is spent on the curvature at the released weights; the posterior and
+            `coef_` follow from it. If False, all of epsilon is spent on the weights, which are `coef_`.
         scored_records: as of `PrivateLinearRegression`.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the privacy noise.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
         find_bounds: share of the guarantee for a first release of the features' histograms, as of
             `PrivateLinearRegression`. The bound of the counts stays as it is.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
         coef_, intercept_: change of the expected count's logarithm for one unit of a column, in the order of X's
-            columns, shape (features,), and a number: posterior means, where the curvature was released.
+            columns, shape (features,), and a number; posterior means, if the curvature was released.
         bounds_release_, found_bounds_, clipped_: of the first release, as of `PrivateLinearRegression`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
         `objective_perturbation`. It does not rest on exact real arithmetic.
 
     Source:
-        Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss made straight beyond the counts' bound, and
-        Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions, as `objective_perturbation` and
-        `discreet.posterior.design.weight_posterior` have it. Its intervals take counts to vary as a Poisson law does:
-        where they vary more, intervals are too short.
+        Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss continued linearly beyond the counts' bound; see
+        `objective_perturbation`. Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions; see
+        `discreet.posterior.design.weight_posterior`. Intervals assume the variance of a Poisson distribution: with
+        overdispersed counts they are too short.
 
     Example:
         >>> import numpy as np
@@ -121,7 +121,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of a Poisson regression, such as the `release_` of another estimator.
@@ -130,7 +130,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
             random_state: of these draws.
 
         Returns:
-            An estimator that predicts, and has no account to be fitted with.
+            An estimator that predicts, and has no account for another fit.
 
         Raises:
             InputError: a release of something else.
@@ -138,7 +138,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         design = trace_of(release).design
         if not design.counted or design.target is None:
             raise InputError("this release is of a regression of classes: PrivateLogisticRegression reads it")
-        made = of_release(
+        estimator = of_release(
             cls,
             release,
             bounds,
@@ -148,11 +148,11 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
             draws=draws,
             random_state=random_state,
         )
-        made._keep(release)
-        return made
+        estimator._keep(release)
+        return estimator
 
     def predict(self, X: Any) -> Floats:
-        """Expected counts by `coef_` and `intercept_`.
+        """Predict expected counts by `coef_` and `intercept_`.
 
         Args:
             X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
@@ -161,13 +161,13 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
             Shape (records,).
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
         return self._expect_counts(self._predict_linearly(X)[0])
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the deviance that `predict` explains (D2), exact: of public records only.
+        """Compute the share of the deviance that `predict` explains (D2), exactly: for public records only.
 
         Args:
             X: as in `fit`.
@@ -183,7 +183,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Intervals of the expected count, which count the sampling error and the noise.
+        """Compute intervals of the expected count, which include the sampling error and the noise.
 
         Args:
             X: as in `fit`.
@@ -199,7 +199,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         return lower[0], upper[0]
 
     def __sklearn_tags__(self) -> Tags:
-        """Targets are counts, and noise may leave little of a fit."""
+        """Mark that targets are counts, and that noise may make the fit's score poor."""
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         tags.regressor_tags.poor_score = True
@@ -208,11 +208,11 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
     def _declare_target(self) -> tuple[Variable, None]:
         """Check the bounds of the counts."""
         if self.target_bounds is None:
-            raise InputError("fit needs target_bounds=(0, upper), of the counts: never read off records")
+            raise InputError("fit needs target_bounds=(0, upper) of the counts; they are never read off records")
         return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
 
     def _expect_counts(self, logs: Floats) -> Floats:
-        """Compute expected counts, which are no larger than their bound."""
+        """Compute expected counts, at most their bound."""
         design = self.release_.design
         assert design.target is not None and design.target.bounds is not None
         return np.asarray(np.exp(np.minimum(logs, np.log(design.target.bounds[1]))))

@@ -1,4 +1,4 @@
-"""The first principal direction: one of finitely many public vectors, chosen by the factored exponential mechanism."""
+"""First principal direction: one of finitely many public vectors, chosen by the factored exponential mechanism."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError, require, require_word
 from discreet.estimators.accounts import promised
-from discreet.estimators.contract import PrivateEstimator, columns_of, read_given
+from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -21,7 +21,7 @@ from discreet.estimators.declared_designs import (
     positive_number,
     scaled_blocks,
 )
-from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import release
 from discreet.model.design import Design, Normal
@@ -39,41 +39,41 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """The direction along which records spread most, under differential privacy, with a posterior.
+    """Direction of the records' largest variance, under differential privacy, with a posterior.
 
-    Records are `x ~ N(0, theta theta' + s2 I)` in scaled coordinates: features are moved from their public bounds to
-    [-1, 1], and numbers outside to the nearest bound. theta and -theta are the same direction.
+    Records are `x ~ N(0, theta theta' + s2 I)` in scaled coordinates: features are scaled from their public bounds to
+    [-1, 1], and numbers outside are moved to the nearest bound. theta and -theta are the same direction.
 
     Args:
         bounds: of the features, `(lower, upper)`, each a number or one for each feature; or a mapping from the names of
             the columns, which thereby are public, to pairs, or to the categories of a column of texts, of which the
-            first is what the others are compared with. Required. 0 of the model is
-            the middle of the bounds, so they should be symmetric around what is typical.
+            first is the reference category. Required. The model's mean is the middle of the bounds, so choose bounds
+            that are symmetric around a typical record.
         guarantee: what one fit promises; required unless epsilon is given.
-        account: pays for every fit; required unless epsilon is given.
-        epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
-            unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
-        directions: how many candidates for the axis, spread over half the sphere.
+        account: charged by every fit; required unless epsilon is given.
+        epsilon, delta: instead of `guarantee`: a budget for adding or removing one record, charged to the default
+            account; with `account`, for that account's relation and unit. See docs/estimators.md, "One line".
+        directions: number of candidates for the axis, spread over half the sphere.
         lengths: candidates for `|theta|`, in the scaled coordinates.
         noise_variance: s2, in the scaled coordinates.
-        tau: half the range of log densities of one record that are told apart, nats.
+        tau: half the range to which one record's log density is clamped, nats.
         likelihood: of the choice, for the posterior: "clt", "lower" (bound 5a of the paper), or "upper" (5b).
         prior_deviation: standard deviation of each coordinate of theta a priori, in the scaled coordinates.
         draws: of the posterior.
         random_state: of the posterior's draws, never of the choice.
-        one_record_a_unit: your word that no unit has more than one record, where the guarantee is for another unit than
-            "record"; releases say whose word it is.
+        one_record_a_unit: declares that no unit has more than one record, if the guarantee's unit is not "record"; the
+            release states that you declared it.
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`; drawn when they are
-            first needed.
-        components_: the axis in the middle of the posterior, of length 1, in scaled coordinates and the order of X's
-            columns, shape (1, features); `transform` uses it.
+        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`; drawn on first
+            access.
+        components_: mean axis of the posterior, of length 1, in scaled coordinates and the order of X's columns, shape
+            (1, features); `transform` uses it.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `factored`.
@@ -110,13 +110,13 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     one_record_a_unit: bool = False
 
     def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
-        """Charge the account and choose; the posterior is drawn when it is first needed.
+        """Charge the account and choose a direction; the posterior is drawn on first access.
 
         Args:
             X: array or frame of numbers, shape (records, features), two features at least.
             y: not read.
             table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
+            options: none is accepted; sample weights raise an InputError.
 
         Returns:
             The estimator.
@@ -127,14 +127,14 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        later = self._plan_draws()
-        given = read_given(self, X, None, table=table)
-        features = declared_features(self.bounds, given)
+        posterior = self._plan_draws()
+        inputs = read_inputs(self, X, None, table=table)
+        features = declared_features(self.bounds, inputs)
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
         design = Design(features, None, None, intercept=False)
         require_drawable(self.draws, design.size)
-        columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
+        columns = columns_of(design.names, inputs, by_name=isinstance(self.bounds, Mapping))
         number = whole_number(self.directions, "directions", 2)
         factor = DirectionFactor(
             spread_candidates(len(features), number, _list_lengths(self.lengths)),
@@ -142,11 +142,11 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             positive_number(self.tau, "tau"),
         )
         prior = Normal(design, positive_number(self.prior_deviation, "prior_deviation"))
-        rows = given.rows(design, columns, None, self.one_record_a_unit)
+        rows = inputs.rows(design, columns, None, self.one_record_a_unit)
         released = release(factored(factor), rows, prior, guarantee, account=account)
-        given.describe(self)
+        inputs.describe(self)
         self._columns = columns
-        self.release_, self._later = released, later
+        self.release_, self._posterior = released, posterior
         return self
 
     @classmethod
@@ -159,7 +159,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
-        """A fitted estimator of a release alone, for whoever has no records.
+        """Build a fitted estimator from a release alone, without records.
 
         Args:
             release: of a direction, such as the `release_` of another estimator.
@@ -169,7 +169,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             random_state: of these draws.
 
         Returns:
-            An estimator that transforms, and has no account to be fitted with.
+            An estimator that transforms, and has no account for another fit.
 
         Raises:
             InputError: a release of something else.
@@ -177,7 +177,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if not is_read_by("direction", release):
             raise InputError("this release is not of a principal direction")
         payload = release.payload_as(FactoredChoice)
-        made = of_release(
+        estimator = of_release(
             cls,
             release,
             bounds,
@@ -188,22 +188,22 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             draws=draws,
             random_state=random_state,
         )
-        made.release_, made._later = release, made._plan_draws()
-        return made
+        estimator.release_, estimator._posterior = release, estimator._plan_draws()
+        return estimator
 
     @property
     def posterior_(self) -> WeightPosterior:
-        """Draws of theta, made when they are first asked for."""
+        """Posterior draws of theta, computed on first access."""
         check_is_fitted(self, "release_")
-        return self._later.of(self.release_)
+        return self._posterior.draw_weights(self.release_)
 
     @property
     def components_(self) -> Floats:
-        """The axis in the middle of the posterior, shape (1, features)."""
+        """Mean axis of the posterior, shape (1, features)."""
         return by_column(mean_axis(self.posterior_.weights), self._columns)[None]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
-        """Fresh draws of theta.
+        """Draw theta afresh.
 
         Args:
             draws: how many.
@@ -220,20 +220,20 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, likelihood=self.likelihood))
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """A row for each coordinate of theta: the rows of `posterior_.tidy`, which has the arguments and errors."""
+        """List a row for each coordinate of theta; arguments and errors are those of `posterior_.tidy`."""
         return self.posterior_.tidy(level=level)
 
     def transform(self, X: Any) -> Floats:
-        """Scaled records along the component.
+        """Project scaled records on the component.
 
         Args:
-            X: as in `fit`; nothing is charged, and what is returned is as private as X.
+            X: as in `fit`; nothing is charged, and the result is as private as X.
 
         Returns:
             Shape (records, 1).
 
         Raises:
-            InputError: other columns than those of the fit.
+            InputError: columns other than those of the fit.
         """
         check_is_fitted(self, "release_")
         axis = self.components_.T
@@ -241,16 +241,17 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _n_features_out(self) -> int:
-        """Number of components, as scikit-learn's mixin asks for it."""
+        """Number of components, which scikit-learn's mixin reads."""
         return 1
 
-    def _plan_draws(self) -> DrawnLater:
-        """Plan the draws; nothing that happens to the random state after a fit can change them."""
+    def _plan_draws(self) -> LazyPosterior:
+        """Plan the draws; later changes of the random state do not affect them."""
         require_word(self.likelihood, ChoiceLikelihood, "likelihood is")
-        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
+        return LazyPosterior(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
 
 
 def _list_lengths(lengths: Any) -> list[float]:
-    """List the lengths of candidates, which were declared."""
-    require(isinstance(lengths, Iterable) and not isinstance(lengths, str), "lengths are a list of numbers above 0")
+    """List the declared lengths of candidates."""
+    listed = isinstance(lengths, Iterable) and not isinstance(lengths, str)
+    require(listed, "lengths must be a list of finite numbers greater than 0")
     return [positive_number(length, "each of lengths") for length in lengths]

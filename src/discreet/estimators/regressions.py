@@ -1,4 +1,4 @@
-"""What private regressions share: one fit, one reading of its release, intervals of coefficients and predictions."""
+"""Base of the private regressions: the fit, the posterior of its release, intervals of coefficients and predictions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, read_given
+from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -21,10 +21,9 @@ from discreet.estimators.declared_designs import (
     scaled_blocks,
     target_name,
 )
-from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.found_bounds import FoundBounds, describe_found, plan_search
-from discreet.estimators.given_table import GivenTable
 from discreet.estimators.groups import declared_groups
+from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import (
     generator,
     generator_after,
@@ -33,6 +32,7 @@ from discreet.estimators.options import (
     whole_number,
     yes_or_no,
 )
+from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
@@ -48,21 +48,21 @@ from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 EXPECTED_RECORDS = 10**6
-"""Records that are expected where nothing is scaled by their number. Rounding of so many is hidden by noise that moves
-a weight by a thousandth, up to 30 features."""
+"""Expected number of records if nothing is scaled by it. Noise that moves a weight by a thousandth hides the rounding
+of so many records, up to 30 features."""
 INTERVAL_NUMBERS = 2**24
-"""Numbers that are held at once on the way to intervals: 128 MiB."""
+"""Numbers in memory at once in the computation of intervals: 128 MiB."""
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 
 
 class RegressionEstimator(PrivateEstimator):
-    """Abstract: a regression, whose release holds weights, moments or gradients over a design.
+    """Abstract regression, whose release holds weights, moments or gradients over a design.
 
     A subclass has the arguments `bounds`, `find_bounds`, `records`, `draws`, `random_state` and `one_record_a_unit`,
-    and perhaps some of those that have a value here. Its methods `_declare_target` and `_make_mechanism` say what it
-    predicts and how that is released.
+    and perhaps some of the attributes below. Its methods `_declare_target` and `_make_mechanism` define the target and
+    the mechanism.
     """
 
     prior_deviation: float = 2.5
@@ -75,7 +75,7 @@ class RegressionEstimator(PrivateEstimator):
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
     ) -> Self:
-        """Charge the account, release, and estimate the coefficients; the posterior is drawn when it is asked for.
+        """Charge the account, release, and estimate the coefficients; the posterior is drawn on first access.
 
         Args:
             X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
@@ -83,143 +83,144 @@ class RegressionEstimator(PrivateEstimator):
             y: numbers, counts or declared labels, shape (records,).
             target: name of the column of a table that is predicted; y is then left out.
             table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
+            options: none is accepted; sample weights raise an InputError.
 
         Returns:
             The estimator.
 
         Raises:
             InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
+            BudgetError: the account cannot pay; nothing is charged, unless another process empties it between two
+                releases.
         """
         refuse_options(options)
         guarantee, account = promised(self)
         predicted, labels = self._declare_target()
-        later = self._plan_draws()
-        given = read_given(self, X, y, target=target, table=table, grouped=self._are_grouped)
-        design = self._make_design(given, predicted)
+        posterior = self._plan_draws()
+        inputs = read_inputs(self, X, y, target=target, table=table, grouped=self._are_grouped)
+        design = self._make_design(inputs, predicted)
         require_drawable(self.draws, design.weights)
-        reading = (columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping)), labels)
-        rows = given.rows(design, *reading, self.one_record_a_unit)
+        reading = (columns_of(design.names, inputs, by_name=isinstance(self.bounds, Mapping)), labels)
+        rows = inputs.rows(design, *reading, self.one_record_a_unit)
         self._require(rows, guarantee)
-        search, found = plan_search(self, rows, given, guarantee, fixed=self._say_why_fixed()), None
+        search, found_bounds = plan_search(self, rows, inputs, guarantee, fixed=self._say_why_fixed()), None
         if search is not None:
             guarantee = search.rest
         mechanism = self._make_mechanism(guarantee, rows.records, design)
         deviation = positive_number(self.prior_deviation, "prior_deviation")
         if search is not None:
             then = mechanism, Normal(design, deviation)
-            found, rows = search.run(rows, given, (*reading, self.one_record_a_unit), then, account)
+            found_bounds, rows = search.run(rows, inputs, (*reading, self.one_record_a_unit), then, account)
         statistic = statistic_of(mechanism, rows, rows.design)
         released = release(mechanism, statistic, Normal(rows.design, deviation), guarantee, account=account)
-        given.describe(self)
+        inputs.describe(self)
         self._columns = reading[0]
-        self._keep(released, labels, later, found)
+        self._keep(released, labels, posterior, found_bounds)
         return self
 
     def _declare_target(self) -> tuple[Variable, Values | None]:
-        """Check what was declared of the target: its states or bounds, and the labels that y may hold, if it has any.
+        """Check the target's declaration: its states or bounds, and the labels that y may hold, if any.
 
-        Its name stands for that of a table's column, where there is none.
+        The variable's name is the default for a target without a column name.
         """
         raise NotImplementedError
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
-        """Make the mechanism that was asked for.
+        """Make the mechanism of the arguments.
 
         Args:
             guarantee: of the fit's release.
-            counted: number of records; only what is public may depend on it.
+            counted: number of records; use it only if the relation makes it public.
             design: public.
         """
         raise NotImplementedError
 
-    def _plan_draws(self) -> DrawnLater | None:
-        """Refuse an odd random state or number of draws while nothing is charged; plan draws that intervals share."""
+    def _plan_draws(self) -> LazyPosterior | None:
+        """Refuse an invalid random state or number of draws before any charge; plan the draws that intervals share."""
         generator(self.random_state)
         whole_number(self.draws, "draws", 2)
         return None
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
-        """Refuse, before anything is charged, what a posterior will not take."""
+        """Refuse rows that the posterior does not accept, before anything is charged."""
 
     def _say_why_fixed(self) -> str | None:
-        """Say why found bounds cannot stand for the declared ones; None where they can."""
-        return None if self.norm is None else "a norm is one of features that are scaled by the bounds"
+        """Explain why found bounds cannot replace the declared ones; None if they can."""
+        return None if self.norm is None else "the norm is of features that are scaled by the declared bounds"
 
-    def _make_design(self, given: ArrayInput | GivenTable, predicted: Variable) -> Design:
-        """Put together what is public: the columns' names, their bounds, and the target that was declared."""
-        features = declared_features(self.bounds, given)
+    def _make_design(self, inputs: ArrayInput | TableInput, predicted: Variable) -> Design:
+        """Make the design from public declarations: the columns' names, their bounds, and the target."""
+        features = declared_features(self.bounds, inputs)
         norm = None if self.norm is None else positive_number(self.norm, "norm")
-        target = Variable(target_name(given, predicted.name, features), predicted.states, bounds=predicted.bounds)
+        target = Variable(target_name(inputs, predicted.name, features), predicted.states, bounds=predicted.bounds)
         columns = features
-        if isinstance(given, GivenTable):
-            columns = given.columns
+        if isinstance(inputs, TableInput):
+            columns = inputs.columns
         elif isinstance(self.bounds, Mapping):
             columns = declared_columns(self.bounds)
-        groups = declared_groups(self.groups, columns) if given.grouped or self.groups else ()
+        groups = declared_groups(self.groups, columns) if inputs.grouped or self.groups else ()
         intercept = yes_or_no(self.fit_intercept, "fit_intercept")
         return Design(features, target, norm, intercept, groups=groups, counted=self._counted)
 
     def _are_grouped(self, columns: tuple[Variable, ...]) -> bool:
-        """Whether states stand in groups: by what is declared alone, and where no law of the features is."""
+        """True if states are in groups of the design; the declarations alone decide this."""
         return bool(self.groups) or (self._has_no_law() and self.norm is None and worth_groups(columns))
 
     def _has_no_law(self) -> bool:
-        """Whether nothing is declared of the features' law."""
+        """True if no law of the features is declared."""
         return True
 
     def _keep(
         self,
         released: Release,
         labels: Values | None = None,
-        later: DrawnLater | None = None,
-        found: FoundBounds | None = None,
+        posterior: LazyPosterior | None = None,
+        found_bounds: FoundBounds | None = None,
     ) -> None:
-        """Set what a fit leaves: the release, its draws, the bounds that a first one found, and the estimate."""
+        """Set the attributes of a fit: the release, its draws, the found bounds, and the estimate."""
         design = released.design
         self.release_, self._weights = released, quick_estimate(released).reshape(design.outputs, design.size)
         slopes, intercepts = design.slopes(self._weights)
         self.coef_, self.intercept_ = by_column(slopes, self._columns), intercepts
-        if labels is None:  # one linear predictor, whose coefficients are a vector, as scikit-learn has them
+        if labels is None:  # one linear predictor: scikit-learn has its coefficients as a vector
             self.coef_, self.intercept_ = self.coef_[0], intercepts[0]
         else:
             self.classes_ = labels
-        if later is not None:
-            self._later = later
-        describe_found(self, found)
+        if posterior is not None:
+            self._posterior = posterior
+        describe_found(self, found_bounds)
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
-        """Draw the weights afresh, given everything that was released.
+        """Draw the weights afresh, given the release.
 
         Args:
-            draws: how many.
+            draws: number of draws.
             random_state: None takes the estimator's own.
 
         Returns:
             The posterior, in scaled coordinates; `posterior.slopes` has the columns' units.
 
         Raises:
-            InputError: no draws, no law of the features where one is needed, or chains that did not meet.
+            InputError: no draws, no law of the features if one is needed, or chains that did not converge.
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 1)
         return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, **self._reading_options()))
 
     def _reading_options(self) -> dict[str, Any]:
-        """List what the posterior is told beside the release."""
+        """List the arguments of `read` besides the release."""
         return {}
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """A row for each coefficient, from draws of the posterior.
+        """List a row for each coefficient, from draws of the posterior.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
             The rows of `WeightPosterior.tidy`: "name", which is "intercept" for the last, "mean", "lower", "upper" and
-            "level", of more than two classes for each "class", in the units of the columns. `coef_` is the estimate
-            that predictions go by; where no columns are in groups it is near the mean.
+            "level", and "class" with more than two classes, in the units of the columns. Predictions use the estimate
+            `coef_`, which is near the mean unless columns are in groups.
 
         Raises:
             InputError: as `coef_interval`.
@@ -228,9 +229,9 @@ class RegressionEstimator(PrivateEstimator):
         return self._draw_for(level).tidy(level=level)
 
     def coef_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Credible intervals of the coefficients, in the units of the columns.
+        """Compute credible intervals of the coefficients, in the units of the columns.
 
-        They are of columns that are clipped to the bounds in use (see `clipped_`).
+        They refer to columns that are clipped to the bounds in use (see `clipped_`).
 
         Args:
             level: posterior probability of each, between 0 and 1.
@@ -247,7 +248,7 @@ class RegressionEstimator(PrivateEstimator):
         return lower.reshape(self.coef_.shape), upper.reshape(self.coef_.shape)
 
     def intercept_interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Any, Any]:
-        """Credible interval of the intercept, or of each class's.
+        """Compute the credible interval of the intercept, or of each class's intercept.
 
         Args:
             level: posterior probability of each, between 0 and 1.
@@ -264,32 +265,32 @@ class RegressionEstimator(PrivateEstimator):
         return lower.reshape(shape)[()], upper.reshape(shape)[()]
 
     def _draw_for(self, level: float) -> WeightPosterior:
-        """Draw the posterior for an interval; a level that its draws cannot tell is refused first."""
+        """Draw the posterior for an interval; refuse a level that its draws cannot resolve first."""
         draws = whole_number(self.draws, "draws", 2)
         require_level(level, draws)
         return self.sample_posterior(draws)
 
     def _predict_linearly(self, X: Any) -> Floats:
-        """Compute linear predictors by the estimate, shape (outputs, records), of each record by itself."""
+        """Compute linear predictors by the estimate, each record by itself, shape (outputs, records)."""
         blocks = [[inner_products(block, each) for each in self._weights] for block in scaled_blocks(self, X)]
         return np.concatenate(blocks, axis=1)
 
     def _bound_means(self, X: Any, level: float, means: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-        """Compute intervals of what records' linear predictors mean.
+        """Compute intervals of the records' expected targets.
 
         Args:
             X: as in `fit`.
-            level: of each.
-            means: of predictors, shape (draws, outputs, records), the same shape.
+            level: of each interval.
+            means: maps predictors, shape (draws, outputs, records), to expectations of the same shape.
 
         Returns:
             (lower, upper), shape (outputs, records) each.
         """
         blocks, posterior = list(scaled_blocks(self, X)), self._draw_for(level)
-        drawn = posterior.weights.reshape(len(posterior.weights), -1, posterior.design.size)
-        step = max(1, INTERVAL_NUMBERS // (drawn.shape[0] * drawn.shape[1]))
+        weights = posterior.weights.reshape(len(posterior.weights), -1, posterior.design.size)
+        step = max(1, INTERVAL_NUMBERS // (weights.shape[0] * weights.shape[1]))
         intervals = [
-            np.array(tails(means(drawn @ block[start : start + step].T), level))
+            np.array(tails(means(weights @ block[start : start + step].T), level))
             for block in blocks
             for start in range(0, len(block), step)
         ]
@@ -298,19 +299,19 @@ class RegressionEstimator(PrivateEstimator):
 
 
 def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scaled: bool) -> int:
-    """The public number of records that a mechanism is told.
+    """Find the public number of records that a mechanism may use.
 
     Args:
-        declared: of the constructor, or None.
-        guarantee: whose relation says whether the counted number is public.
+        declared: argument of the constructor, or None.
+        guarantee: its relation makes the counted number public or private.
         counted: number of records.
-        scaled: whether anything is scaled by the number; if not, that of many records will do.
+        scaled: whether anything is scaled by the number; if not, a large default is used.
 
     Returns:
         The number.
 
     Raises:
-        InputError: it is private, and has to be declared.
+        InputError: it is private and must be declared.
 
     Example:
         >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
@@ -325,25 +326,23 @@ def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scale
         return counted
     if scaled:
         raise InputError(
-            "an add-remove guarantee keeps the number of records private: declare records=..., a public number of "
-            "about that size"
+            "an add-remove guarantee keeps the number of records private: declare records=..., a public estimate of it"
         )
     return EXPECTED_RECORDS
 
 
 def perturb_objective(estimator: Any, records: int) -> Mechanism:
-    """The mechanism `objective_perturbation`, as an estimator's `regularisation` and `curvature` have it.
+    """Make the mechanism `objective_perturbation` with an estimator's `regularisation` and `curvature`.
 
     Args:
         estimator: with both arguments.
-        records: public number of them that is expected.
+        records: public, expected number of records.
 
     Returns:
         The mechanism.
 
     Raises:
-        InputError: a regularisation that is not finite and greater than 0, or a curvature that is neither True nor
-            False.
+        InputError: the regularisation is not finite and greater than 0, or the curvature not True or False.
     """
     convexity = estimator.regularisation
     if convexity is not None:
@@ -353,7 +352,7 @@ def perturb_objective(estimator: Any, records: int) -> Mechanism:
 
 
 def trace_of(release: Release) -> GradientTrace:
-    """The gradients that a logistic or Poisson regression released; any other release is an InputError."""
+    """Read the gradients of a logistic or Poisson regression's release; any other release is an InputError."""
     if not is_read_by("gradients", release):
         raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
     return release.payload_as(GradientTrace)

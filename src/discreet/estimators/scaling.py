@@ -1,7 +1,6 @@
-"""A scaler that learns nothing: bounds are public, so it may stand before a private estimator in a pipeline.
+"""Scaler by public bounds, which learns nothing and may stand before a private estimator in a pipeline.
 
-`StandardScaler` or `MinMaxScaler` in that place would read means or extremes off the private records, and no ledger
-would know of it.
+`StandardScaler` or `MinMaxScaler` would read means or extremes off the private records, and no ledger would be charged.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from sklearn.utils import Tags
 
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_bounds
-from discreet.estimators.contract import ArrayInput, read_features, read_given
+from discreet.estimators.contract import ArrayInput, read_features, read_inputs
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers from public bounds to [-1, 1]; those outside are moved to the nearest bound.
+    """Scaler of numbers from public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
 
     Args:
-        bounds: `(lower, upper)`, numbers or one for each feature, in the features' unit; required.
+        bounds: `(lower, upper)`, each a number or one for each feature, in the features' unit; required.
 
     Raises:
-        Nothing: `fit` looks at arguments, as scikit-learn has it.
+        Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
         None spent: every record is mapped by public numbers alone.
@@ -40,7 +39,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         self.bounds = bounds
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the bounds and count the columns; no value is looked at for anything else.
+        """Check the bounds and count the columns; values are only checked to be numbers.
 
         Args:
             X: shape (records, features).
@@ -50,17 +49,17 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             The scaler.
 
         Raises:
-            InputError: bounds that are none, or records that cannot be read.
+            InputError: invalid bounds, or records that cannot be read.
         """
-        given = read_given(self, X, None)
-        assert isinstance(given, ArrayInput)  # a scaler takes no tables
-        if any(not upper / 4 - lower / 4 > 0 for lower, upper in declared_bounds(self.bounds, given.X.shape[1])):
-            raise InputError("bounds are too close to each other to be told apart")
-        given.describe(self)
+        inputs = read_inputs(self, X, None)
+        assert isinstance(inputs, ArrayInput)  # a scaler takes no tables
+        if any(not upper / 4 - lower / 4 > 0 for lower, upper in declared_bounds(self.bounds, inputs.X.shape[1])):
+            raise InputError("bounds are too close to each other for floating point; declare wider ones")
+        inputs.describe(self)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[np.float64]:
-        """Scale.
+        """Scale records to [-1, 1].
 
         Args:
             X: shape (records, features).
@@ -69,16 +68,16 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             float64 of the same shape, in [-1, 1].
 
         Raises:
-            InputError: records that cannot be read, or other columns than those of the fit.
+            InputError: records that cannot be read, or columns other than those of the fit.
         """
         X = read_features(self, X)
         lower, upper = np.array(declared_bounds(self.bounds, X.shape[1])).T
-        # Halves first: the width of bounds may be too large for floating point.
+        # Divide first: the width of the bounds may overflow.
         scaled = (np.clip(X, lower, upper) / 2 - lower / 4 - upper / 4) / (upper / 4 - lower / 4)
         return np.asarray(np.clip(scaled, -1, 1))
 
     def __sklearn_tags__(self) -> Tags:
-        """It has no state."""
+        """Mark that there is no state to fit."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags

@@ -1,7 +1,7 @@
-"""The research pack: mechanisms of the papers that the default dominates, with their kinds, readers and scores.
+"""Research pack: published mechanisms that the default dominates, with their kinds, readers and scores.
 
-It registers itself through the entry points of the package (`discreet.util.pack_entries`), as a pack of somebody else
-would: where it is not installed, the kernel reads, plans and audits all that is its own.
+It registers through the entry points of the package (`discreet.util.pack_entries`), as a third party's pack would.
+Without it, the kernel reads, plans and audits its own mechanisms.
 """
 
 from discreet.util.lazy_imports import late_names

@@ -24,14 +24,14 @@ from .mechanisms.score_sums import ScoreSums as ScoreSums
 from .mechanisms.scored import scored as scored
 from .mechanisms.truncated_posterior import truncated_posterior as truncated_posterior
 from .readers.family_draws import FamilyPosterior as FamilyPosterior
-from .readers.own_choices import LawWeights as LawWeights
+from .readers.law_weights import LawWeights as LawWeights
 from .readers.released_covariates import released_covariates as released_covariates
+from .scores.custom_factors import OwnFactor as OwnFactor
+from .scores.custom_factors import own_factor as own_factor
 from .scores.factors import CategoricalFactor as CategoricalFactor
 from .scores.factors import DirectionFactor as DirectionFactor
 from .scores.factors import spread_candidates as spread_candidates
 from .scores.families import Family as Family
-from .scores.own_factors import OwnFactor as OwnFactor
-from .scores.own_factors import own_factor as own_factor
 from .scores.score_files import read_score_file as read_score_file
 from .scores.score_tables import ScoreTable as ScoreTable
 from .scores.score_tables import own_family as own_family

@@ -1,8 +1,8 @@
-"""How the audit follows the pack's mechanisms whose draws cannot all be written down.
+"""Audit of the pack's mechanisms whose outputs cannot all be enumerated.
 
 Rows on a grid are enumerated on a coarse one. Gamma variates, and weights in a ball, are continuous: their draws are
 counted on both sides of a threshold, and the loss is bounded from below with a stated confidence (Clopper and Pearson).
-Such a bound can refute a promise, never prove it. Of weights the density that is stated is compared, too.
+Such a bound can refute a guarantee, never prove it. For weights the stated density is compared as well.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 ENUMERATED_STEPS = 4
-"""Grid steps of a row while it is enumerated: the promise does not depend on them."""
+"""Grid steps of an enumerated row; the guarantee does not depend on them."""
 BOUND_DRAWS = 20_000
 """Draws from each of two data sets for a statistical bound."""
 CONFIDENCE = 1 - 1e-6
-"""Probability that a statistical bound holds: it exceeds the truth once in a million times."""
+"""Confidence of a statistical bound: it exceeds the true loss with a probability of at most 1e-6."""
 LEAST_DRAWS_BEYOND = 200
-"""Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
+"""Least number of draws beyond a threshold: with fewer the bound is too loose."""
 BOUNDED_PAIRS = 2
 """Pairs of data sets for a statistical bound."""
 BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
 BALL_STEPS = 40
 """Steps of a grid across a ball."""
 PEAK_NATS = 35.0
-"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
-coin of 2^-64 (44 nats) leaves the peak."""
+"""Nats by which a crowd of equal records raises a row's peak: draws reveal most from a sharp posterior, but not so
+sharp that only the coin of 2^-64 (44 nats) leaves the peak."""
 MOST_CROWD_RECORDS = 10_000
-"""Most equal records of a crowd: beyond it one takes long to count."""
+"""Most equal records of a crowd; more take long to count."""
 
 
 def _enumerate_rows(case: Audited) -> tuple[float, str]:
     """Measure the loss of draws of rows from a grid.
 
-    Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is run once,
-    without a loss.
+    Independent draws have equal losses: one is enumerated, on a coarse grid. The real number of draws and the real grid
+    are run once, without a loss.
     """
     real = case.calibration
     steps = dict.fromkeys(real.resolution, ENUMERATED_STEPS)
@@ -68,12 +68,12 @@ def _enumerate_rows(case: Audited) -> tuple[float, str]:
 
 
 def _count_draws(case: Audited) -> tuple[float, str]:
-    """Measure the loss of continuous draws of rows: bounded from below by counting."""
+    """Bound the loss of continuous draws of rows from below, by counting."""
     return max(measure_loss(*case, 1, None), _bound_loss(*case)), BOUND_WORDS
 
 
 def _state_density(case: Audited) -> tuple[float, str]:
-    """Measure the loss of draws of weights: of their density as stated, and bounded by counting."""
+    """Measure the loss of draws of weights, by their stated density and by counting."""
     design = case.prior.design
     statistics = {data: read_rows(design, *columns_of(design, data)) for data in set(chain(*case.pairs))}
     stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs)
@@ -81,13 +81,13 @@ def _state_density(case: Audited) -> tuple[float, str]:
 
 
 def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, Rows], pairs: Pairs) -> float:
-    """The loss of all draws from a posterior in a ball, on a grid of it; any law in the ball is bounded alike.
+    """Measure the loss of all draws from a posterior in a ball, on a grid of the ball.
 
     Args:
-        calibration: that states the law.
+        calibration: states the law.
         prior: public; over a design of one or two weights.
         rows: of each data set.
-        pairs: of neighbouring ones, by their keys.
+        pairs: keys of neighbouring data sets.
 
     Returns:
         Nats.
@@ -99,22 +99,22 @@ def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, R
         turn = np.linspace(0, 2 * np.pi, 2 * BALL_STEPS)
         points = np.concatenate([points, calibration.radius * np.column_stack([np.cos(turn), np.sin(turn)])])
     logs = {}
-    for key, each in rows.items():
-        residuals = each.target / GRID_STEPS - points @ (each.coordinates / GRID_STEPS).T
+    for key, data in rows.items():
+        residuals = data.target / GRID_STEPS - points @ (data.coordinates / GRID_STEPS).T
         law = -calibration.temper / (2 * calibration.variance) * (residuals**2).sum(axis=1)
         law -= (points**2).sum(axis=1) / (2 * prior.deviation**2)
         logs[key] = law - logsumexp(law)
-    return calibration.draws * max(float(np.abs(logs[one] - logs[other]).max()) for one, other in pairs)
+    return calibration.draws * max(float(np.abs(logs[first] - logs[second]).max()) for first, second in pairs)
 
 
 def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee) -> float:
-    """Bound the loss from below over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
+    """Bound the loss of each unit from below over two pairs: the fewest records, and a crowd of equal records."""
     most, delta, scripted = 0.0, float(guarantee.delta), calibration.continuous
-    for pair, units in (list(pairs.items())[place] for place in (0, -1)):
-        # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
-        beside = measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
-        bound = _bound_pair(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
-        most = max(most, (beside + bound) / units)
+    for pair, units in (list(pairs.items())[index] for index in (0, -1)):
+        # A noisy number of records adds its loss, which it attains with a probability above one half.
+        number_loss = measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
+        bound = _bound_pair(mechanism, calibration, prior, pair, 2 * delta if number_loss else delta)
+        most = max(most, (number_loss + bound) / units)
     return most
 
 
@@ -125,7 +125,7 @@ def _bound_pair(
     pair: tuple[Any, Any],
     delta: float,
 ) -> float:
-    """Bound epsilon at delta from below, by draws of both data sets: half of them find an event, the others count."""
+    """Bound epsilon at delta from below, by draws of both data sets: half select an event, the other half count it."""
     outputs, besides = [], set()
     for data in pair:
         many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
@@ -135,35 +135,35 @@ def _bound_pair(
             besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
         else:
             cells = [payload.cells[node] for node in payload.network.nodes]
-        outputs.append(np.concatenate([part.reshape(-1, BOUND_DRAWS, calibration.draws).sum(axis=2) for part in cells]))
+        outputs.append(np.concatenate([flat.reshape(-1, BOUND_DRAWS, calibration.draws).sum(axis=2) for flat in cells]))
     if len(besides) > 1:
-        raise Leak("what is released beside the draws depends on the records")
+        raise Leak("the release depends on the records in fields other than the draws")
     best = 0.0
     half = BOUND_DRAWS // 2
-    each = (1 - CONFIDENCE) / (BOUNDED_PAIRS * 4 * len(outputs[0]))
+    risk = (1 - CONFIDENCE) / (BOUNDED_PAIRS * 4 * len(outputs[0]))
 
-    def bounds(hits: Integers, others: Integers) -> Floats:
-        """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
-        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), half - hits + 1, each / 2), 0.0)
-        upper = np.where(others < half, betaincinv(others + 1, np.maximum(half - others, 1), 1 - each / 2), 1.0)
+    def bounds(hits: Integers, hits_q: Integers) -> Floats:
+        """Bound epsilon from below by numbers of draws beyond a threshold (Clopper and Pearson); -inf for none."""
+        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), half - hits + 1, risk / 2), 0.0)
+        upper = np.where(hits_q < half, betaincinv(hits_q + 1, np.maximum(half - hits_q, 1), 1 - risk / 2), 1.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.maximum(lower - delta, 0) / upper))
 
     for p, q in ((outputs[0], outputs[1]), (outputs[1], outputs[0])):
-        for one, other in zip(p, q, strict=True):
+        for first, second in zip(p, q, strict=True):
             for sign in (1, -1):
-                grid = np.quantile(sign * one[:half], np.linspace(0.0005, 0.9995, 400))
-                # The raw ratio is largest far out, where nothing is sure: what counts is what can be shown.
-                ahead = half - np.searchsorted(np.sort(sign * one[:half]), grid)
-                behind = half - np.searchsorted(np.sort(sign * other[:half]), grid)
+                grid = np.quantile(sign * first[:half], np.linspace(0.0005, 0.9995, 400))
+                # The raw ratio is largest in the tail, where it is uncertain: maximise the confident lower bound.
+                ahead = half - np.searchsorted(np.sort(sign * first[:half]), grid)
+                behind = half - np.searchsorted(np.sort(sign * second[:half]), grid)
                 at = grid[np.argmax(np.where(ahead >= LEAST_DRAWS_BEYOND, bounds(ahead, behind), -np.inf))]
-                hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
-                best = max(best, float(bounds(hits, others)))
+                hits, hits_q = np.sum(sign * first[half:] >= at), np.sum(sign * second[half:] >= at)
+                best = max(best, float(bounds(hits, hits_q)))
     return best
 
 
 def _size_crowd(over: Network | Design, calibration: Any) -> int:
-    """So many equal records that a trimmed posterior has a peak."""
+    """Choose a number of equal records that gives a trimmed posterior a peak."""
     if not isinstance(over, Network):
         return CROWD_RECORDS
     ranges: Iterator[float] = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
@@ -176,4 +176,4 @@ CHECKS = (
     (Tempering, Check(_count_draws)),
     (Truncation, Check(_state_density, continuous=True)),
 )
-"""Calibrations that are not followed by writing down all that they ask for."""
+"""Checks of calibrations whose requests for noise are not all enumerated."""

@@ -1,4 +1,4 @@
-"""The plan of a family or a score: how far off what is drawn will be, on made-up records before anything is spent."""
+"""Plan of a family or a score: expected errors of draws, on simulated records before any budget is spent."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ExpectedDraw:
-    """Error of what is drawn, averaged over made-up data sets.
+    """Mean error of draws over simulated data sets.
 
     Args:
         mechanism: its name, or `SAMPLING_ALONE`.
-        names: of what errs: the parameters of a law of records; or "score", where candidates are none.
-        errors: mean absolute error of each parameter, in its own unit; or what a record's score, in the unit of the
-            score, is lower by on average than under the best candidate. Shape (names,).
-        spread: standard errors of the same.
+        names: of the parameters of a law of records; or "score", if candidates are no parameters.
+        errors: mean absolute error of each parameter, in its own unit; or mean loss of a record's score against the
+            best candidate, in the unit of the score. Shape (names,).
+        spread: standard errors of `errors`.
 
     Raises:
         Nothing: `plan_score` makes it.
@@ -58,23 +58,22 @@ def plan_score(
     rng: Seed = None,
     repeats: int = 5,
 ) -> tuple[ExpectedDraw, ExpectedDraw]:
-    """Simulate draws among candidates on made-up records, and compare them with what the records were made up from.
+    """Simulate draws among candidates on simulated records, and compare them with the truth of the simulation.
 
-    Where candidates are parameters of a law, each data set has parameters of its own, drawn from the prior on the grid;
-    draws are taken as they are, and beside them stands the posterior's mean of all records without privacy. Of other
-    scores records are made up from random probabilities of their types, and what counts is how much better the best
-    candidate would have been.
+    If candidates are parameters of a law, each data set has parameters of its own, drawn from the prior on the grid.
+    The mean of the draws is compared with these, as is the posterior mean of all records without privacy. For other
+    scores the probabilities of types are random, and the error is the loss against the best candidate.
 
     Args:
-        mechanism: `scored` or `sampled`, of this score.
-        score: public; of a `Family` its table.
-        guarantee: what a release would promise.
+        mechanism: `scored` or `sampled`, with this score.
+        score: public; for a `Family` its table.
+        guarantee: of a release.
         records: number of records.
-        rng: source of the records and the noise; everything here is made up.
-        repeats: data sets, each with new noise.
+        rng: source of the records and the noise; everything here is simulated.
+        repeats: number of data sets, each with new noise.
 
     Returns:
-        The error that is left without privacy, and that of the mechanism.
+        The error without privacy, and that of the mechanism.
 
     Raises:
         InputError: no repeats, fewer than one record or too many, or a guarantee that the mechanism refuses.
@@ -94,37 +93,37 @@ def plan_score(
     rng = as_generator(rng)
     if repeats < 1 or not 0 < records <= MOST_PLANNED_RECORDS:
         raise InputError(
-            f"a plan needs one repeat, and from 1 to {MOST_PLANNED_RECORDS:,} records: they are made up in memory"
+            f"a plan needs at least one repeat, and 1 to {MOST_PLANNED_RECORDS:,} records, which it simulates in memory"
         )
     prior = Dirichlet.uniform(score.network)
     mechanism.calibrate(score.network, prior, guarantee)
-    found = np.array([_plan_once(mechanism, score, guarantee, records, rng) for _ in range(repeats)])
+    errors = np.array([_plan_once(mechanism, score, guarantee, records, rng) for _ in range(repeats)])
     names = ("score",) if score.log_law is None else score.names
-    nothing = np.full(found.shape[1:], np.nan)
-    spread = found.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else nothing
-    alone, drawn = (
-        ExpectedDraw(name, names, found.mean(axis=0)[at], spread[at])
+    unknown = np.full(errors.shape[1:], np.nan)
+    spread = errors.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else unknown
+    alone, private = (
+        ExpectedDraw(name, names, errors.mean(axis=0)[at], spread[at])
         for at, name in enumerate((SAMPLING_ALONE, mechanism.name))
     )
-    return alone, drawn
+    return alone, private
 
 
 def _plan_once(
     mechanism: Mechanism, score: ScoreTable, guarantee: Guarantee, records: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Measure errors without privacy, and of draws, on one made-up data set."""
+    """Measure errors without privacy, and of draws, on one simulated data set."""
     types = len(score.steps)
     truth = None if score.log_law is None else int(rng.choice(score.size, p=softmax(score.base)))
     chances = rng.dirichlet(np.ones(types)) if truth is None else score.law[:, truth]
-    made_up = rng.choice(types, records, p=chances)
-    codes = np.unravel_index(made_up, [variable.size for variable in score.network.variables])
+    simulated = rng.choice(types, records, p=chances)
+    codes = np.unravel_index(simulated, [variable.size for variable in score.network.variables])
     counts = count_codes(score.network, dict(zip(score.scope, codes, strict=True)), (score.scope,))
     release = simulate(mechanism, counts, Dirichlet.uniform(score.network), guarantee, rng=rng)
     payload = release.payload_as(ScoredChoice)
-    of_types = np.bincount(made_up, minlength=types)
+    type_counts = np.bincount(simulated, minlength=types)
     if truth is None or score.log_law is None:
-        means = of_types @ score.steps / records * (score.span / SCORE_STEPS)
+        means = type_counts @ score.steps / records * (score.span / SCORE_STEPS)
         return np.zeros(1), np.array([means.max() - means[payload.indices].mean()])
-    likely = softmax(score.base + of_types @ np.maximum(score.log_law, -1e100))
+    posterior = softmax(score.base + type_counts @ np.maximum(score.log_law, -1e100))
     right = score.candidates[truth]
-    return np.abs(likely @ score.candidates - right), np.abs(score.candidates[payload.indices].mean(axis=0) - right)
+    return np.abs(posterior @ score.candidates - right), np.abs(score.candidates[payload.indices].mean(axis=0) - right)

@@ -1,4 +1,4 @@
-"""What the mechanisms of the pack release: a file for each kind."""
+"""Kinds of the pack: the payloads of its mechanisms, one file for each."""
 
 from discreet.research.kinds.candidate_choice import Choice as Choice
 from discreet.research.kinds.candidate_choice import Selection as Selection

@@ -1,4 +1,4 @@
-"""One of finitely many public candidates, by their log-likelihoods with noise."""
+"""Choice among finitely many public candidates, by their log-likelihoods with noise."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from discreet.releases.measurement import Released, Reported, Scores
 @kind("selection")
 @dataclass(frozen=True)
 class Selection(Reported):
-    """A choice among finitely many candidates, `P(c) ~ exp(log-likelihood of c / scale)`.
+    """Choice among finitely many candidates, `P(c) ~ exp(log-likelihood of c / scale)`.
 
     Args:
-        sensitivity: widest range, over candidates, of what one record can do to their log-likelihoods; nats.
+        sensitivity: widest range, over candidates, of one record's effect on their log-likelihoods; nats.
         scale: of the selection; nats.
         reported: epsilon of choice and number together, rounded up, with the reserve for rounding errors.
-        total_scale: of discrete Laplace noise on the number of records; None where it is not measured.
+        total_scale: of discrete Laplace noise on the number of records; None if it is not measured.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -38,7 +38,7 @@ class Selection(Reported):
     total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         require(
             all_positive(self.sensitivity, self.scale, self.total_scale),
             "a calibration needs a positive sensitivity and scales",
@@ -49,15 +49,15 @@ class Selection(Reported):
 @kind("choice", order=("index", "total", "candidates"))
 @dataclass(frozen=True, eq=False)
 class Choice(Released):
-    """One of finitely many public candidates.
+    """Choice of one of finitely many public candidates.
 
     Args:
         candidates: probabilities of the whole network, at least two.
-        index: of the chosen one.
-        total: noisy number of records; None where it is public, or was not measured (the first releases).
+        index: of the chosen candidate.
+        total: noisy number of records; None if it is public, or was not measured (the first releases).
 
     Raises:
-        InputError: fewer than two candidates, over different networks, or an index that names none.
+        InputError: fewer than two candidates, candidates over different networks, or an index out of range.
 
     Example:
         >>> import discreet as dc
@@ -73,19 +73,19 @@ class Choice(Released):
     total: NoisyTotal | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no choice."""
-        if len(self.candidates) < 2 or any(part.network != self.network for part in self.candidates):
+        """Refuse an invalid list of candidates or index."""
+        if len(self.candidates) < 2 or any(each.network != self.network for each in self.candidates):
             raise InputError("a choice needs at least two candidates over one network")
         if not 0 <= self.index < len(self.candidates):
-            raise InputError("the chosen candidate is not in the list")
-        for part in self.candidates:
-            for node, table in part.items():
+            raise InputError("the index of the chosen candidate is out of range")
+        for each in self.candidates:
+            for node, table in each.items():
                 if not (np.all(table >= 0) and np.all(np.abs(table.sum(axis=-1) - 1) < 1e-6)):
                     raise InputError(f"a candidate's rows of {shown(node)} are no probabilities")
 
     @property
     def network(self) -> Network:
-        """The network of the candidates."""
+        """Network of the candidates."""
         return self.candidates[0].network
 
     def rows(self) -> list[dict[str, Any]]:
@@ -104,8 +104,8 @@ class Choice(Released):
         total = None if self.total is None else (self.total.value, self.total.scale)
         tables = {}
         for node in self.network.nodes:
-            # No mechanism releases a choice with a candidate that rules a record out; documents could hold one.
-            rows = np.maximum(np.stack([part[node] for part in self.candidates], axis=-1), np.finfo(np.float64).tiny)
+            # Mechanisms refuse candidates with a probability of 0; documents could hold one.
+            rows = np.maximum(np.stack([each[node] for each in self.candidates], axis=-1), np.finfo(np.float64).tiny)
             tables[self.network.family(node)] = np.log(rows) / calibration.scale
         return Scores(tables, (self.index,), total=total)
 

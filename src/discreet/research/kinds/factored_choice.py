@@ -1,4 +1,4 @@
-"""One of finitely many public candidates, by a bounded factor for each record."""
+"""Choice among finitely many public candidates, by a bounded factor for each record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze
 
 FactorKind = Literal["direction", "categorical", "own"]
-"""What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
+"""Kinds of a record's score: two likelihoods, and a function of the curator's own, clamped to a range."""
 FACTOR_PARAMETERS: Mapping[str, set[str]] = {
     "direction": {"noise_variance", "tau"},
     "categorical": {"floor"},
@@ -34,11 +34,11 @@ FACTOR_PARAMETERS: Mapping[str, set[str]] = {
 @kind("factored_noise")
 @dataclass(frozen=True)
 class FactoredNoise(Reported):
-    """A choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
+    """Choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
 
     Args:
-        rate: nats for one record at most.
-        total_scale: of discrete Laplace noise on the number of records; None where it is public.
+        rate: largest weight of one record, nats.
+        total_scale: of discrete Laplace noise on the number of records; None if it is public.
         reported: epsilon of choice and number together, rounded up.
 
     Raises:
@@ -51,7 +51,7 @@ class FactoredNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         require(
             all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and noise scale"
         )
@@ -65,22 +65,22 @@ class FactoredNoise(Reported):
 )
 @dataclass(frozen=True, eq=False)
 class FactoredChoice(Released):
-    """One of finitely many public candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
+    """Choice of one of finitely many public candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))`, f from 0 to 1.
 
     Args:
         design: without a target or intercept, unless the score is a function of the curator's own.
-        kind: what f is made of; see `discreet.research.scores.factors` and `discreet.research.scores.own_factors`.
+        kind: of f; see `discreet.research.scores.factors` and `discreet.research.scores.custom_factors`.
         candidates: float64, shape `(candidates, numbers)`.
         parameters: of f.
         index: of the chosen candidate.
-        rate: nats for one record at most.
-        total: noisy number of records; None where it is public.
+        rate: largest weight of one record, nats.
+        total: noisy number of records; None if it is public.
         base: log weights of the candidates before any record, float64, shape `(candidates,)`; None for equal ones.
 
     Raises:
-        InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
-            a target or intercept or another number of features, other parameters than f has, a range that is none, or
-            another number of weights.
+        InputError: fewer than two candidates, an index out of range, numbers that are not finite, a design with a
+            target or intercept or another number of features, parameters other than f's, an empty range, or another
+            number of weights.
 
     Example:
         >>> import numpy as np
@@ -103,14 +103,14 @@ class FactoredChoice(Released):
     base: Numbers | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze the arrays, and refuse payloads that inference could not read."""
         freeze(self, candidates=np.asarray(self.candidates), parameters=self.parameters)
         require(
             self.candidates.ndim == 2 and len(self.candidates) >= 2 and bool(np.all(np.isfinite(self.candidates))),
             "a choice needs at least two candidates, each a row of finite numbers",
         )
-        require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
-        require(self.kind in FACTOR_PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
+        require(0 <= self.index < len(self.candidates), "the index of the chosen candidate is out of range")
+        require(self.kind in FACTOR_PARAMETERS, "the kind of a factor must be 'direction', 'categorical' or 'own'")
         wanted = FACTOR_PARAMETERS[self.kind]
         require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
         require(
@@ -120,9 +120,9 @@ class FactoredChoice(Released):
         if self.base is not None:
             freeze(self, base=np.asarray(self.base))
             fits = self.base.shape == (len(self.candidates),) and bool(np.all(np.isfinite(self.base)))
-            require(fits, "a base measure has one finite log weight for each candidate")
+            require(fits, "a base measure needs one finite log weight for each candidate")
         if self.kind == "own":
-            require(self.parameters["low"] < self.parameters["high"], "the range of a score goes from low to high")
+            require(self.parameters["low"] < self.parameters["high"], "the range of a score needs low < high")
             return
         require(self.base is None, "only a score of the curator's own has a base measure")
         size = self.candidates.shape[1] if self.kind == "direction" else 1
@@ -133,8 +133,8 @@ class FactoredChoice(Released):
 
     @property
     def states_network(self) -> Network:
-        """The network of a categorical factor's one variable, whose states are the whole numbers from 0."""
-        require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
+        """Network of a categorical factor's one variable, whose states are the whole numbers from 0."""
+        require(self.kind == "categorical", "only a choice by a categorical factor has a variable with states")
         name = self.design.names[0]
         return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})
 

@@ -1,4 +1,4 @@
-"""Contrasts of the families' tables with integer noise: the Fourier mechanism's release."""
+"""Release of the Fourier mechanism: contrasts of the families' tables with integer noise."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class CoefficientNoise(Reported):
     """Discrete Laplace noise of one scale on every integer contrast of the families' tables.
 
     Args:
-        sensitivity: most that one record can move all released contrasts, L1, under the relation.
-        exact: whether that is attained by some pair of data sets; False for a proven upper bound.
+        sensitivity: L1 sensitivity of all released contrasts under the relation.
+        exact: True if some pair of data sets attains it; False for a proven upper bound.
         scale: of the noise.
-        shift: records added to the empty contrast, so that tables without records come out non-negative; public.
-        noisy_total: whether the number of records, the empty contrast, has noise; it has none where it is public.
+        shift: records added to the empty contrast, so that tables without records are non-negative; public.
+        noisy_total: whether the number of records, the empty contrast, has noise; it has none if it is public.
         reported: total epsilon that the noise's own privacy map reports.
 
     Raises:
@@ -42,7 +42,7 @@ class CoefficientNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         require(
             self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a report greater than 0"
         )
@@ -60,12 +60,12 @@ class NoisyCoefficients(MeasuredTables):
     """Integer contrasts of the family tables plus independent discrete Laplace noise, `P(k) ~ exp(-|k| / scale)`.
 
     Args:
-        network: whose families were counted.
+        network: its families were counted.
         components: for every subset B of a family (in the schema's order) int64 of shape `(K_b - 1 for b in B)`; the
             empty subset's is the number of records plus the shift.
         scale: of the noise.
-        shift: records that were added to the empty component, whatever the data; readers subtract it.
-        noisy_total: whether the empty component has noise; False where the number of records is public.
+        shift: records that were added to the empty component for all data sets; readers subtract it.
+        noisy_total: whether the empty component has noise; False if the number of records is public.
 
     Raises:
         InputError: a component is missing, unknown, of another shape or not of integers; a scale or shift out of range.
@@ -88,12 +88,12 @@ class NoisyCoefficients(MeasuredTables):
 
     @property
     def noise(self) -> LaplaceTag:
-        """The law of the noise."""
+        """Law of the noise."""
         return DiscreteLaplace.tag
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
-        # As many subsets as this have some node last: too few components are seen before all subsets are made.
+        """Freeze the arrays, and refuse payloads that inference could not read."""
+        # A lower bound on the number of subsets: it refuses too few components before all subsets are listed.
         least = sum(2 ** len(self.network.parents[node]) for node in self.network.nodes) + 1
         if least > len(self.components) or set(self.network.downward_closure) != set(self.components):
             raise InputError("noisy contrasts must name every subset of every family once")
@@ -110,15 +110,15 @@ class NoisyCoefficients(MeasuredTables):
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """See `Released`; the shift is taken off again."""
-        found = []
+        """See `Released`; the shift is subtracted."""
+        measured = []
         for subset, array in self.components.items():
             values = array if subset else array - self.shift
             noisy = bool(subset) or self.noisy_total
-            found.append(
+            measured.append(
                 Measurement(subset, np.asarray(values), DiscreteLaplace(self.scale) if noisy else None, contrasts=True)
             )
-        return tuple(found)
+        return tuple(measured)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

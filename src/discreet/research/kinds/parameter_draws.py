@@ -24,15 +24,15 @@ from discreet.util.arrays import Array, freeze
 @kind("trimming")
 @dataclass(frozen=True)
 class Trimming(Reported):
-    """Draws from a tempered posterior whose probabilities lie on a public grid above a floor.
+    """Draws from a tempered posterior whose probabilities are on a public grid above a floor.
 
     Args:
         floors: smallest probability of each node's states.
-        temper: tau; the records count as `tau N`.
+        temper: tau, power of the likelihood; counts are `tau N`.
         draws: joint draws of all rows.
         resolution: steps of the grid from the floor to the largest probability, for each node.
         reported: epsilon of draws and number together, rounded up, with the reserve for rounding errors.
-        total_scale: of discrete Laplace noise on the number of records; None where it is not told.
+        total_scale: of discrete Laplace noise on the number of records; None if that is not released.
 
     Raises:
         InputError: no draws, or a number that is not positive and finite.
@@ -46,7 +46,7 @@ class Trimming(Reported):
     total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what is no calibration."""
+        """Freeze the mappings, and refuse invalid numbers."""
         freeze(self, floors=self.floors, resolution=self.resolution)
         require(
             self.draws > 0 and self.reported > 0, "a calibration needs at least one draw and a report greater than 0"
@@ -65,11 +65,11 @@ class Tempering(Reported):
     """Draws from a tempered, untrimmed posterior, rounded to a public grid; for a guarantee with delta.
 
     Args:
-        temper: tau; the records count as `tau N`.
+        temper: tau, power of the likelihood; counts are `tau N`.
         draws: joint draws of all rows.
         digits: decimal digits that are released.
         reported: epsilon of draws and number together, at the guarantee's delta.
-        total_scale: of discrete Laplace noise on the number of records; None where it is not told.
+        total_scale: of discrete Laplace noise on the number of records; None if that is not released.
 
     Raises:
         InputError: no draws or digits, or a number that is not positive and finite.
@@ -82,7 +82,7 @@ class Tempering(Reported):
     total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         numbers = self.draws > 0 and self.digits > 0 and self.reported > 0
         require(numbers, "a calibration needs draws, digits and a report greater than 0")
         require(all_positive(self.temper, self.total_scale), "a calibration needs a positive temper and noise")
@@ -100,9 +100,9 @@ class ParameterDraws(Released):
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`; rows sum to 1 within 1e-6.
-        temper: tau; the records counted as `tau N`.
-        floors: smallest probability of each node's states; empty where nothing was trimmed.
-        total: noisy number of records; None where it is public, or was not told (the first releases).
+        temper: tau, power of the likelihood; counts were `tau N`.
+        floors: smallest probability of each node's states; empty if nothing was trimmed.
+        total: noisy number of records; None if it is public, or was not released (the first releases).
 
     Raises:
         InputError: tables without draws, or rows that are no probabilities.
@@ -121,7 +121,7 @@ class ParameterDraws(Released):
     total: NoisyTotal | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze the mapping, and refuse payloads that inference could not read."""
         freeze(self, floors=self.floors)
         if not self.cells.draws or not all_positive(self.temper):
             raise InputError("parameter draws need at least one draw and a positive temper")
@@ -142,25 +142,25 @@ class ParameterDraws(Released):
         total: NoisyTotal | None,
         tables: Mapping[str, Array],
     ) -> ParameterDraws:
-        """Make the payload of what a document has.
+        """Make the payload from the fields of a document.
 
         Args:
             network: of the document.
-            draws, temper, floors, total: as of the class.
+            draws, temper, floors, total: as for the class.
             tables: flat, by node, draws fastest.
 
         Returns:
             The payload.
 
         Raises:
-            InputError: what the class refuses, or tables of another size.
+            InputError: as for the class, or tables of another size.
         """
         cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
         return cls(Tables(network, cells, draws=draws), temper, floors, total)
 
     @property
     def network(self) -> Network:
-        """The network of the draws."""
+        """Network of the draws."""
         return self.cells.network
 
     @property
@@ -170,13 +170,13 @@ class ParameterDraws(Released):
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Nodes of which the draws say nothing: their floor leaves one row."""
+        """Nodes without information in the draws: their floor leaves one row."""
         sizes = {node: self.network.schema[node].size for node in self.floors}
         return tuple(node for node, size in sizes.items() if size > 1 and self.floors[node] == 1 / size)
 
     @property
     def tables(self) -> FlatTables:
-        """The probabilities, with the draws as last axis."""
+        """Probabilities, with the draws as last axis."""
         return self.cells
 
     def per_unit(self, steps: int) -> ParameterDraws:
@@ -185,10 +185,10 @@ class ParameterDraws(Released):
         return replace(self, temper=self.temper * steps, total=total)
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """See `Released`: of untrimmed rows nothing bounds it.
+        """See `Released`; untrimmed rows have no bound.
 
         Args:
-            calibration, relation: as there.
+            calibration, relation: see `Released`.
         """
         return self.temper * record_loss(self.network, self.floors, relation) if self.floors else None
 
@@ -204,8 +204,8 @@ class ParameterDraws(Released):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         line = f"{self.draws} draws from the posterior of {self.temper:.4g} times the records"
-        told = [floor for node, floor in self.floors.items() if node not in self.untold]
-        line += f", with no probability below {spread(told)}" if told else ""
+        released = [floor for node, floor in self.floors.items() if node not in self.untold]
+        line += f", with no probability below {spread(released)}" if released else ""
         line += f"; nothing of {listed(self.untold)}" if self.untold else ""
         return line + total_line(self.total)
 

@@ -31,7 +31,7 @@ from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
 from discreet.util.arrays import Array, freeze
 
 OWN_CELLS = 2**20
-"""Most cells of a table that a release has to carry: 8 MB of text, and 21 more where it has a law of records."""
+"""Most cells of a table in a release: 8 MB of text, and 21 more if it has a law of records."""
 
 
 def require_fits(score: Family | ScoreTable) -> None:
@@ -41,11 +41,11 @@ def require_fits(score: Family | ScoreTable) -> None:
         score: public.
 
     Raises:
-        InputError: as it says.
+        InputError: the table is too large.
     """
     if isinstance(score, ScoreTable) and score.steps.size > OWN_CELLS:
         raise InputError(
-            f"a release carries the table of its score, and takes one of at most {OWN_CELLS:,} cells; take fewer "
+            f"a release contains the table of its score, which may have at most {OWN_CELLS:,} cells; use fewer "
             "candidates or wider bins"
         )
 
@@ -58,8 +58,8 @@ class ScoredNoise(Reported):
     Args:
         rate: nats between the best and the worst score of a record.
         width: steps, of 2^20, by which one record can change the difference of two candidates' scores.
-        draws: independent ones.
-        total_scale: of discrete Laplace noise on the number of records; None where it is public.
+        draws: number of independent draws.
+        total_scale: of discrete Laplace noise on the number of records; None if it is public.
         reported: epsilon of the draws and the number together, rounded up.
 
     Raises:
@@ -73,7 +73,7 @@ class ScoredNoise(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         require(all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and scale")
         require(self.reported > 0, "a calibration needs a report greater than 0")
 
@@ -81,7 +81,7 @@ class ScoredNoise(Reported):
 @kind(None)
 @dataclass(frozen=True, eq=False)
 class FamilyPart:
-    """What a document has of a family beside the variables, which are the network's."""
+    """Fields of a document for a family, except the variables, which are the network's."""
 
     name: str
     parameters: Mapping[str, Finite]
@@ -94,7 +94,7 @@ class FamilyPart:
 @kind(None)
 @dataclass(frozen=True, eq=False)
 class TablePart:
-    """What a document has of a table of scores beside the network; cells are flat, candidates fastest."""
+    """Fields of a document for a table of scores, except the network; cells are flat, candidates fastest."""
 
     names: tuple[str, ...]
     candidates: Matrix
@@ -113,10 +113,10 @@ class ScoredChoice(Released):
         score: public: a family of laws on a grid of parameters, or a table.
         indices: of the drawn candidates, int64, shape `(draws,)`.
         rate: nats between the best and the worst score of a record.
-        total: noisy number of records; None where it is public.
+        total: noisy number of records; None if it is public.
 
     Raises:
-        InputError: no draws, an index that names no candidate, or a table that is too large for a document.
+        InputError: no draws, an index out of range, or a table that is too large for a document.
 
     Example:
         >>> import numpy as np
@@ -132,12 +132,10 @@ class ScoredChoice(Released):
     total: NoisyTotal | None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze the array, and refuse payloads that inference could not read."""
         freeze(self, indices=np.asarray(self.indices))
         require(self.indices.ndim == 1 and bool(self.indices.size), "a choice needs at least one draw")
-        require(
-            bool(np.all((self.indices >= 0) & (self.indices < self.score.size))), "a drawn candidate is not in the list"
-        )
+        require(bool(np.all((self.indices >= 0) & (self.indices < self.score.size))), "a drawn index is out of range")
         require(all_positive(self.rate), "a choice needs a positive rate")
         require_fits(self.score)
 
@@ -152,32 +150,32 @@ class ScoredChoice(Released):
         table: TablePart | None,
         indices: Array,
     ) -> ScoredChoice:
-        """Make the payload of what a document has.
+        """Make the payload from the fields of a document.
 
         Args:
             network: of the document.
-            rate, total, indices: as of the class.
-            family, table: one of them; the score.
+            rate, total, indices: as for the class.
+            family, table: exactly one of them; the score.
 
         Returns:
             The payload.
 
         Raises:
-            InputError: what the class refuses, both a family and a table, or neither.
+            InputError: as for the class, or both a family and a table, or neither.
         """
         if (family is None) == (table is None):
-            raise InputError("a choice has either a family or a table of scores")
+            raise InputError("a choice needs either a family or a table of scores")
         score: Family | ScoreTable
         if family is not None:
             declared = family.points, family.bound, family.open_ends, family.lipschitz
             score = Family(family.name, network.variables, family.parameters, *declared)
-            require(score.network == network, "a family's network has each variable depend on all before it")
+            require(score.network == network, "in a family's network each variable must depend on all before it")
         else:
             assert table is not None
             shape = (-1, len(table.candidates))
-            require(table.steps.size % len(table.candidates) == 0, "a table has a number for each type and candidate")
+            require(table.steps.size % len(table.candidates) == 0, "a table needs a number for each type and candidate")
             if table.log_law is not None:
-                require(table.log_law.size == table.steps.size, "a law has a number for each type and candidate")
+                require(table.log_law.size == table.steps.size, "a law needs a number for each type and candidate")
             law = None if table.log_law is None else table.log_law.reshape(shape)
             score = ScoreTable(
                 network, table.names, table.candidates, table.base, table.steps.reshape(shape), table.span, law
@@ -186,17 +184,17 @@ class ScoredChoice(Released):
 
     @property
     def network(self) -> Network:
-        """The variables that the records' types are made of."""
+        """Network over the variables of the records' types."""
         return self.score.network
 
     @property
     def table_of_scores(self) -> ScoreTable:
-        """The score of every type for every candidate."""
+        """Score of every type for every candidate."""
         return self.score.table if isinstance(self.score, Family) else self.score
 
     @property
     def family(self) -> FamilyPart | None:
-        """The family as a document has it; None where the score is a table."""
+        """Family as fields of a document; None if the score is a table."""
         score = self.score
         if not isinstance(score, Family):
             return None
@@ -205,7 +203,7 @@ class ScoredChoice(Released):
 
     @property
     def table(self) -> TablePart | None:
-        """The table as a document has it; None where the score is a family."""
+        """Table as fields of a document; None if the score is a family."""
         score = self.score
         if isinstance(score, Family):
             return None
@@ -214,12 +212,12 @@ class ScoredChoice(Released):
 
     @property
     def chosen(self) -> Array:
-        """The drawn candidates, float64, shape `(draws, numbers)`."""
+        """Drawn candidates, float64, shape `(draws, numbers)`."""
         return np.asarray(self.table_of_scores.candidates[self.indices])
 
     @property
     def temper(self) -> float:
-        """What a record's log-likelihood counts, where the score is one: the part of the posterior's weight."""
+        """Power of the likelihood, if the score is a log-likelihood."""
         return self.rate / self.table_of_scores.span
 
     def scores(self, calibration: object) -> Scores:
@@ -236,10 +234,10 @@ class ScoredChoice(Released):
         return replace(self, rate=self.rate * steps, total=total)
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """See `Released`: of a family it is of the posterior in which a record counts so much.
+        """See `Released`; for a family it is that of the tempered posterior.
 
         Args:
-            calibration, relation: as there.
+            calibration, relation: see `Released`.
         """
         return calibration.rate * calibration.width / SCORE_STEPS if isinstance(calibration, ScoredNoise) else None
 
@@ -249,8 +247,8 @@ class ScoredChoice(Released):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        drawn = "one candidate" if len(self.indices) == 1 else f"{len(self.indices)} draws"
-        line = f"{drawn} of {self.score.size:,}, by scores to which a record adds at most {self.rate:.4g} nats"
+        number = "one candidate" if len(self.indices) == 1 else f"{len(self.indices)} draws"
+        line = f"{number} of {self.score.size:,}, by scores to which a record adds at most {self.rate:.4g} nats"
         return line + total_line(self.total)
 
     def agrees(self, calibration: object) -> bool:

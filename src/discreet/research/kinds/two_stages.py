@@ -1,4 +1,4 @@
-"""Family counts that were measured twice, the second time with budgets that follow from the first."""
+"""Family counts in two measurements, the second with budgets that depend on the first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from discreet.releases.measurement import Calibration, MeasuredTables, Measureme
 @kind("stages")
 @dataclass(frozen=True)
 class Stages(Calibration):
-    """Two stages of noisy tables, the second's budgets chosen from what the first released.
+    """Two stages of noisy tables; the second's budgets are chosen from the first's release.
 
     Args:
         first: noise of the first stage, before amplification by sampling.
-        first_epsilon: what the first stage costs, sampling included.
-        second_epsilon: what the second stage may cost in all.
-        sampling: probability with which a record takes part in the first stage.
-        weights: name of the rule that turned the first stage into budgets.
+        first_epsilon: epsilon of the first stage, including sampling.
+        second_epsilon: epsilon of the second stage.
+        sampling: probability with which a record is in the sample of the first stage.
+        weights: name of the rule by which the first stage sets the budgets.
 
     Raises:
         InputError: a budget is not positive, or the probability is not in (0, 1].
@@ -35,7 +35,7 @@ class Stages(Calibration):
     weights: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         positive = self.first_epsilon > 0 and self.second_epsilon > 0
         require(positive, "a calibration needs budgets greater than 0 for both stages")
         require(0 < self.sampling <= 1, "a calibration needs a sampling probability in (0, 1]")
@@ -49,12 +49,12 @@ class Stages(Calibration):
 @kind("two_stage_counts", order=("sampling", "first", "second"))
 @dataclass(frozen=True, eq=False)
 class TwoStageCounts(MeasuredTables):
-    """Two independent noisy measurements of the family counts, the first perhaps of a sample of the records.
+    """Two independent noisy measurements of the family counts, the first perhaps on a sample of the records.
 
     Args:
-        first: of the records that were sampled.
-        second: of all records.
-        sampling: probability with which each record took part in each table of the first.
+        first: on the sample.
+        second: on all records.
+        sampling: probability with which each record is in the sample of each table of the first stage.
 
     Raises:
         InputError: stages over different networks or families, or a probability outside (0, 1].
@@ -75,22 +75,22 @@ class TwoStageCounts(MeasuredTables):
     sampling: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what inference could not read."""
+        """Refuse payloads that inference could not read."""
         if self.first.network != self.second.network or set(self.first.tables) != set(self.second.tables):
-            raise InputError("both stages must have measured the same families")
+            raise InputError("both stages must measure the same families")
         if not 0 < self.sampling <= 1:
             raise InputError("the sampling probability must be greater than 0 and at most 1")
 
     @property
     def network(self) -> Network:
-        """The network whose families were counted."""
+        """Network whose families were counted."""
         return self.second.network
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
         share = float(self.sampling)
-        return (*self.second.measurements, *(replace(part, sampling=share) for part in self.first.measurements))
+        return (*self.second.measurements, *(replace(table, sampling=share) for table in self.first.measurements))
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

@@ -23,7 +23,7 @@ class Truncation(Reported):
 
     Args:
         radius: of the ball.
-        variance: of the scaled target around its mean, as it is assumed.
+        variance: assumed variance of the scaled target around its mean.
         temper: power of the likelihood.
         draws: joint draws of all weights.
         digits: decimal digits that are released.
@@ -42,7 +42,7 @@ class Truncation(Reported):
     reported: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse what is no calibration."""
+        """Refuse invalid numbers."""
         require(
             all_positive(self.radius, self.variance, self.temper),
             "a calibration needs a positive radius, variance, temper",
@@ -60,7 +60,7 @@ class WeightDraws(Released):
     Args:
         design: with a numeric target.
         weights: float64, shape `(draws, size)`, rounded to a public grid.
-        variance: of the scaled target around its mean, as the sampler assumed it.
+        variance: assumed variance of the scaled target around its mean.
         radius: of the ball of weights.
         temper: power of the likelihood.
 
@@ -82,16 +82,16 @@ class WeightDraws(Released):
     temper: Positive
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what inference could not read."""
+        """Freeze the array, and refuse payloads that inference could not read."""
         freeze(self, weights=np.asarray(self.weights))
         require(self.design.predicts == "number", "draws of weights need a design with a numeric target")
         require(
             self.weights.ndim == 2 and len(self.weights) > 0 and self.weights.shape[1] == self.design.size,
-            f"draws of weights of this design are rows of {self.design.size} numbers, at least one",
+            f"draws of weights of this design need at least one row of {self.design.size} numbers",
         )
         settings = (self.variance, self.radius, self.temper)
         require(
-            bool(np.all(np.isfinite(self.weights))) and all(all_positive(part) for part in settings),
+            bool(np.all(np.isfinite(self.weights))) and all(all_positive(setting) for setting in settings),
             "draws of weights need finite numbers and a positive variance, radius and temper",
         )
 

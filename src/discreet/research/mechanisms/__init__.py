@@ -1,4 +1,4 @@
-"""Mechanisms of the papers that the kernel's default dominates, and of scores of one's own."""
+"""Published mechanisms that the kernel's default dominates, and mechanisms by a score of your own."""
 
 from __future__ import annotations
 
@@ -91,4 +91,4 @@ MECHANISMS = (
         home=f"{HERE}factored",
     ),
 )
-"""What the pack brings to the registry."""
+"""Entries of the pack in the registry."""

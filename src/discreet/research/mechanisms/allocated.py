@@ -1,9 +1,8 @@
-"""Two stages: a cheap look at all tables, then the rest where it helps most (Chowdhury et al., corrected).
+"""Two stages: a cheap measurement of all tables, then the rest where it helps most (Chowdhury et al., corrected).
 
-Corrected: one table for each family, because the paper's second table cancels out of every estimate; the noise is
-integer and exact; both stages are published and merged by their variances; sampling in the first stage is optional,
-because it makes the counts of that stage worse (relative to their size), never better; and under REPLACE the noise is
-that of REPLACE.
+Corrections: one table for each family, because the paper's second table cancels out of every estimate; exact integer
+noise; both stages are released and merged by their variances; sampling in the first stage is optional, because it makes
+that stage's counts worse (relative to their size), never better; and under REPLACE the noise is that of REPLACE.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from discreet.research.kinds.two_stages import Stages, TwoStageCounts
 Rule = Literal["kl", "structure"]
 
 LEAST_FLOOR = Fraction(1, 1000)
-"""Smallest share of the second stage that is given out evenly: every table keeps a budget greater than 0."""
+"""Smallest share of the second stage that is split evenly, so that every table has a budget greater than 0."""
 
 
 def allocated(
@@ -41,15 +40,15 @@ def allocated(
     weights: Rule = "kl",
     floor: Number = "0.2",
 ) -> Mechanism:
-    """Noisy tables in two stages; the second's budgets follow from what the first released.
+    """Release noisy tables in two stages; the second's budgets depend on the first's release.
 
     Args:
-        first: share of epsilon that the first stage gets, in (0, 1).
-        sampling: probability with which each record takes part in each table of the first stage, in (0, 1]; less than 1
-            under ADD_REMOVE only. The noise is then smaller, and so are the counts, by more.
+        first: share of epsilon for the first stage, in (0, 1).
+        sampling: probability with which each record is in the sample of each table of the first stage, in (0, 1]; less
+            than 1 under ADD_REMOVE only. The noise is then smaller, but the counts shrink by more.
         weights: "kl" for budgets that minimise the expected divergence of the released network (proportional to the
             third root of a weight), or "structure" for the paper's weights (equations 11 to 13).
-        floor: share of the second stage that is given out evenly, so that no table starves; from 0.001 to 1.
+        floor: share of the second stage that is split evenly, so that every table has a budget; from 0.001 to 1.
 
     Returns:
         The mechanism.
@@ -60,9 +59,9 @@ def allocated(
 
     Guarantee:
         Pure epsilon. First stage: each of its M tables has a budget whose amplification by its own, independent Poisson
-        sample is `first * epsilon / M`. The budgets of the second stage are computed from what the first released, and
-        sum to at most the rest; for every outcome of the first stage the second keeps that, so both compose. Coins and
-        noise come from the operating system. Unit: one record, counted whole.
+        sample is `first * epsilon / M`. The budgets of the second stage are functions of the first's release, and sum
+        to at most the rest for every outcome of the first stage, so both compose. Coins and noise come from the
+        operating system. Unit: one record, counted whole.
 
     Source:
         Chowdhury, Rekatsinas and Jha (ICML 2020), Algorithm 1, Theorem 3.1 and equations 11 to 13; Li, Qardaji and Su
@@ -82,7 +81,7 @@ def allocated(
     even = as_rational(floor, "floor")
     if not (0 < share < 1 and 0 < probability <= 1 and LEAST_FLOOR <= even <= 1):
         raise InputError(
-            f"first must be between 0 and 1, sampling greater than 0 and at most 1, floor {float(LEAST_FLOOR)} to 1"
+            f"first must be between 0 and 1, sampling above 0 and at most 1, floor from {float(LEAST_FLOOR)} to 1"
         )
     require_word(weights, Rule, "weights are")
 
@@ -90,17 +89,17 @@ def allocated(
         pure_only("allocated", guarantee)
         if probability < 1 and guarantee.relation is not Relation.ADD_REMOVE:
             raise InputError(
-                "sampling each record by its own coin hides who was added or removed, not who was replaced; use "
-                "sampling=1, or an add-remove guarantee"
+                "Poisson sampling amplifies privacy under add-remove guarantees only; use sampling=1, or an add-remove "
+                "guarantee"
             )
         tables = network.maximal_families
         first_epsilon = share * guarantee.epsilon
         second_epsilon = guarantee.epsilon - first_epsilon
-        # Whatever the first stage says, the second's scales must exist: nothing may fail once the budget is charged.
+        # For every outcome of the first stage the second's scales must exist: nothing may fail after the charge.
         for extreme in (even * second_epsilon / len(tables), second_epsilon):
             scale_for(cells_moved(guarantee.relation), extreme)
-        each = before_sampling(first_epsilon / len(tables), probability)
-        noise = table_noise(dict.fromkeys(tables, each), cells_moved(guarantee.relation))
+        table_epsilon = before_sampling(first_epsilon / len(tables), probability)
+        noise = table_noise(dict.fromkeys(tables, table_epsilon), cells_moved(guarantee.relation))
         return Stages(noise, first_epsilon, second_epsilon, probability, weights)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Stages, noise: Noise) -> TwoStageCounts:
@@ -109,33 +108,33 @@ def allocated(
             thinned = statistic.tables.map(lambda table: noise.thin(table, probability))
         else:
             thinned = statistic.tables
-        seen = NoisyCounts(network, noisy_tables(thinned, scales, DiscreteLaplace, noise), scales)
-        shares = table_shares(seen, weights, float(probability))
+        first_counts = NoisyCounts(network, noisy_tables(thinned, scales, DiscreteLaplace, noise), scales)
+        shares = table_shares(first_counts, weights, float(probability))
         budgets = _split_budget(shares, calibration.second_epsilon, even)
         second = table_noise(budgets, calibration.first.sensitivity)
         tables = noisy_tables(statistic.tables, second.scales, DiscreteLaplace, noise)
-        return TwoStageCounts(seen, NoisyCounts(network, tables, second.scales), probability)
+        return TwoStageCounts(first_counts, NoisyCounts(network, tables, second.scales), probability)
 
     return Mechanism("allocated", calibrate, draw)
 
 
-def table_shares(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
-    """Divide the second stage among the measured tables, from what the first stage released alone.
+def table_shares(first_counts: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
+    """Divide the second stage among the measured tables, by the first stage's release alone.
 
     Args:
-        seen: noisy counts of the first stage.
+        first_counts: noisy counts of the first stage.
         rule: as in `allocated`.
-        probability: with which records took part in it.
+        probability: of a record to be in the first stage's sample.
 
     Returns:
         Positive numbers that sum to 1.
     """
-    weights = node_weights(seen, rule, probability)
-    tables = dict.fromkeys(seen.tables, 0.0)
+    weights = node_weights(first_counts, rule, probability)
+    tables = dict.fromkeys(first_counts.tables, 0.0)
     for node, weight in weights.items():
-        # A family that is read off a larger table gets the noise of as many cells as are summed.
-        terms = seen.terms(node)
-        tables[seen.source(node)] += weight * (terms if rule == "kl" else math.sqrt(terms))
+        # A family that is summed from a larger table has the noise of all summed cells.
+        terms = first_counts.terms(node)
+        tables[first_counts.source(node)] += weight * (terms if rule == "kl" else math.sqrt(terms))
     # sum w / epsilon^2 is least for epsilon ~ w^(1/3), sum w / epsilon for epsilon ~ w^(1/2): equation 13 without its
     # products, which overflow.
     power = 1 / 3 if rule == "kl" else 1 / 2
@@ -144,15 +143,15 @@ def table_shares(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str,
     return {node: value / total for node, value in powers.items()}
 
 
-def node_weights(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
-    """Weigh what the noise of each family's table costs, up to a common factor.
+def node_weights(first_counts: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
+    """Weigh each family by the loss from its table's noise, up to a common factor.
 
     Args:
-        seen: noisy counts.
+        first_counts: noisy counts.
         rule: "kl": `w = sum over rows of (sum_x 1 / theta_x - K) / N_row`, so that expected KL is `sum w / epsilon^2`;
             "structure": `(height + 1)(out-degree + 1)(Delta + 1)` times the mean error of a row's probabilities
             (equations 7, 11 and 12), where `sum w / epsilon` is minimised. Delta is a constant of the graph.
-        probability: with which records took part.
+        probability: of a record to be in the sample.
 
     Returns:
         Weights by node.
@@ -161,10 +160,10 @@ def node_weights(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str,
         Chowdhury, Rekatsinas and Jha (2020), equations 7, 11, 12 with the counts clamped at 1; the KL weights follow
         from the second-order expansion of the divergence of two Dirichlet rows.
     """
-    network = seen.network
+    network = first_counts.network
     weights = {}
     for node in network.nodes:
-        counts = np.maximum(seen.table(node) / probability, 1.0)
+        counts = np.maximum(first_counts.table(node) / probability, 1.0)
         rows = counts.sum(axis=-1, keepdims=True)
         theta = counts / rows
         if rule == "kl":
@@ -190,7 +189,7 @@ def _compute_influence(network: Network, node: str) -> float:
 
 
 def _split_budget(shares: Mapping[str, float], epsilon: Fraction, even: Fraction) -> dict[str, Fraction]:
-    """Split epsilon exactly, into budgets that sum to at most it: shares are rounded down to multiples of 2^-40."""
+    """Split epsilon exactly, into budgets with at most this sum; shares are rounded down to multiples of 2^-40."""
     steps = 2**40
     return {
         node: epsilon * (even / len(shares) + (1 - even) * Fraction(math.floor(share * (1 - 1e-9) * steps), steps))

@@ -1,4 +1,4 @@
-"""The factored exponential mechanism: one of finitely many public candidates, by a score that is a sum over records."""
+"""Factored exponential mechanism: a choice among public candidates by a score that is a sum over records."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.rows import Rows
 from discreet.research.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.research.mechanisms.score_sums import ScoreSums, score_sums
-from discreet.research.mechanisms.scored import affordable_rate, drawn
+from discreet.research.mechanisms.scored import affordable_rate, draw_indices
+from discreet.research.scores.custom_factors import OwnFactor
 from discreet.research.scores.factors import CategoricalFactor, DirectionFactor, Factor
-from discreet.research.scores.own_factors import OwnFactor
 from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.util.arrays import Ints
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import NETWORK_BYTES
 
 FACTOR_BLOCK = 2**14
-"""Records whose factors are in memory at once."""
+"""Number of records whose factors are in memory at once."""
 
 
 def factored(factor: Factor | OwnFactor | str) -> Mechanism:
@@ -36,27 +36,27 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
     Candidate z has the probability `P(z) ~ exp(base_z + rate sum_i f(x_i, z))`, with f between 0 and 1.
 
     Args:
-        factor: public. `own_factor` makes one of any function of yours, whose sums `statistic_of` makes before a charge
-            (`ScoreSums`). `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes of the
-            states of one feature whose bounds are 0 and the number of states less 1. Text is JSON, or the name of a
-            JSON file, in the words of a release: `{"factor": "direction", "parameters": {"noise_variance": 0.1, "tau":
-            2}, "candidates": [[0.9, 0], [0, 0.9]]}`, or "categorical" with the parameter "floor".
+        factor: public. `own_factor` makes one from any function of yours; `statistic_of` computes its sums before a
+            charge (`ScoreSums`). `DirectionFactor` reads records as `design.scaled` rows, `CategoricalFactor` as codes
+            of the states of one feature with the bounds 0 and the number of states less 1. Text is JSON, or the name of
+            a JSON file, with the fields of a release: `{"factor": "direction", "parameters": {"noise_variance": 0.1,
+            "tau": 2}, "candidates": [[0.9, 0], [0, 0.9]]}`, or "categorical" with the parameter "floor".
 
     Returns:
         The mechanism.
 
     Raises:
-        InputError: when a release is calibrated: a design that does not fit the factor, candidates that are all alike,
-            a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
+        InputError: when a release is calibrated: a design that does not fit the factor, candidates that are all equal,
+            a guarantee with a delta, or an epsilon beyond 500 or close to 0.
 
     Guarantee:
-        Pure epsilon: `rate factor.width(relation) / SCORE_STEPS`; see there; of a function of your own `rate` for
-        ADD_REMOVE and `2 rate` for REPLACE, provided that it does not remember records: it sees each alone, and its
-        answer is clamped and rounded before it is added. Scores are sums of whole numbers, and the draw is that of
-        `scored`. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+        Pure epsilon: `rate factor.width(relation) / SCORE_STEPS`; see there. For a function of your own it is `rate`
+        under ADD_REMOVE and `2 rate` under REPLACE, provided that it does not remember records: it gets each record
+        alone, and its result is clamped and rounded before the sum. Scores are sums of whole numbers, and the draw is
+        that of `scored`. Under ADD_REMOVE 1/20 of epsilon is spent on the number of records, which the posterior needs.
 
     Source:
-        Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
+        Williams and McSherry (NIPS 2010), Section 2, with the range of a factor instead of twice its largest value;
         McSherry and Talwar (2007).
 
     Example:
@@ -65,14 +65,14 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
         >>> plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), intercept=False)
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.research.factored(axes).calibrate(plane, dc.designs.Normal(plane, 1.0), promise)
-        >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon tells how many records there are
+        >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon is for the number of records
         (True, True)
     """
     if isinstance(factor, str):
         factor = _read_factor(factor)
     if type(factor) not in (DirectionFactor, CategoricalFactor, OwnFactor):
         raise InputError(
-            "a factor is a DirectionFactor, a CategoricalFactor, or what `own_factor` makes of a function of yours"
+            "a factor must be a DirectionFactor, a CategoricalFactor, or made by `own_factor` from a function of yours"
         )
     kind, parameters = _describe_factor(factor)
     base = factor.base if isinstance(factor, OwnFactor) else None
@@ -91,7 +91,7 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
             kind=kind,
             candidates=factor.candidates,
             parameters=parameters,
-            index=int(drawn(exponents, 1, noise)[0]),
+            index=int(draw_indices(exponents, 1, noise)[0]),
             rate=calibration.rate,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
             base=base if base is not None and np.any(base) else None,
@@ -99,12 +99,12 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
 
     def require(statistic: Rows | ScoreSums) -> None:
         if isinstance(statistic, ScoreSums) and statistic.factor is not factor:
-            raise InputError("these sums are of another score: make them with `statistic_of` of this mechanism")
+            raise InputError("these sums are of another score: compute them with `statistic_of` for this mechanism")
 
-    made = Mechanism("factored", calibrate, draw, Rows, numbers=lambda *_: factor.candidates.size)
+    mechanism = Mechanism("factored", calibrate, draw, Rows, numbers=lambda *_: factor.candidates.size)
     if isinstance(factor, OwnFactor):
-        return replace(made, statistic=ScoreSums, require=require, of_rows=partial(score_sums, factor=factor))
-    return made
+        return replace(mechanism, statistic=ScoreSums, require=require, of_rows=partial(score_sums, factor=factor))
+    return mechanism
 
 
 def _read_factor(text: str) -> Factor:
@@ -119,20 +119,20 @@ def _read_factor(text: str) -> Factor:
             make = CategoricalFactor
         case _:
             raise InputError(
-                "a factor has the fields 'factor' (direction or categorical), 'parameters' (noise_variance and tau, or "
-                "floor) and 'candidates', a list of lists of numbers"
+                "a factor needs the fields 'factor' (direction or categorical), 'parameters' (noise_variance and tau, "
+                "or floor) and 'candidates', a list of lists of numbers"
             )
     parameters = document["parameters"]
     if not all(type(value) in (int, float) for value in parameters.values()):
-        raise InputError("the parameters of a factor are numbers")
+        raise InputError("the parameters of a factor must be numbers")
     try:
         return make(np.array(document["candidates"], np.float64), **parameters)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"the factor is none: {error}") from None
+        raise InputError(f"the factor is invalid: {error}") from None
 
 
 def _find_width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
-    """Bound how far one record changes the difference of two candidates' scores, in whole units."""
+    """Bound one record's change of the difference of two candidates' scores, in whole units."""
     if isinstance(factor, OwnFactor):
         return Fraction(relation.by_record(1, 2))
     return Fraction(factor.width(relation), SCORE_STEPS)
@@ -146,9 +146,9 @@ def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Seq
     total = np.zeros(len(factor.candidates), np.int64)
     for coordinates, _ in statistic.blocks():
         for start in range(0, len(coordinates), FACTOR_BLOCK):
-            part = coordinates[start : start + FACTOR_BLOCK]
+            block = coordinates[start : start + FACTOR_BLOCK]
             steps = factor.steps(
-                _find_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID_STEPS
+                _find_codes(factor, block) if isinstance(factor, CategoricalFactor) else block / GRID_STEPS
             )
             total += steps.sum(axis=0)
     return [int(score) for score in total]
@@ -164,7 +164,7 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
     """Refuse a design whose records the factor cannot read."""
     if isinstance(factor, OwnFactor):
         if design != factor.design:
-            raise InputError("a score is over its own design: give that to the release, `factor.design`")
+            raise InputError("a score is over its own design: pass `factor.design` to the release")
         return
     if design.target is not None or design.intercept:
         raise InputError("a factored choice needs a design without target and intercept")
@@ -183,7 +183,7 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
 
 
 def _describe_factor(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
-    """List what a reader needs to make the factor again."""
+    """List the kind and parameters from which a reader makes the factor again."""
     match factor:
         case DirectionFactor():
             return "direction", {"noise_variance": factor.noise_variance, "tau": factor.tau}

@@ -1,9 +1,9 @@
 """Noise on integer contrasts of the family tables: the Fourier mechanism, Algorithm 2 of Zhang et al., corrected.
 
-Corrected: the noise is integer and exact; the scale is the exact sensitivity of all contrasts together, for each
-relation, where the paper has twice their number; categorical variables have contrasts of neighbouring states; the shift
-that makes tables non-negative is measured on noise alone, 18 times smaller than the printed one on the paper's own
-example, and recorded, so that readers subtract it. Tables of families that share variables agree exactly.
+Corrections: exact integer noise; the scale is the exact sensitivity of all contrasts together, for each relation, where
+the paper has twice their number; categorical variables have contrasts of neighbouring states; the shift that makes
+tables non-negative is measured on noise alone, 18 times smaller than the printed one on the paper's own example, and
+recorded, so that readers subtract it. Tables of families that share variables agree exactly.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from discreet.research.scores.contrasts import (
 from discreet.util.arrays import Ints
 
 # --------------------------------------------------------------------------------------------------------------------
-# How far one record can move all contrasts of a network together, for noise that is calibrated to it.
-#
-# A maximum over pairs of records, found by bucket elimination over the few cases that matter of each variable.
+# Sensitivity of all contrasts of a network together, to which the noise is calibrated: a maximum over pairs of records,
+# found by bucket elimination over the few relevant cases of each variable.
 
 SEARCH_CELLS = 10_000_000
 """Most cells of all tables in the search for the sensitivity: a fraction of a second."""
@@ -46,11 +45,11 @@ SEARCH_CELLS = 10_000_000
 
 @dataclass(frozen=True)
 class CoefficientSensitivity:
-    """How far one record can move all components together.
+    """L1 sensitivity of all components together.
 
     Args:
         l1: bound on the sum of absolute changes, unit: records.
-        exact: whether some pair of neighbours attains it.
+        exact: True if some pair of neighbours attains it.
     """
 
     l1: int
@@ -60,7 +59,7 @@ class CoefficientSensitivity:
 def contrast_sensitivity(
     network: Network, relation: Relation, *, cell_limit: int = SEARCH_CELLS
 ) -> CoefficientSensitivity:
-    """How far one record can move the components of a network.
+    """Compute the L1 sensitivity of a network's components.
 
     ADD_REMOVE: `sum over B of prod over b in B of c_b`, with c_b = 0, 1, 2 for one, two, more states: a record adds a
     Kronecker product of columns of Sub to each component, and interior states have columns of L1 norm 2. The number of
@@ -68,17 +67,17 @@ def contrast_sensitivity(
 
     REPLACE: the number of records is public and counts 0; for two records x, y the component of B moves by
     `prod n(x_b) + prod n(y_b) - prod s_b - prod t_b`, with n the L1 norms of the columns, s and t the scalar products
-    of their absolute values and of themselves. The largest sum over B is found by bucket elimination over what can be
-    chosen for each variable: at most four cases, whatever its number of states.
+    of their absolute values and of themselves. The largest sum over B is found by bucket elimination over the cases of
+    each variable: at most four, for any number of states.
 
     Args:
         network: public.
-        relation: what "neighbouring data sets" means in the guarantee.
+        relation: of neighbouring data sets.
         cell_limit: most cells of all tables of the elimination together; beyond it, buckets are split, which bounds the
             maximum from above.
 
     Returns:
-        The bound, which is attained unless buckets were split. It is 0 under REPLACE if all variables have one state.
+        The bound, which is attained unless buckets are split. It is 0 under REPLACE if all variables have one state.
 
     Raises:
         InputError: the limit is not positive.
@@ -108,7 +107,7 @@ def contrast_sensitivity(
 
 @dataclass(frozen=True)
 class _MovedComponents:
-    """What a pair of records moves in some components, as a function of the cases of some variables.
+    """Change of some components between two records, as a function of the cases of some variables.
 
     Args:
         scope: variables, in the order of elimination.
@@ -126,56 +125,56 @@ def _bound_norm(size: int) -> int:
 
 @cache
 def _list_cases(size: int) -> Ints:
-    """List what matters of a pair of states: n(x), n(y), s, t, a column for each case that can be part of a maximum.
+    """List n(x), n(y), s, t of a pair of states, in a column for each case that can be part of a maximum.
 
-    In a component let the two records have entries of the same sign in a places, of opposite signs in d, and only the
-    one or the other an entry in e and g places. They move it by 2 d + e + g. One more variable makes this the sum of
-    a, d, e, g with the weights below; none is negative, so a case is not needed if another has no smaller weight.
+    In a component let the two records have entries of the same sign in `a` positions, of opposite signs in d, and only
+    the first or only the second an entry in e and g. The change is 2 d + e + g. One more variable makes this the sum of
+    a, d, e, g with the weights below. None is negative, so a case is redundant if another has no smaller weight.
     """
-    # Five states have every case there is: two ends, three interior ones, two of them no neighbours.
+    # Five states have all cases: two ends and three interior states, of which two are no neighbours.
     columns = contrasts(min(size, 5))[:, 1:]
     norms, overlap, product = np.abs(columns).sum(axis=1), np.abs(columns) @ np.abs(columns).T, columns @ columns.T
     pairs = np.ndindex(overlap.shape)
-    found = sorted({(int(norms[x]), int(norms[y]), int(overlap[x, y]), int(product[x, y])) for x, y in pairs})
-    weights = [(n + m - s - t, n + m - s + t, n, m) for n, m, s, t in found]
-    kept = [
+    cases = sorted({(int(norms[x]), int(norms[y]), int(overlap[x, y]), int(product[x, y])) for x, y in pairs})
+    weights = [(n + m - s - t, n + m - s + t, n, m) for n, m, s, t in cases]
+    needed = [
         case
-        for case, own in zip(found, weights, strict=True)
-        if not any(other != own and all(a <= b for a, b in zip(own, other, strict=True)) for other in weights)
+        for case, row in zip(cases, weights, strict=True)
+        if not any(rival != row and all(a <= b for a, b in zip(row, rival, strict=True)) for rival in weights)
     ]
-    return np.array(kept, np.int64).T
+    return np.array(needed, np.int64).T
 
 
 def _find_largest_move(network: Network, cell_limit: int) -> CoefficientSensitivity:
     """Find the largest move over all pairs of records, or a bound on it."""
     cases = {variable.name: _list_cases(variable.size) for variable in network.variables}
-    sizes = {name: found.shape[1] for name, found in cases.items() if found.shape[1] > 1}
-    owned = list(_assign_components(network))
-    scopes = [tuple(name for name in family.names if name in sizes) for family, _ in owned]
+    sizes = {name: columns.shape[1] for name, columns in cases.items() if columns.shape[1] > 1}
+    assignments = list(_assign_components(network))
+    scopes = [tuple(name for name in family.names if name in sizes) for family, _ in assignments]
     order, exact = _order_elimination(scopes, sizes, cell_limit)
     rank = {name: position for position, name in enumerate(order)}
-    # Where all would be too much, each step gets its share: the time stays within what the limit stands for.
+    # Beyond the limit each step gets a share of it, which bounds the time.
     limit = cell_limit if exact else max(cell_limit // len(order), 1)
-    total, parts = 0, []
-    for (family, own), scope in zip(owned, scopes, strict=True):
+    total, tables = 0, []
+    for (family, assigned), scope in zip(assignments, scopes, strict=True):
         if math.prod(sizes[name] for name in scope) <= limit:
-            parts.append(_tabulate_move(family, own, cases, rank))
+            tables.append(_tabulate_move(family, assigned, cases, rank))
         else:
             norms = (np.array([1, _bound_norm(size)]) for size in family.sizes)
-            total += 2 * int(contract(own, norms))
-    return CoefficientSensitivity(total + _maximise_sum(parts, order, limit), exact)
+            total += 2 * int(contract(assigned, norms))
+    return CoefficientSensitivity(total + _maximise_sum(tables, order, limit), exact)
 
 
 def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit: int) -> tuple[list[str], bool]:
-    """Order the variables by the smallest clique, and tell whether the cells of all cliques stay within the limit.
+    """Order the variables by the smallest clique; return the order, and if the cells of all cliques are in the limit.
 
-    Beyond the limit it stops looking: the cliques of a dense graph would cost more than the sums over them.
+    The search stops at the limit: the cliques of a dense graph would cost more than the sums over them.
     """
     near: dict[str, set[str]] = {name: {name} for name in sizes}
     for scope in scopes:
         for name in scope:
             near[name].update(scope)
-    cells = {name: math.prod(sizes[other] for other in clique) for name, clique in near.items()}
+    cells = {name: math.prod(sizes[neighbour] for neighbour in clique) for name, clique in near.items()}
     order: list[str] = []
     total = 0
     while near:
@@ -185,32 +184,32 @@ def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit:
             return [*order, *sorted(near, key=cells.__getitem__)], False
         order.append(name)
         clique = near.pop(name) - {name}
-        for other in clique:
-            cells[other] *= math.prod(sizes[third] for third in clique - near[other])
-            cells[other] //= sizes[name]
-            near[other] |= clique
-            near[other].remove(name)
+        for neighbour in clique:
+            cells[neighbour] *= math.prod(sizes[further] for further in clique - near[neighbour])
+            cells[neighbour] //= sizes[name]
+            near[neighbour] |= clique
+            near[neighbour].remove(name)
     return order, True
 
 
 def _assign_components(network: Network) -> Iterator[tuple[FamilyComponents, Ints]]:
-    """Assign each component to a maximal family: (outside, inside) for each name; the empty one to none."""
+    """Assign each component but the empty one to a maximal family, as a table with axes (outside, inside)."""
     taken: set[Scope] = {()}
     for family in families(network, network.maximal_families):
-        own = np.zeros((2,) * len(family.names), np.int64)
-        for subset, _ in family.parts:
+        assigned = np.zeros((2,) * len(family.names), np.int64)
+        for subset, _ in family.positions:
             if subset not in taken:
                 taken.add(subset)
-                own[tuple(int(name in subset) for name in family.names)] = 1
-        yield family, own
+                assigned[tuple(int(name in subset) for name in family.names)] = 1
+        yield family, assigned
 
 
 def _tabulate_move(
-    family: FamilyComponents, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]
+    family: FamilyComponents, assigned: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]
 ) -> _MovedComponents:
-    """Tabulate what pairs of records move in the components that a family accounts for."""
+    """Tabulate the changes of a family's assigned components between pairs of records."""
     sums = [
-        contract(own, (np.stack([np.ones_like(cases[name][row]), cases[name][row]]) for name in family.names))
+        contract(assigned, (np.stack([np.ones_like(cases[name][row]), cases[name][row]]) for name in family.names))
         for row in range(4)
     ]
     scope = tuple(sorted((name for name in family.names if name in rank), key=rank.__getitem__))
@@ -220,23 +219,23 @@ def _tabulate_move(
     return _MovedComponents(scope, np.ascontiguousarray(moved).reshape(moved.shape[: len(axes)]))
 
 
-def _maximise_sum(parts: Sequence[_MovedComponents], order: Sequence[str], limit: int) -> int:
-    """Maximise by bucket elimination; buckets too large for the limit are split, which can only add to the sum."""
+def _maximise_sum(tables: Sequence[_MovedComponents], order: Sequence[str], limit: int) -> int:
+    """Maximise by bucket elimination; buckets beyond the limit are split, which can only increase the maximum."""
     buckets: dict[str, list[_MovedComponents]] = {name: [] for name in order}
     total = 0
-    for part in parts:
-        if part.scope:
-            buckets[part.scope[0]].append(part)
+    for table in tables:
+        if table.scope:
+            buckets[table.scope[0]].append(table)
         else:
-            total += int(part.moved)
+            total += int(table.moved)
     rank = {name: position for position, name in enumerate(order)}
     for name in order:
-        for group in _group_parts(buckets.pop(name), limit):
-            cases = {other: size for part in group for other, size in zip(part.scope, part.moved.shape, strict=True)}
+        for group in _group_tables(buckets.pop(name), limit):
+            cases = {node: size for table in group for node, size in zip(table.scope, table.moved.shape, strict=True)}
             scope = tuple(sorted(cases, key=rank.__getitem__))
-            moved = np.zeros([cases[other] for other in scope], np.int64)
-            for part in group:
-                moved += part.moved.reshape([cases[other] if other in part.scope else 1 for other in scope])
+            moved = np.zeros([cases[node] for node in scope], np.int64)
+            for table in group:
+                moved += table.moved.reshape([cases[node] if node in table.scope else 1 for node in scope])
             largest: Ints = moved.max(axis=0)
             if len(scope) > 1:
                 buckets[scope[1]].append(_MovedComponents(scope[1:], largest))
@@ -245,35 +244,35 @@ def _maximise_sum(parts: Sequence[_MovedComponents], order: Sequence[str], limit
     return total
 
 
-def _group_parts(parts: Sequence[_MovedComponents], limit: int) -> list[list[_MovedComponents]]:
-    """Group parts into few groups, each with a sum of at most so many cells."""
+def _group_tables(tables: Sequence[_MovedComponents], limit: int) -> list[list[_MovedComponents]]:
+    """Group tables into few groups, each with a sum of at most `limit` cells."""
     groups: list[tuple[dict[str, int], list[_MovedComponents]]] = []
-    for part in sorted(parts, key=lambda part: -part.moved.size):
-        sizes = dict(zip(part.scope, part.moved.shape, strict=True))
+    for table in sorted(tables, key=lambda table: -table.moved.size):
+        sizes = dict(zip(table.scope, table.moved.shape, strict=True))
         for joint, members in groups:
             if math.prod({**joint, **sizes}.values()) <= limit:
                 joint.update(sizes)
-                members.append(part)
+                members.append(table)
                 break
         else:
-            groups.append((sizes, [part]))
+            groups.append((sizes, [table]))
     return [members for _, members in groups]
 
 
 SHIFT_SEED = 0
-"""Seed of the Monte Carlo for the shift: it sees no data, and a calibration must come out the same each time."""
+"""Seed of the Monte Carlo for the shift, which reads no data; a calibration must be reproducible."""
 
 
 def fourier(*, stealth: float | None = None) -> Mechanism:
-    """Discrete Laplace noise on the Fourier coefficients of the family counts, which overlapping families share.
+    """Release Fourier coefficients of the family counts with discrete Laplace noise; overlapping families share them.
 
-    For each subset of a family's variables, these are the sums of its table with weights that add to 0 over each of
-    them: +1 and -1 for variables of two states.
+    For each subset of a family's variables, these are sums of its table with weights that add to 0 over each of the
+    variables: +1 and -1 for variables of two states.
 
     Args:
-        stealth: probability with which all cells of all tables shall come out non-negative, whatever the data, by a
-            public shift of the number of records; None adds no shift. Posteriors subtract the shift, so it is only for
-            programs that cannot read negative counts.
+        stealth: probability with which all cells of all tables are non-negative for any data, by a public shift of the
+            number of records; None adds no shift. Posteriors subtract the shift, so it only serves programs that cannot
+            read negative counts.
 
     Returns:
         The mechanism.
@@ -282,9 +281,9 @@ def fourier(*, stealth: float | None = None) -> Mechanism:
         InputError: a probability that is not between 0 and 1; when a release is calibrated, a guarantee with a delta.
 
     Guarantee:
-        Pure epsilon: the scale is S / epsilon with S the L1 sensitivity of all contrasts, or a proven upper bound where
-        finding the maximum is too expensive (the calibration says which). Under REPLACE the number of records is public
-        and released as it is. Unit: one record, counted whole.
+        Pure epsilon: the scale is S / epsilon with S the L1 sensitivity of all contrasts, or a proven upper bound if
+        the exact maximum is too expensive (the calibration states which). Under REPLACE the number of records is public
+        and released without noise. Unit: one record, counted whole.
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 2 and Theorem 2; Barak et al. (2007) for the idea; the
@@ -300,7 +299,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism:
         (4, 4.0, True)
     """
     if stealth is not None and not 0 < stealth < 1:
-        raise InputError(f"stealth is a probability between 0 and 1, got {stealth}")
+        raise InputError(f"stealth must be a probability between 0 and 1, got {stealth}")
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> CoefficientNoise:
         pure_only("fourier", guarantee)
@@ -319,8 +318,8 @@ def fourier(*, stealth: float | None = None) -> Mechanism:
         flat = np.concatenate([exact[subset].ravel() for subset in noised])
         ends = np.cumsum([exact[subset].size for subset in noised])[:-1]
         released = dict(exact)
-        for subset, part in zip(noised, np.split(noise.discrete_laplace(flat, calibration.scale), ends), strict=True):
-            released[subset] = part.reshape(exact[subset].shape)
+        for subset, noisy in zip(noised, np.split(noise.discrete_laplace(flat, calibration.scale), ends), strict=True):
+            released[subset] = noisy.reshape(exact[subset].shape)
         released[()] = released[()] + calibration.shift
         return NoisyCoefficients(
             statistic.network, released, calibration.scale, calibration.shift, calibration.noisy_total

@@ -1,8 +1,8 @@
-"""The MAP mechanism: probabilities drawn where the likelihood is large (Zhang et al., Algorithm 3, corrected).
+"""MAP mechanism: draws probabilities with a large likelihood (Zhang et al., Algorithm 3, corrected).
 
-Corrected: the printed score is a posterior density with a bound on total variation as its sensitivity, which is not
+Correction: the printed score is a posterior density with a bound on total variation as its sensitivity, which is not
 private. The score here is the log-likelihood, whose sensitivity is the range of one record's log-likelihood over the
-support; on the trimmed simplex the mechanism is then the tempered posterior sampler, whose tempering exponent may
+support. On the trimmed simplex the mechanism is then the tempered posterior sampler, whose tempering exponent may
 exceed 1.
 """
 
@@ -26,32 +26,32 @@ from discreet.records.counts import Counts
 from discreet.research.kinds.candidate_choice import Choice, Selection
 from discreet.research.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.research.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
-from discreet.research.mechanisms.scored import affordable_rate, drawn
+from discreet.research.mechanisms.scored import affordable_rate, draw_indices
 from discreet.research.scores.likelihood_sensitivity import widest_range
 from discreet.util.arrays import Floats, Ints
 
 SUPPORT_LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
 STEPS_PER_NAT = 2**30
-"""Log-probabilities of candidates are whole multiples of 2^-30: likelihoods are then sums of whole numbers."""
+"""Steps of a nat: log-probabilities of candidates are multiples of 2^-30, so likelihoods are sums of whole numbers."""
 LARGEST_RATE = 1e9
-"""Largest weight of a record's log-likelihood, for candidates that are next to alike."""
+"""Largest weight of a record's log-likelihood, for candidates that are almost equal."""
 CANDIDATES_LIMIT = 1000
-"""Most candidates: the sensitivity looks at all pairs."""
+"""Most candidates: the sensitivity is a maximum over all pairs."""
 
 
 def map_estimate(candidates: Sequence[Tables] | str | None = None, *, floor: float | None = None) -> Mechanism:
-    """Choose one set of all probabilities that is likely to be near the most probable one (private MAP).
+    """Choose one set of all probabilities, probably near the most probable one (private MAP).
 
     It is drawn with `P(theta) ~ exp(epsilon log p(D | theta) / (2 Delta)) prior(theta)`, Delta the sensitivity of the
     log-likelihood.
 
     Args:
         candidates: public probabilities of the whole network, at least two, all greater than 0; one of them is chosen,
-            all weigh alike a priori. Text names BIF or XMLBIF files of them, with commas between. None draws every row
+            with equal prior weights. Text names their BIF or XMLBIF files, separated by commas. None draws every row
             from the trimmed simplex on a public grid.
         floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
-            every node (0.1 for two states). A higher floor buys a larger tempering exponent. Not with candidates.
+            every node (0.1 for two states). A higher floor allows a larger tempering exponent. Not with candidates.
 
     Returns:
         The mechanism.
@@ -61,7 +61,7 @@ def map_estimate(candidates: Sequence[Tables] | str | None = None, *, floor: flo
             release is calibrated, candidates over another network, or a guarantee with a delta.
 
     Guarantee:
-        Pure epsilon. Under ADD_REMOVE 1/20 of it goes to the number of records, which the posterior needs. On the
+        Pure epsilon. Under ADD_REMOVE 1/20 of it is spent on the number of records, which the posterior needs. On the
         simplex: see `posterior_sampler`, with the tempering exponent `epsilon / (2 sum_i L_i)` under REPLACE and, of
         what the number leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be
         `exp(log p(D | c) / scale)`, so that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two
@@ -87,29 +87,29 @@ def map_estimate(candidates: Sequence[Tables] | str | None = None, *, floor: flo
     if isinstance(candidates, str):
         candidates = [Tables.read(name.strip()) for name in candidates.split(",") if name.strip()]
     if floor is not None:
-        raise InputError("a floor trims the simplex; with candidates there is none")
+        raise InputError("a floor trims the simplex, which is not used with candidates; leave out one of both")
     _require_candidates(candidates)
     return _choose_among(tuple(candidates))
 
 
 def _require_candidates(candidates: Sequence[Tables]) -> None:
-    """Refuse candidates that are no choice among networks' parameters, or of which one record could rule one out."""
+    """Refuse candidates that are no probabilities of one network, or have one that a single record could rule out."""
     if not 2 <= len(candidates) <= CANDIDATES_LIMIT:
         raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(candidates)}")
-    if any(part.network != candidates[0].network for part in candidates):
+    if any(candidate.network != candidates[0].network for candidate in candidates):
         raise InputError("all candidates must be over one network")
-    if any(part.draws is not None for part in candidates):
-        raise InputError("a candidate has one table of probabilities for each node, not draws of them")
-    for part in candidates:
-        for node, array in part.items():
+    if any(candidate.draws is not None for candidate in candidates):
+        raise InputError("a candidate needs one table of probabilities for each node, not draws of it")
+    for candidate in candidates:
+        for node, array in candidate.items():
             if not (np.all(np.isfinite(array)) and np.all(np.abs(array.sum(axis=-1) - 1) < 1e-6)):
                 raise InputError(f"a candidate's rows of {node!r} are no probabilities")
-    if any(not np.all(array > 0) for part in candidates for array in part.values()):
-        raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
+    if any(not np.all(array > 0) for candidate in candidates for array in candidate.values()):
+        raise InputError("every probability of a candidate must be greater than 0, or one record could rule it out")
 
 
 def _draw_from_simplex(floor: float | None) -> Mechanism:
-    """Make the mechanism without candidates: the tempered sampler, one draw, whose tempering exponent has no limit."""
+    """Make the mechanism without candidates: one draw of the tempered sampler, without a limit of its exponent."""
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
@@ -126,27 +126,27 @@ def _draw_from_simplex(floor: float | None) -> Mechanism:
 def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism:
     """Make the mechanism over a list of candidates: the exponential mechanism."""
     network = candidates[0].network
-    logs = {node: _round_to_steps(np.log([part[node] for part in candidates])) for node in network.nodes}
+    logs = {node: _round_to_steps(np.log([candidate[node] for candidate in candidates])) for node in network.nodes}
 
     def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
         if over != network:
-            raise InputError("the candidates are over another network than the counts")
+            raise InputError("the candidates and the counts are over different networks")
         refuse_vast(guarantee)
         width = Fraction(widest_range(logs, guarantee.relation), STEPS_PER_NAT)
         rate, total_scale, reported = affordable_rate("map_estimate", width, guarantee, most=LARGEST_RATE)
-        # The law has the inverse of the scale, which rounding must not make larger than the rate.
+        # The law uses the inverse of the scale, which rounding must not make larger than the rate.
         return Selection(float(width), math.nextafter(1 / rate, math.inf), reported, total_scale)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> Choice:
         assert isinstance(calibration, Selection)
-        # Whole numbers, so that no rounding depends on how many records there are.
+        # Whole numbers, so that no rounding depends on the number of records.
         scores = [0] * len(candidates)
         for node, tables in logs.items():
             counts = statistic.tables[node].ravel().astype(object)
             for c, table in enumerate(tables):
                 scores[c] += int(np.dot(table.ravel(), counts))
         unit = 1 / (Fraction(calibration.scale) * STEPS_PER_NAT)
-        (index,) = drawn([unit * score for score in scores], 1, noise)
+        (index,) = draw_indices([unit * score for score in scores], 1, noise)
         return Choice(candidates, int(index), noisy_total(statistic.records, calibration.total_scale, noise))
 
     numbers = len(candidates) * network.size

@@ -1,7 +1,7 @@
 """Posterior sampling: draws of all rows from a trimmed and tempered posterior (BAPS), corrected to record level.
 
-Corrected: what Zhang et al. and Dimitrakakis et al. charge for a network is the cost of one changed attribute. A
-changed record touches a row of every node, so one joint draw costs the sum over all nodes.
+Correction: Zhang et al. and Dimitrakakis et al. charge the cost of one changed attribute for a network. A changed
+record affects a row of every node, so one joint draw costs the sum over all nodes.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from discreet.util.arrays import Array, Floats, number
 # Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
 #
 # An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
-# `1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
-# (epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
+# `1 + concentration / tau`, tau the tempering exponent. Here are its worst case over all data, its conversion to
+# (epsilon, delta), and the largest tempering exponent that meets a guarantee. No data are read.
 
 LEAST_DELTA = 1e-300
-"""Smallest delta that floating point tells from 0."""
+"""Smallest delta in floating point."""
 GAMMA_ROUNDING = 16 * float(np.finfo(np.float64).eps)
-"""Relative error allowed to a log gamma value, added to every divergence."""
+"""Relative error allowed for a log gamma value, added to every divergence."""
 HIGHEST_ORDER = 1e5
-"""Beyond it an order changes no delta that is worth stating."""
+"""Highest order: higher ones change no relevant delta."""
 ORDER_FRACTIONS = np.concatenate([np.geomspace(1e-5, 0.5, 300, endpoint=False), 1 - np.geomspace(0.5, 1e-3, 100)])
-"""Orders that are tried, as fractions of the way from 1 to the highest finite one."""
+"""Grid of orders, as fractions of the way from 1 to the highest finite one."""
 
 
 def dirichlet_renyi(
     order: npt.ArrayLike, concentration: npt.ArrayLike, temper: npt.ArrayLike, relation: Relation
 ) -> Floats:
-    r"""Largest Renyi divergence between tempered posteriors of one family, `Dirichlet(alpha + tau N)`, of neighbours.
+    r"""Compute the largest Renyi divergence of neighbours' tempered posteriors of a family, `Dirichlet(alpha + tau N)`.
 
     With `G = log Gamma`, order lam, x the concentration of a cell and tau the temper,
 
@@ -57,24 +57,24 @@ def dirichlet_renyi(
         remove(x) = [G(x - (lam - 1) tau) - lam G(x) + (lam - 1) G(x + tau)] / (lam - 1).
 
     One record more moves one cell and its row's total by tau; the divergence is `add(cell) - add(total)` in one
-    direction and `remove(cell) - remove(total)` in the other. A record replaced moves two cells, in one row or in two:
-    `add + remove`, less totals where the rows differ. Three facts give the supremum over all data sets:
-    (1) Both decrease in x, so that a count of 0 and the smallest concentration are worst. With psi = G', x + tau is
+    direction and `remove(cell) - remove(total)` in the other. A replaced record moves two cells, in one row or in two:
+    `add + remove`, less totals if the rows differ. Three facts give the supremum over all data sets:
+    (1) Both decrease in x, so a count of 0 and the smallest concentration are the worst case. With psi = G', x + tau is
     the mixture `1/lam (x + lam tau) + (1 - 1/lam) x`, and psi is concave, so the derivative of `add` in x,
     `[psi(x + lam tau) - lam psi(x + tau) + (lam - 1) psi(x)] / (lam - 1)`, is at most 0; `remove` likewise, as x is the
     mixture `1/lam (x - (lam - 1) tau) + (1 - 1/lam) (x + tau)`.
-    (2) Totals only help, and vanish as the rest of the row grows.
+    (2) Totals only reduce the divergence, and vanish as the rest of the row grows.
     (3) `add <= remove`. Both are integrals of psi' against triangles of one area, on [x, x + lam tau] with its peak at
     x + tau, and on [x - (lam - 1) tau, x + tau] with its peak at x, which lies to the left, where psi' is larger.
 
     Args:
-        order: lam, greater than 1; 1 is not covered.
+        order: lam, greater than 1.
         concentration: x, smallest concentration of the prior in the family, unit: records.
         temper: tau, in (0, 1]; the three are broadcast.
-        relation: which data sets are neighbours.
+        relation: of neighbouring data sets.
 
     Returns:
-        `remove(x)` for ADD_REMOVE, `add(x) + remove(x)` for REPLACE, nats, rounded up; infinite where
+        `remove(x)` for ADD_REMOVE, `add(x) + remove(x)` for REPLACE, nats, rounded up; infinite if
         `x <= (lam - 1) tau`. Divergences add up over the families of a network, and over draws.
 
     Raises:
@@ -108,10 +108,10 @@ def _bound_gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weig
 
 
 def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
-    """The smallest delta that Renyi divergences of some orders imply at an epsilon.
+    """Compute the smallest delta that Renyi divergences of some orders imply at an epsilon.
 
-    `delta = exp((lam - 1) (D_lam - epsilon)) (1 - 1 / lam)^(lam - 1) / lam`, the least over the orders; each of them
-    alone is valid, so a coarse grid can only be too careful.
+    `delta = exp((lam - 1) (D_lam - epsilon)) (1 - 1 / lam)^(lam - 1) / lam`, the least over the orders. Each alone is
+    valid, so a coarse grid is conservative.
 
     Args:
         orders: lam, greater than 1, shape `(orders,)`.
@@ -134,7 +134,7 @@ def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) 
     """
     lam, divergence = np.asarray(orders, np.float64), np.asarray(divergences, np.float64)
     if lam.ndim != 1 or not lam.size or lam.shape != divergence.shape:
-        raise InputError("as many orders as divergences are needed, and at least one")
+        raise InputError("orders and divergences must be equal in number, and at least one")
     if not (np.all((lam > 1) & np.isfinite(lam)) and np.all(divergence >= 0) and epsilon >= 0):
         raise InputError("orders must be greater than 1, divergences and epsilon at least 0")
     log_delta = (lam - 1) * (divergence - epsilon + np.log1p(-1 / lam)) - np.log(lam)
@@ -147,29 +147,29 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
     Args:
         network: public.
         prior: concentrations over that network.
-        guarantee: what to meet; its delta must be greater than 0.
-        draws: number of independent draws that are released together.
+        guarantee: to be met; its delta must be greater than 0.
+        draws: number of independent draws in the release.
 
     Returns:
         tau, rounded down: the delta of `draws` draws from `Dirichlet(alpha + tau N)`, by `delta_of` over a grid of
-        orders, is at most the guarantee's; 1 where the plain posterior meets it.
+        orders, is at most the guarantee's; 1 if the plain posterior meets it.
 
     Raises:
         InputError: delta is 0 (no untrimmed posterior has a pure guarantee), the prior is over another network, or
-            no draw is asked for.
+            there are no draws.
 
     Source:
         `dirichlet_renyi` summed over families and draws, with `delta_of`.
     """
     if 0 < guarantee.delta < LEAST_DELTA:
-        raise InputError("delta is too small to be computed with; ask for at least 1e-300")
+        raise InputError("delta is too small for floating point; use at least 1e-300")
     if prior.network != network:
         raise InputError("the prior is over another network")
     if not draws >= 1:
         raise InputError(f"at least one draw is needed, got {draws}")
     if not guarantee.delta > 0:
         raise InputError("an untrimmed posterior has no guarantee with delta 0; give a delta, or trim the posterior")
-    # A variable of one state says nothing about a record.
+    # A variable of one state has no information about a record.
     least = np.array([prior.alpha[node].min() for node in network.nodes if network.schema[node].size > 1])
     epsilon = math.nextafter(float(guarantee.epsilon), 0.0)
     delta = math.nextafter(float(guarantee.delta), 0.0)
@@ -192,7 +192,7 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
 
 
 def _find_delta(least: Floats, temper: float, draws: int, epsilon: float, relation: Relation) -> float:
-    """Find delta of some draws over families whose smallest concentrations are given."""
+    """Compute delta of some draws over families with these smallest concentrations."""
     reach = min(float(least.min()) / temper, HIGHEST_ORDER)
     orders = 1 + reach * ORDER_FRACTIONS
     divergences = draws * dirichlet_renyi(orders[:, None], least, temper, relation).sum(axis=1)
@@ -200,18 +200,18 @@ def _find_delta(least: Floats, temper: float, draws: int, epsilon: float, relati
 
 
 ROUNDING_RESERVE = Fraction(1, 10**7)
-"""Epsilon of each node and draw that is kept back for rounding errors: of the logarithms of two rows of a node, each at
-most 1e-8 off under each of two neighbouring data sets."""
+"""Epsilon of each node and draw that is reserved for rounding errors: those of the logarithms of two rows of a node, at
+most 1e-8 each, under each of two neighbouring data sets."""
 LOSS_ROUNDING = Fraction(1, 10**12)
-"""Relative error of the loss itself, which is computed in floating point."""
+"""Relative rounding error of the loss itself."""
 RULE_LOG_RANGE = math.log(3)
 """Log range of a row's probabilities below which tempering is cheaper than trimming further: 1/4 to 3/4 for a coin."""
 LARGEST_RANGE = 25.0
-"""Log range that the rule never exceeds: floors below 1e-11 would vanish beside the grid."""
+"""Largest log range of the rule: floors below 1e-11 would be negligible against a step of the grid."""
 PROMISE_LIMIT = 10**6
-"""Largest epsilon that is taken for a promise."""
+"""Largest meaningful epsilon."""
 LEAST_LOG_RANGE = 1e-3
-"""Smallest log range that a floor may leave: rounding of the grid's ends is a relative 1e-13 of it."""
+"""Smallest log range that a floor may leave: rounding of the grid's ends is 1e-13 of it."""
 DRAW_DIGITS = 9
 """Decimal digits of an untrimmed draw that are released."""
 
@@ -219,44 +219,44 @@ DRAW_DIGITS = 9
 def posterior_sampler(
     draws: int = 1, *, temper: float | None = None, floor: float | None = None, given: str | Sequence[str] = ()
 ) -> Mechanism:
-    """Release draws from a tempered posterior: sampling it is what protects, no noise is added.
+    """Release draws from a tempered posterior; the sampling itself protects, and no noise is added.
 
-    All rows come from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid. The rule,
-    where `temper` and `floor` are not given: every node gets the same log range L = log of the largest over the
-    smallest probability, and L = max(log 3, epsilon / (s I draws)), tau = min(1, epsilon / (s I draws L)), with I
-    nodes, s = 2 under REPLACE and 1 under ADD_REMOVE. A large budget widens the support at tau = 1; a small one
-    tempers, because supports narrower than [1/4, 3/4] carry no more information per epsilon (in the naive Bayes
-    experiment of Zhang et al., floors from 0.1 to 0.4 are within noise of each other at equal epsilon).
+    All rows come from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid. The rule
+    without `temper` and `floor`: every node has the same log range L = log of the largest over the smallest
+    probability, and L = max(log 3, epsilon / (s I draws)), tau = min(1, epsilon / (s I draws L)), with I nodes, s = 2
+    under REPLACE and 1 under ADD_REMOVE. A large budget widens the support at tau = 1; a small one tempers, because
+    supports narrower than [1/4, 3/4] carry no more information per epsilon (in the naive Bayes experiment of Zhang et
+    al., floors from 0.1 to 0.4 are within noise of each other at equal epsilon).
 
-    With a delta the posterior is not trimmed: tau is the largest whose Renyi loss, at the worst counts, converts to
-    (epsilon, delta).
+    With a delta the posterior is not trimmed: tau is the largest exponent whose Renyi loss, at the worst counts,
+    converts to (epsilon, delta).
 
     Args:
-        draws: joint draws of all rows; they share the budget.
-        temper: tau, the tempering exponent, which is the weight of a record; at most 1 unless given here.
+        draws: number of joint draws of all rows; they share the budget.
+        temper: tau, the tempering exponent, which is the weight of a record; None for the rule, at most 1.
         floor: w, the same for all nodes; less than 1 / K for each.
-        given: nodes whose law is not modelled, such as the state before in a Markov chain whose records are
-            transitions; names, or text with commas between them. Their rows are trimmed to the uniform one: they cost
-            nothing, the release says nothing of them, and readers keep to their prior.
+        given: nodes whose law is not modelled, such as the previous state in a Markov chain whose records are
+            transitions; names, or text of names separated by commas. Their rows are trimmed to the uniform one: they
+            cost nothing, the release has no information on them, and readers keep their prior.
 
     Returns:
         The mechanism.
 
     Raises:
         InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
-            guarantee, a floor or given nodes together with a delta, an unknown node, nothing left to draw, or, without
-            a delta, a prior of which a row sums to more than 1e9.
+            guarantee, a floor or given nodes together with a delta, an unknown node, no node to draw, or, without a
+            delta, a prior with a row that sums to more than 1e9.
 
     Guarantee:
-        Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE, where 1/20 of epsilon goes to the
-        number of records, which the posterior needs, by discrete Laplace noise: log-likelihood ratios of two
-        records differ over the support by at most that. The grid is public and finite; a row's law on it is computed in
-        floating point, to 1e-8 in its logarithms, and 1e-7 of epsilon for each node and draw is kept back for that. The
-        draw itself is exact integer arithmetic on the operating system's entropy. A coin of probability 2^-64 draws a
-        row from the whole grid instead, so that weights which underflow break nothing.
-        With delta: Renyi composition over nodes and draws, at delta and the epsilon that the number of records leaves,
-        whose pure loss is added. Those draws come from a floating-point sampler and are
-        rounded to nine digits; the guarantee is that of exact arithmetic. See `docs/threat-model.md`.
+        Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE: log-likelihood ratios of two
+        records differ over the support by at most that. Under ADD_REMOVE 1/20 of epsilon is spent on the number of
+        records, which the posterior needs, by discrete Laplace noise. The grid is public and finite. A row's law on it
+        is computed in floating point, to 1e-8 in its logarithms, and an epsilon of 1e-7 for each node and draw is
+        reserved for that. The draw itself is exact integer arithmetic on the operating system's entropy. A coin of
+        probability 2^-64 draws a row from the whole grid instead, so weights that underflow do not break the guarantee.
+        With delta: Renyi composition over nodes and draws, at delta and the epsilon that the number of records leaves;
+        its pure loss is added. Those draws come from a floating-point sampler and are rounded to nine digits; the
+        guarantee is that of exact arithmetic. See `docs/threat-model.md`.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 8.1, Corollary 10, and the Markov chain after Lemma 24; Zhang et al.
@@ -270,27 +270,27 @@ def posterior_sampler(
         >>> law = dc.research.posterior_sampler(draws=2).calibrate(network, dc.Dirichlet.uniform(network), promise)
         >>> law.draws, 0 < law.temper < 1, law.total <= 1
         (2, True, True)
-        >>> round(law.floors["wet"], 6)  # every probability is drawn from 1/4 to 3/4
+        >>> round(law.floors["wet"], 6)  # every probability is between 1/4 and 3/4
         0.25
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
-        raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
+        raise InputError(f"draws must be a whole number of at least 1, got {draws}")
     if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, got {temper}")
     temper = None if temper is None else float(temper)
-    kept = _read_names(given)
+    fixed_nodes = _read_names(given)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
         if guarantee.delta:
-            if floor is not None or temper is not None or kept:
+            if floor is not None or temper is not None or fixed_nodes:
                 raise InputError(
-                    "with a delta nothing is trimmed and the temper follows; give neither floor nor temper nor given"
+                    "with a delta nothing is trimmed and the temper is computed; leave out floor, temper and given"
                 )
             left, scale, cost = total_noise(guarantee)
             chosen = temper_for(network, prior, replace(guarantee, epsilon=left), draws)
             return Tempering(chosen, draws, DRAW_DIGITS, left + cost, scale)
-        return trimming(prior, guarantee, draws, temper=temper, floor=floor, given=kept)
+        return trimming(prior, guarantee, draws, temper=temper, floor=floor, given=fixed_nodes)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
         if isinstance(calibration, Trimming):
@@ -300,13 +300,13 @@ def posterior_sampler(
     return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size)
 
 
-def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Read names of nodes, from text with commas between them or from a list."""
-    if isinstance(given, str):
-        return tuple(part.strip() for part in given.split(",") if part.strip())
-    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
-        raise InputError("given are names of nodes: a list of them, or text with commas between them")
-    return tuple(given)
+def _read_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Read names of nodes, from text that separates them by commas or from a list."""
+    if isinstance(names, str):
+        return tuple(text.strip() for text in names.split(",") if text.strip())
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise InputError("given must be a list of names of nodes, or text that separates them by commas")
+    return tuple(names)
 
 
 def trimming(
@@ -327,38 +327,38 @@ def trimming(
         draws: joint draws.
         temper: tau, or None for the largest that the budget and the rule allow.
         floor: w of all nodes, or None for the rule.
-        rule: the largest temper and the smallest log range that are chosen where none is given.
-        given: nodes of which nothing is drawn.
+        rule: largest temper and smallest log range of the rule.
+        given: nodes that are not drawn.
 
     Returns:
         The calibration.
 
     Raises:
-        InputError: what is asked for costs more than the guarantee, there is nothing to draw, or a prior so large that
-            rounding errors of a row's law are above those that are paid for.
+        InputError: the draws cost more than the guarantee, there is no node to draw, or the prior is so large that
+            rounding errors of a row's law exceed the reserve.
     """
     refuse_vast(guarantee)
     network = prior.network
     if any(np.any(alpha.sum(axis=-1) > LARGEST_EXPONENT) for alpha in prior.alpha.values()):
         raise InputError(
-            f"a trimmed posterior takes priors whose rows sum to at most {LARGEST_EXPONENT:g} records: beyond it "
-            "rounding errors would cost more than is paid; lower the concentrations, or take noisy tables"
+            f"a trimmed posterior allows priors whose rows sum to at most {LARGEST_EXPONENT:g} records: beyond it "
+            "rounding errors exceed their reserve; lower the concentrations, or use noisy tables"
         )
     most, narrowest = rule
     sizes = _list_drawn(network, given)
     varied = sum(size > 1 for size in sizes.values())
-    kept = ROUNDING_RESERVE * max(varied, 1) * draws
+    reserve = ROUNDING_RESERVE * max(varied, 1) * draws
     left, scale, cost = total_noise(guarantee)
-    budget = float((left - kept) * (1 - 2 * LOSS_ROUNDING)) / draws
+    budget = float((left - reserve) * (1 - 2 * LOSS_ROUNDING)) / draws
     if not budget > 0:
-        raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
-    each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
-    wanted = each / temper if temper is not None else max(narrowest, each / most)
+        raise InputError("epsilon is too small: less than the reserve for rounding errors, 1e-7 for each node and draw")
+    node_budget = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
+    wanted = node_budget / temper if temper is not None else max(narrowest, node_budget / most)
     floors = _find_floors(sizes, floor, min(wanted, LARGEST_RANGE))
     floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
-    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + LOSS_ROUNDING) + kept + cost
+    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + LOSS_ROUNDING) + reserve + cost
     if reported > guarantee.epsilon:
         raise InputError(
             f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
@@ -368,21 +368,21 @@ def trimming(
     return Trimming(floors, chosen, draws, resolution, reported, scale)
 
 
-def _list_drawn(network: Network, given: Sequence[str]) -> dict[str, int]:
-    """List the nodes that are drawn, with their numbers of states; refuse given ones that are unknown, or all."""
-    sizes = {node: network.schema[node].size for node in network.nodes if node not in given}
-    if unknown := [node for node in given if node not in network.nodes]:
-        raise InputError(f"the network has no node {shown(unknown[0])}; nodes that are given are some of its own")
-    if given and not any(size > 1 for size in sizes.values()):
-        raise InputError("every node is given; there is nothing to draw")
+def _list_drawn(network: Network, fixed_nodes: Sequence[str]) -> dict[str, int]:
+    """List the nodes to draw, with their numbers of states; refuse unknown given nodes, or all nodes given."""
+    sizes = {node: network.schema[node].size for node in network.nodes if node not in fixed_nodes}
+    if unknown := [node for node in fixed_nodes if node not in network.nodes]:
+        raise InputError(f"the network has no node {shown(unknown[0])}; given must name its nodes")
+    if fixed_nodes and not any(size > 1 for size in sizes.values()):
+        raise InputError("every node is given, so there is nothing to draw; leave some out of given")
     return sizes
 
 
 def _find_floors(sizes: Mapping[str, int], floor: float | None, wanted: float) -> dict[str, float]:
-    """Find floors of nodes: the one that is asked for, or those of a log range; refuse where rounding would matter."""
+    """Find floors of nodes: a common floor, or those of a log range; refuse floors for which rounding matters."""
     floors = {node: floor_for(size, wanted) if floor is None else floor for node, size in sizes.items()}
     ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
-    if any(not LEAST_LOG_RANGE <= part <= LARGEST_RANGE + 1 for part in ranges):
+    if any(not LEAST_LOG_RANGE <= log_ratio <= LARGEST_RANGE + 1 for log_ratio in ranges):
         raise InputError(
             f"a floor leaves a log range of probabilities outside {LEAST_LOG_RANGE} to {LARGEST_RANGE:g}, where "
             "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
@@ -391,13 +391,13 @@ def _find_floors(sizes: Mapping[str, int], floor: float | None, wanted: float) -
 
 
 def refuse_vast(guarantee: Guarantee) -> None:
-    """Refuse an epsilon that promises nothing and that floating point could not hold."""
+    """Refuse an epsilon without a meaning, which floating point could not hold."""
     if guarantee.epsilon > PROMISE_LIMIT:
-        raise InputError(f"epsilon is too large: above {PROMISE_LIMIT:,} it promises nothing; ask for less")
+        raise InputError(f"epsilon is too large: above {PROMISE_LIMIT:,} it promises nothing; use a smaller one")
 
 
 def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise: Noise) -> ParameterDraws:
-    """Draw every row from its law on the grid, and release the number of records where that is private."""
+    """Draw every row from its law on the grid, and release the number of records if it is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:
@@ -421,7 +421,7 @@ def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise:
 
 
 def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering, noise: Noise) -> ParameterDraws:
-    """Draw every row from its Dirichlet law and round it, and release the number of records where that is private."""
+    """Draw every row from its Dirichlet law and round it, and release the number of records if it is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:

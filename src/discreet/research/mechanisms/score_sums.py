@@ -1,6 +1,6 @@
-"""Sums of the scores that a function of the curator's own gives the records of a design, as whole numbers.
+"""Sums of the records' scores by a function of the curator's own, as whole numbers.
 
-Everything that a function could do wrong happens here, before anything is charged.
+Every error of that function occurs here, before anything is charged.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
-from discreet.research.scores.own_factors import OwnFactor
+from discreet.research.scores.custom_factors import OwnFactor
 from discreet.util.arrays import Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreSums:
-    """Private sums of the scores that a function of the curator's own gives to records.
+    """Private sums of the records' scores by a function of the curator's own.
 
     Args:
-        factor: public; whose scores they are.
+        factor: public; it computes the scores.
         values: whole steps, one sum for each candidate.
         records: number of records; private under ADD_REMOVE.
-        policy: as the rows'.
+        policy: of the rows.
 
     Raises:
-        Nothing: `score_sums` has checked the function.
+        Nothing: `score_sums` checks the function.
 
     Guarantee:
         None spent: for mechanisms only; one record adds from 0 to `SCORE_STEPS` to each sum.
@@ -50,21 +50,21 @@ class ScoreSums:
     policy: RecordsPolicy
 
     def __repr__(self) -> str:
-        """Text that says nothing of the records."""
+        """Format the public part of the sums."""
         return f"ScoreSums({len(self.values)} sums, private)"
 
     def __reduce__(self) -> NoReturn:
-        """Statistics of private records are never copied or pickled."""
+        """Refuse copies and pickles of private statistics."""
         raise TypeError("sums of scores are private and cannot be pickled or copied; sum the records again")
 
     @property
     def over(self) -> Design:
-        """The public design that the score is over."""
+        """Public design of the score."""
         return self.factor.design
 
 
 def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
-    """Sum what a function says of every record, each shown to it alone and twice.
+    """Sum a function's scores of all records, each of which it gets alone and twice.
 
     Args:
         rows: of the factor's design.
@@ -74,11 +74,11 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
         The sums.
 
     Raises:
-        InputError: rows of another design, or a function that answers otherwise the second time. A function that only
-            looks at the record it is given is never refused: what fails or is no number counts as the lowest score.
+        InputError: rows of another design, or a function with another result the second time. A function of the record
+            alone is never refused: an exception, or a result that is no number, counts as the lowest score.
 
     Guarantee:
-        None spent: nothing leaves. One record adds from 0 to `SCORE_STEPS` to each sum, and is seen by the function
+        None spent: nothing is released. One record adds from 0 to `SCORE_STEPS` to each sum, and the function gets it
         without any other.
     """
     if rows.design != factor.design:
@@ -87,17 +87,17 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     for records, counts in _list_distinct(rows):
         first = [factor.steps(record) for record in records]
         again = [factor.steps(record) for record in reversed(records)]
-        if not all(np.array_equal(one, other) for one, other in zip(first, reversed(again), strict=True)):
+        if not all(np.array_equal(scores, repeated) for scores, repeated in zip(first, reversed(again), strict=True)):
             raise InputError(
-                "the score of a record changed when it was asked for again; a score must be a function of one record "
-                "and one candidate, without chance or memory"
+                "a second call changed the score of a record; a score must be a function of one record and one "
+                "candidate, without randomness or memory"
             )
         total += (np.array(first, np.int64).T @ counts).astype(object)
     return ScoreSums(factor, tuple(int(value) for value in total), rows.records, rows.policy)
 
 
 def _list_distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Ints]]:
-    """List the records of each block that differ, in an order that says nothing, and how often each is there."""
+    """List the distinct records of each block in sorted order, which hides their own, and their frequencies."""
     for coordinates, target in rows.blocks():
         if not len(coordinates):
             continue

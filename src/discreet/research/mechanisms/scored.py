@@ -1,9 +1,9 @@
-"""The exponential mechanism, for any score of records and any finite list of candidates: one for three papers.
+"""Exponential mechanism for any score of records and any finite list of candidates: one mechanism for three papers.
 
 Williams and McSherry's factored mechanism, Zhang et al.'s MAP and Dimitrakakis et al.'s posterior sampler are the same
-draw with another score: a record's own factor, its log-likelihood under a candidate, its log-likelihood under a
-parameter. `scored` takes any public table of scores, `sampled` a family; `factored` and `map_estimate` are other ways
-to say the score, and draw with the two functions below.
+draw with different scores: a record's own factor, its log-likelihood under a candidate, its log-likelihood under a
+parameter. `scored` takes any public table of scores, `sampled` a family; `factored` and `map_estimate` define the score
+in other ways, and draw with the two functions below.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
 from discreet.util.arrays import Ints
 
 # --------------------------------------------------------------------------------------------------------------------
-# How far one record can move the scores of candidates, exactly, from a public table of whole numbers.
+# Exact sensitivity of the candidates' scores, from a public table of whole numbers.
 
 PAIRS_LIMIT = 2**32
-"""Most pairs of bins, times candidates, that are compared: two seconds."""
+"""Most pairs of bins, times candidates, in a comparison: two seconds."""
 
 
 def score_width(score: ScoreTable, relation: Relation) -> int:
-    """Most that one record can change the difference of two candidates' sums of scores.
+    """Compute one record's largest change of the difference of two candidates' sums of scores.
 
     ADD_REMOVE: the largest, over types of records, of the range of a type's scores over the candidates. REPLACE: the
     largest, over pairs of types, of the range of the difference of their scores.
@@ -49,7 +49,7 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
         Steps. For METRIC see `metric_width`.
 
     Raises:
-        InputError: a metric, whose unit this function does not know.
+        InputError: a metric, which has no unit here.
 
     Guarantee:
         A draw with `P(z) ~ exp(base_z + rate sum_i steps(x_i, z) / SCORE_STEPS)` is `rate score_width /
@@ -57,19 +57,19 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
         that). The base measure cancels in each ratio.
 
     Source:
-        McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2, with ranges in place of twice the
-        largest score, as what depends on the record alone cancels.
+        McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2, with ranges instead of twice the
+        largest score, as terms that depend on the record alone cancel.
     """
     match relation:
         case Relation.ADD_REMOVE:
             return int(np.ptp(score.steps, axis=1).max())
         case Relation.REPLACE:
             return _find_widest_pair(score.steps)
-    raise InputError("what one record can change is not what privacy under a metric is about")
+    raise InputError("privacy under a metric is not about one record; use `metric_width`")
 
 
 def _find_widest_pair(steps: Ints) -> int:
-    """Find the largest range of a difference of two rows; over pairs of columns where those are fewer."""
+    """Find the largest range of a difference of two rows, or over pairs of columns if those are fewer."""
     table = steps if len(steps) <= steps.shape[1] else steps.T
     # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the
     # largest s(t, z) - s(t', z) - s(t, y) + s(t', y).
@@ -77,14 +77,13 @@ def _find_widest_pair(steps: Ints) -> int:
 
 
 def metric_width(score: ScoreTable, amount: Fraction) -> int:
-    """Most that a change of one unit in one reading can change the difference of two candidates' sums of scores.
+    """Compute the largest change of the difference of two candidates' sums of scores by one unit in one reading.
 
-    Two readings whose bins are so far apart that a change between them takes at least k units, rounded up, may move
-    scores by k times as much.
+    Two readings that differ by at least k units, rounded up, may change scores by k times as much.
 
     Args:
         score: of one numeric variable.
-        amount: of the unit, in the variable's own; the guarantee's unit begins with it.
+        amount: size of the unit, in the variable's unit; the guarantee's unit begins with it.
 
     Returns:
         Steps.
@@ -93,37 +92,37 @@ def metric_width(score: ScoreTable, amount: Fraction) -> int:
         InputError: several variables, one without an order, or more bins and candidates than can be compared.
 
     Guarantee:
-        A draw at a rate is `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which readings
+        A draw at a rate costs `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which readings
         change by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 +
         ...))`.
 
     Source:
-        Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1; the constant is that of the table itself.
+        Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1, with the constant of the table itself.
     """
     variables = score.network.variables
     if len(variables) > 1 or variables[0].bounds is None:
-        raise InputError("privacy under a metric is for a score of one numeric variable: a change has a size there")
+        raise InputError("privacy under a metric needs a score of one numeric variable, whose changes have a size")
     if len(score.steps) ** 2 * score.size > PAIRS_LIMIT:
-        raise InputError("too many bins and candidates to compare all pairs of readings; take wider bins")
-    # Whole numbers of a common part of all cut points and of the unit: what floats such as 0.1 are off by counts.
+        raise InputError("too many bins and candidates to compare all pairs of readings; use wider bins")
+    # Multiples of a common divisor of all cut points and of the unit: the rounding of floats such as 0.1 matters.
     exact = [Fraction(cut) for cut in (variables[0].bounds[0], *variables[0].bins)]
     common = math.lcm(amount.denominator, *(cut.denominator for cut in exact))
     cuts, unit = np.array([int(cut * common) for cut in exact], object), int(amount * common)
     widest = 0
     for at in range(len(cuts) - 1):
-        moved = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
-        # Readings below the end of one bin and at the start of another are the nearest, further apart than these two.
+        change = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
+        # The nearest readings of two bins are just below the end of the first and at the start of the second.
         units = ((cuts[at + 1 :] - cuts[at + 1]) // unit + 1).astype(np.int64)
-        widest = max(widest, int((-(-moved // units)).max()))
+        widest = max(widest, int((-(-change // units)).max()))
     return widest
 
 
 SMALLEST_RATE = 1e-12
-"""Smallest rate: below it a choice says nothing of ten million records."""
+"""Smallest rate: below it a choice has no information on ten million records."""
 RATE_LIMIT = 500.0
-"""Largest rate: beyond it nobody is protected, and weights overflow."""
+"""Largest rate: beyond it the guarantee is meaningless, and weights overflow."""
 RATE_ROUNDING = Fraction(1, 10**12)
-"""Relative error of the rate and of its inverse, floats."""
+"""Relative rounding error of the rate and of its inverse."""
 DRAWS_LIMIT = 10_000
 """Most draws of one release."""
 
@@ -131,24 +130,24 @@ DRAWS_LIMIT = 10_000
 def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism:
     """Choose candidates, or a family's parameters, by a score of your own: the exponential mechanism.
 
-    Candidate z is drawn with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate that the budget buys.
+    Candidate z is drawn with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate within the budget.
 
     Args:
-        score: public: `own_score` makes one of any function, `own_family` of a log-likelihood; or a `Family`. Text is
-            JSON, or the name of a JSON file; see `read_score_file`.
-        draws: independent draws given the records; they share the budget.
+        score: public: `own_score` makes one from any function, `own_family` from a log-likelihood; or a `Family`. Text
+            is JSON, or the name of a JSON file; see `read_score_file`.
+        draws: number of independent draws given the records; they share the budget.
 
     Returns:
-        The mechanism; it is over the score's own network.
+        The mechanism, over the score's own network.
 
     Raises:
-        InputError: no or too many draws; when a release is calibrated, another network, candidates that are all alike,
-            a guarantee with a delta, or an epsilon beyond 500 nats a record or next to nothing.
+        InputError: no draws or too many; when a release is calibrated, another network, candidates that are all equal,
+            a guarantee with a delta, or an epsilon beyond 500 nats a record or close to 0.
 
     Guarantee:
-        Pure epsilon: `draws rate score_width(score, relation) / SCORE_STEPS`; see there. The table is public and made
-        before any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact
-        integer arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of
+        Pure epsilon: `draws rate score_width(score, relation) / SCORE_STEPS`; see there. It holds for any table, as the
+        table is public and made before any record is read. Sums are of whole numbers and the draw is exact integer
+        arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon is spent on the number of
         records, which the posterior needs. Under METRIC: see `metric_width`.
 
     Source:
@@ -176,20 +175,20 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
 
     Args:
         name: of the mechanism.
-        score, draws: as of `scored`.
+        score, draws: as for `scored`.
         temper: largest weight of a record's score; None for no limit.
     """
     public = read_score_file(score) if isinstance(score, str) else score
     if not isinstance(public, Family | ScoreTable):
-        raise InputError("a choice is by a Family, by what `own_score` makes, or by JSON of either")
+        raise InputError("a choice needs a Family, a result of `own_score`, or JSON of either")
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
-        raise InputError(f"there are from 1 to {DRAWS_LIMIT:,} draws, a whole number, not {draws}")
+        raise InputError(f"draws must be a whole number from 1 to {DRAWS_LIMIT:,}, not {draws}")
     require_fits(public)
     table = public.table if isinstance(public, Family) else public
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
         if network != table.network:
-            raise InputError("a score is over its own network: give that to the release, `score.network`")
+            raise InputError("a score is over its own network: pass `score.network` to the release")
         width = (
             metric_width(table, guarantee.unit_amount)
             if guarantee.relation is Relation.METRIC
@@ -202,8 +201,8 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
     def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
         sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
         unit = Fraction(calibration.rate) / SCORE_STEPS
-        indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
-                        calibration.draws, noise)  # fmt: skip
+        weights = [unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)]
+        indices = draw_indices(weights, calibration.draws, noise)
         total = noisy_total(statistic.records, calibration.total_scale, noise)
         return ScoredChoice(public, indices, calibration.rate, total)
 
@@ -218,14 +217,14 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
 def affordable_rate(
     name: str, width: Fraction, guarantee: Guarantee, draws: int = 1, most: float | None = None
 ) -> tuple[float, float | None, Fraction]:
-    """Find the largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
+    """Find the largest rate of an exponential mechanism within a budget, after the share of the number of records.
 
     Args:
         name: of the mechanism, for errors.
-        width: most that one record changes the difference of two candidates' scores.
+        width: largest change of the difference of two candidates' scores by one record.
         guarantee: pure.
-        draws: independent ones.
-        most: largest rate; None for the budget's alone, refused where it promises nothing.
+        draws: number of independent draws.
+        most: largest rate; None has no limit but that of a meaningful guarantee.
 
     Returns:
         (rate, scale of the noise on the number of records, epsilon of both, rounded up).
@@ -236,7 +235,7 @@ def affordable_rate(
     if guarantee.delta:
         raise InputError(f"{name} keeps a pure guarantee; ask for delta 0")
     if not width > 0:
-        raise InputError("the candidates are all the same for every record; there is nothing to choose")
+        raise InputError("every record has the same score for all candidates, so there is nothing to choose")
     left, scale, cost = total_noise(guarantee)
     exact = left * (1 - 2 * RATE_ROUNDING) / (width * draws)
     if most is None and exact > RATE_LIMIT:
@@ -247,13 +246,13 @@ def affordable_rate(
     return rate, scale, draws * Fraction(rate) * width * (1 + RATE_ROUNDING) + cost
 
 
-def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
+def draw_indices(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
     """Draw indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
     best = max(weights)
     return noise.choose([best - weight for weight in weights], draws)
 
 
 def _sum_scores(counts: Ints, steps: Ints) -> list[int]:
-    """Sum the records' scores exactly: counts are split in two, as their products with steps have up to 73 bits."""
+    """Sum the records' scores exactly; counts are split in two, as their products with steps have up to 73 bits."""
     high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
     return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

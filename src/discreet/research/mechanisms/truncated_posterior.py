@@ -1,8 +1,8 @@
 """Posterior sampling for linear regression: draws of weights under a prior on a ball (Zhang et al., Figure 2).
 
-The whole guarantee comes from the ball: inside it the likelihoods of two records differ by a bounded factor. Printed
-experiments use a ball of ten prior deviations, which promises little; here the ball is chosen, and the likelihood is
-tempered until the draws cost what was asked for.
+The guarantee comes from the ball alone: inside it the likelihoods of two records differ by a bounded factor. Published
+experiments use a ball of ten prior deviations, whose guarantee is weak. Here the ball is an argument, and the
+likelihood is tempered to the budget.
 """
 
 from __future__ import annotations
@@ -27,39 +27,38 @@ from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
 
 # --------------------------------------------------------------------------------------------------------------------
-# A normal law truncated to a ball: exact draws by rejection, and what one draw costs as a posterior of regression.
+# Normal law truncated to a ball: exact draws by rejection, and the privacy loss of one draw from it as a posterior.
 #
 # The posterior of regression weights under a normal prior truncated to `||w|| <= R` has the density
-# `exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood; that
-# proof needs draws from exactly this law, which a Markov chain never gives. Here they come by rejection, from proposals
-# whose acceptance does not fall when the unconstrained mean is far outside the ball.
+# `exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood. That
+# proof needs draws from exactly this law, which a Markov chain does not give. Here they come from rejection sampling,
+# with proposals whose acceptance rate does not fall when the unconstrained mean is far outside the ball.
 #
 # For every alpha >= 0 and every unit vector e the ball lies in the half-space `e'w <= R`, and on it
-# `exp(alpha (||w||^2 - R^2) / 2) <= 1`. So a normal law of precision `A + alpha I` and mean `(A + alpha I)^-1 b`, cut
-# to that half-space, is an envelope: a proposal is accepted if it is in the ball, with that probability. Its
-# acceptance is `constant / exp(F(alpha))` with
+# `exp(alpha (||w||^2 - R^2) / 2) <= 1`. So a normal law of precision `A + alpha I` and mean `(A + alpha I)^-1 b`,
+# truncated to that half-space, is an envelope: a proposal in the ball is accepted with that probability. The acceptance
+# rate is `constant / exp(F(alpha))` with
 #
 #     F(alpha) = alpha R^2 / 2 + log of the integral of exp(-w'(A + alpha I)w/2 + b'w) over the half-space,
 #
 # which is convex and has a closed form: the best alpha is found by a search over one number. e points to the mode in
-# the ball. Without the half-space (e.g. with E||w||^2 = R^2, the best alpha then) the acceptance falls like the
-# inverse root of the multiplier of the constraint; with it, a mean far outside costs about e (d + 1) / 2 tries,
-# however far it is.
+# the ball. Without the half-space (e.g. with E||w||^2 = R^2, the best alpha then) the acceptance rate falls like the
+# inverse root of the multiplier of the constraint; with it, a mean at any distance costs about e (d + 1) / 2 tries.
 #
-# Nothing here reads records. Sources of randomness are arguments, so that a mechanism can bring its own; arithmetic is
-# in floating point, which a mechanism that releases a draw has to account for.
+# Nothing here reads records. Sources of randomness are arguments, so a mechanism can use its own; arithmetic is in
+# floating point, which a mechanism that releases a draw must account for.
 
 Source = Callable[[int], Floats]
-"""From a number to so many independent variates."""
+"""Function from a number to that many independent variates."""
 
 LEAST_BATCH = 1024
-"""Fewest proposals at a time."""
+"""Fewest proposals in a batch."""
 LARGEST_BATCH = 65536
-"""Most proposals at a time."""
+"""Most proposals in a batch."""
 SYMMETRY_TOLERANCE = 1e-9
-"""Asymmetry, and negative eigenvalues, relative to the largest entry, that are taken for rounding."""
+"""Asymmetry, and negative eigenvalues, relative to the largest entry, that count as rounding."""
 SEARCH_NATS = 45.0
-"""Nats below its upper bound down to which alpha is searched; any alpha is exact, some are slow."""
+"""Width of the search for alpha below its upper bound, nats; any alpha is exact, some are slow."""
 
 
 # ------------------------------------------------------------------------------------------------ draws
@@ -74,19 +73,19 @@ def truncated_normal(
     normals: Source,
     uniforms: Source,
 ) -> Floats:
-    """Independent exact draws of `w` with density `exp(-w'Aw/2 + b'w)` on the ball `||w||_2 <= radius`.
+    """Draw `w` with density `exp(-w'Aw/2 + b'w)` on the ball `||w||_2 <= radius`, exactly and independently.
 
     Args:
         precision: A, shape `(d, d)`, symmetric, positive definite or singular.
         shift: b = A times the unconstrained mean, shape `(d,)`.
         radius: R > 0, in the unit of w.
-        draws: how many.
-        normals: from a number to so many independent standard normal variates, shape `(number,)`.
+        draws: number of draws.
+        normals: from a number to that many independent standard normal variates, shape `(number,)`.
         uniforms: the same for uniform variates in [0, 1).
 
     Returns:
-        Shape `(draws, d)`. There is no limit of tries: a limit would make the law depend on luck. `expected_tries`
-        tells what to expect; for d up to 50 it stayed below 3 (d + 1) in every problem that was tried.
+        Shape `(draws, d)`. The number of tries has no limit, as a limit would change the law; for d up to 50 their mean
+        was below 3 (d + 1) in all experiments.
 
     Raises:
         InputError: shapes that do not fit, entries that are not finite, a matrix that is not symmetric or that has a
@@ -104,21 +103,21 @@ def truncated_normal(
     if draws < 0:
         raise InputError("the number of draws must not be negative")
     envelope = _find_envelope(*_check_law(precision, shift, radius))
-    found: list[Floats] = []
-    missing, tried, kept = draws, 0, 0
+    batches: list[Floats] = []
+    missing, tried, accepted_number = draws, 0, 0
     while missing > 0:
-        rate = max(kept, 1) / max(tried, 1)
+        rate = max(accepted_number, 1) / max(tried, 1)
         size = int(min(max(1.2 * missing / rate if tried else 2 * missing, LEAST_BATCH), LARGEST_BATCH))
         points, log_chance = _propose(envelope, size, normals, uniforms)
         # log1p(-u) is the logarithm of a uniform variate in (0, 1].
         accepted = points[np.log1p(-uniforms(len(points))) < log_chance]
-        found.append(accepted[:missing])
-        missing, tried, kept = missing - len(found[-1]), tried + size, kept + len(accepted)
-    return np.concatenate([np.empty((0, len(envelope.mode.direction))), *found])
+        batches.append(accepted[:missing])
+        missing, tried, accepted_number = missing - len(batches[-1]), tried + size, accepted_number + len(accepted)
+    return np.concatenate([np.empty((0, len(envelope.mode.direction))), *batches])
 
 
 def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
-    """Check the arguments and make arrays of them; refuse what is no law on a ball."""
+    """Convert the arguments to arrays; refuse those that define no law on a ball."""
     matrix, vector = np.asarray(precision, np.float64), np.asarray(shift, np.float64)
     if vector.ndim != 1 or vector.size == 0 or matrix.shape != (vector.size, vector.size):
         raise InputError(
@@ -138,10 +137,10 @@ def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) ->
 
 @dataclass(frozen=True, eq=False)
 class _Mode:
-    """The most probable point of the ball, in the eigenvectors of the precision (columns of `axes`).
+    """Mode of the law in the ball, in the eigenvectors of the precision (columns of `axes`).
 
-    `eigenvalues` are those of A, `direction` has length 1, `norm` is the mode's, `gap` is R - norm, `multiplier` is the
-    constraint's: 0 if the mode is inside the ball, else `A mode + multiplier mode = b`.
+    `eigenvalues` are those of A, `direction` has length 1, `norm` is the mode's length, `gap` is R - norm, `multiplier`
+    is the constraint's: 0 if the mode is inside the ball, else `A mode + multiplier mode = b`.
     """
 
     axes: Floats
@@ -152,39 +151,39 @@ class _Mode:
     multiplier: float
 
     def variance(self, alpha: float) -> Floats:
-        """Variances of the envelope along the axes, without the half-space."""
-        found: Floats = 1 / (self.eigenvalues + alpha)
-        return found
+        """Compute the variances of the envelope along the axes, without the half-space."""
+        variances: Floats = 1 / (self.eigenvalues + alpha)
+        return variances
 
     def along(self, alpha: float) -> tuple[float, float]:
-        """Standard deviation of the envelope along the direction, and its bound there in standard deviations."""
+        """Compute the envelope's standard deviation along the direction, and its bound in standard deviations."""
         variance = float(self.direction**2 @ self.variance(alpha))
         mean = (self.multiplier - alpha) * self.norm * variance
         return math.sqrt(variance), (self.gap - mean) / math.sqrt(variance)
 
     def cost(self, alpha: float) -> float:
-        """F(alpha), apart from a constant; written about the mode, so that nothing large cancels."""
+        """Compute F(alpha) up to a constant, relative to the mode to avoid cancellation."""
         spread, bound = self.along(alpha)
-        found = (alpha * self.gap * (2 * self.norm + self.gap) + float(np.log(self.variance(alpha)).sum())) / 2
-        if bound < 0:  # The mode is on the boundary, and the square in the normal's tail is that of the shift.
-            return found + math.log(erfcx(-bound / math.sqrt(2)))
-        return found + ((self.multiplier - alpha) * self.norm * spread) ** 2 / 2 + float(log_ndtr(bound)) + math.log(2)
+        value = (alpha * self.gap * (2 * self.norm + self.gap) + float(np.log(self.variance(alpha)).sum())) / 2
+        if bound < 0:  # the mode is on the boundary, and the square in the normal's tail is that of the shift
+            return value + math.log(erfcx(-bound / math.sqrt(2)))
+        return value + ((self.multiplier - alpha) * self.norm * spread) ** 2 / 2 + float(log_ndtr(bound)) + math.log(2)
 
 
 @dataclass(frozen=True, eq=False)
 class _Envelope:
-    """The normal law of precision A + alpha I about the mode, truncated to the half-space."""
+    """Normal law of precision A + alpha I about the mode, truncated to the half-space."""
 
     mode: _Mode
     alpha: float
 
 
 def _find_envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
-    """Find the envelope with the highest acceptance."""
+    """Find the envelope with the highest acceptance rate."""
     mode = _find_mode(precision, shift, radius)
-    # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
+    # With this alpha E||w||^2 <= R^2, so the optimum is below.
     top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
-    # By its full name scipy.optimize is loaded here, and not with every command.
+    # The full name loads scipy.optimize here, and not at import.
     best = scipy.optimize.minimize_scalar(
         lambda x: mode.cost(math.exp(x)), bounds=(top - SEARCH_NATS, top), method="bounded"
     )
@@ -203,13 +202,13 @@ def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
     eigenvalues, length = np.maximum(eigenvalues, 0.0), float(np.linalg.norm(shift))
     if length <= np.finfo(float).tiny * max(1.0, radius):
         return _Mode(axes, eigenvalues, np.eye(len(shift))[0], 0.0, radius, 0.0)
-    # In units of the multiplier at which the mode is inside the ball whatever A is.
+    # In units of the multiplier at which the mode is inside the ball for any A.
     unit, highest = axes.T @ shift / length, length / radius
 
     def point(x: float) -> Floats:
-        """(A + highest exp(x) I)^-1 b, over the radius."""
-        found: Floats = unit / (eigenvalues / highest + math.exp(x))
-        return found
+        """Compute (A + highest exp(x) I)^-1 b, divided by the radius."""
+        scaled: Floats = unit / (eigenvalues / highest + math.exp(x))
+        return scaled
 
     norm = float(np.linalg.norm(point(-SEARCH_NATS)))
     if norm < 1:
@@ -220,10 +219,10 @@ def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
 
 
 def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
-    """Propose out of `size` tries, with the logarithms of the chances of being accepted.
+    """Propose points by `size` tries, with the logarithms of their acceptance probabilities.
 
-    The part along the mode comes first, by rejection of its own; the rest follows given that part. Fewer than `size`
-    may be left, and the lost ones count as tries. Depths below the boundary are never differences of large numbers.
+    The component along the mode is drawn first, by rejection; the others are drawn given it. Fewer than `size` points
+    may remain, and the rejected ones count as tries. Depths below the boundary are never differences of large numbers.
     """
     mode, variance = envelope.mode, envelope.mode.variance(envelope.alpha)
     spread, bound = mode.along(envelope.alpha)
@@ -237,16 +236,16 @@ def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) 
 
 
 def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
-    """Draw distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
+    """Draw distances to `bound` of standard normal variates below it, by `size` tries, of which at least half succeed.
 
-    In the tail the distance is proposed as an exponential variate (Robert 1995).
+    In the tail the proposal of the distance is an exponential variate (Robert 1995).
     """
     if bound >= 0:
         depths = bound - np.asarray(normals(size))
         return depths[depths >= 0]
     rate = (math.sqrt(bound**2 + 4) - bound) / 2
     depths = -np.log1p(-uniforms(size)) / rate
-    # bound + rate, without the difference of two large numbers.
+    # bound + rate, without cancellation
     log_chance = -((depths - 2 / (math.sqrt(bound**2 + 4) - bound)) ** 2) / 2
     return np.asarray(depths[np.log1p(-uniforms(size)) < log_chance])
 
@@ -257,7 +256,7 @@ def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> 
 def sampler_loss(
     radius: float, feature_norm: float, target_bound: float, variance: float, relation: Relation | str
 ) -> float:
-    r"""Epsilon of one draw from the posterior of regression weights under a prior truncated to a ball.
+    r"""Compute epsilon of one draw from the posterior of regression weights under a prior truncated to a ball.
 
     y ~ N(w'x, s2) with `||x||_2 <= Bx` and `|y| <= By`; any prior on `||w||_2 <= R`. Neighbours' posteriors differ by
     the factor `exp(f(w)) / E[exp(f)]`, where f is the difference of log-likelihoods and the mean is over the other
@@ -269,16 +268,16 @@ def sampler_loss(
 
         4 t By / (2 s2)   if t <= By,        (By + t)^2 / (2 s2)   otherwise.
 
-    Replacing a record removes one and adds one: twice
-    that, reached by y and -y if t <= By, and otherwise (in two dimensions or more) by vectors at an angle of cosine
-    -By / t. The bound is approached by data sets whose posterior sits where f has its other extreme.
+    Replacing a record removes one and adds one: twice that, attained by y and -y if t <= By, and otherwise (in two
+    dimensions or more) by vectors at an angle of cosine -By / t. Data sets whose posterior is concentrated where f has
+    its other extreme approach the bound.
 
     Args:
         radius: R of the ball of weights.
         feature_norm: Bx, bound on the l2 norm of a record's features.
         target_bound: By, bound on the absolute value of its target.
-        variance: s2 of the target given the features, a public number.
-        relation: ADD_REMOVE or REPLACE one record.
+        variance: s2 of the target given the features; public.
+        relation: ADD_REMOVE or REPLACE.
 
     Returns:
         Epsilon, nats.
@@ -290,8 +289,8 @@ def sampler_loss(
         (epsilon, 0) for one exact draw; k draws cost k times as much.
 
     Source:
-        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), posterior sampling of Bayesian linear regression, with the loss
-        worked out in closed form.
+        Zhang, Rubinstein and Dimitrakakis (AAAI 2016), posterior sampling of Bayesian linear regression; the closed
+        form of the loss is derived above.
 
     Example:
         >>> sampler_loss(0.1, 1, 1, 1, "replace"), sampler_loss(10, 1, 1, 1, "add-remove")
@@ -307,21 +306,21 @@ def sampler_loss(
 WEIGHT_DIGITS = 6
 """Decimal digits of a weight that are released."""
 SAMPLER_ROUNDING = Fraction(1, 10**9)
-"""Relative error of the loss in floating point, and more."""
+"""Bound on the relative rounding error of the loss."""
 SETTING_LIMIT = 1e12
-"""Largest variance and radius, and inverse of the smallest: their squares and ratios stay far from a float's ends."""
+"""Largest variance and radius, and inverse of the smallest: their squares and ratios do not overflow."""
 DRAWS_LIMIT = 10_000
-"""Most draws: each has the budget's share only."""
+"""Most draws, as each has a share of the budget only."""
 
 
 def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0) -> Mechanism:
-    """Draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
+    """Release draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
 
-    Everything is in the design's coordinates: features and target between -1 and 1. The tempering exponent tau is 1
-    where the budget allows it, else what the budget buys.
+    All numbers are in the design's coordinates: features and target between -1 and 1. The tempering exponent tau is the
+    largest that the budget allows, at most 1.
 
     Args:
-        draws: joint draws of all weights; they share the budget.
+        draws: number of joint draws of all weights; they share the budget.
         variance: of the scaled target around its mean; public, assumed.
         radius: of the ball of weights; public. The loss grows with its square.
 
@@ -329,7 +328,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
         The mechanism.
 
     Raises:
-        InputError: no or too many draws, a variance or radius out of range; when a release is calibrated, a
+        InputError: no draws or too many, a variance or radius out of range; when a release is calibrated, a
             guarantee with a delta, or a design without a numeric target.
 
     Guarantee:
@@ -339,7 +338,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
-        Theorem 8.1; the loss in closed form is `discreet.research.mechanisms.truncated_posterior`'s.
+        Theorem 8.1; `sampler_loss` derives the loss in closed form.
 
     Example:
         >>> import discreet as dc
@@ -368,7 +367,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
             else float(budget * (1 - 2 * SAMPLER_ROUNDING)) / loss
         )
         if not temper > 0:
-            raise InputError("epsilon is too small: the likelihood would be tempered to nothing")
+            raise InputError("epsilon is too small: the tempering exponent would be 0; use a larger one")
         reported = draws * Fraction(temper) * Fraction(loss) * (1 + SAMPLER_ROUNDING)
         return Truncation(float(radius), float(variance), temper, draws, WEIGHT_DIGITS, reported)
 
@@ -384,7 +383,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
             normals=lambda number: np.asarray(ndtri(noise.uniforms(number))),
             uniforms=noise.uniforms,
         )
-        rounded = np.round(weights, calibration.digits) + 0.0  # no negative zero: its sign was rounded away
+        rounded = np.round(weights, calibration.digits) + 0.0  # no -0.0, whose sign would reveal a digit
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
     return Mechanism(
@@ -397,7 +396,7 @@ def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:
     design, records = statistic.over, statistic.records
     wide = np.zeros((design.size + 1, design.size + 1))
     for (i, j), value in zip(design.moments, statistic.values.tolist(), strict=True):
-        # Squares were centred.
+        # The statistic has centred squares.
         exact = (value + records * GRID_STEPS**2) // 2 if i == j else value
         wide[i, j] = wide[j, i] = exact / GRID_STEPS**2
     if design.intercept:

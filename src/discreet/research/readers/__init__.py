@@ -1,4 +1,4 @@
-"""Readers of the pack: from what its mechanisms released to posteriors, and exact chains over records."""
+"""Readers of the pack: posteriors from the releases of its mechanisms, and exact chains over records."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from discreet.releases.kinds import NoisyMoments
 from discreet.research.kinds import Choice, FactoredChoice, ParameterDraws, ScoredChoice, WeightDraws
 
 DRAWS, PICKED, SCORED = (ParameterDraws,), (Choice, ScoredChoice), (ScoredChoice,)
-"""Draws of probabilities; choices among them; choices by scores alone."""
+"""Draws of probabilities; choices among candidates; choices by scores alone."""
 MIXED = (*TABLES, *DRAWS, *PICKED)
-"""What `noise_aware` reads with the pack."""
+"""Payloads that `noise_aware` reads with the pack."""
 HERE = "discreet.research.readers."
 
 
 def _is_one_family(payloads: Sequence[Any]) -> bool:
-    """Whether draws are of one family's parameters, with one grid and prior."""
-    first, *others = (payload.table_of_scores for payload in payloads)
-    return first.log_law is not None and all(first.same_family(other) for other in others)
+    """True if all draws are of one family's parameters, with one grid and prior."""
+    first, *rest = (payload.table_of_scores for payload in payloads)
+    return first.log_law is not None and all(first.same_family(table) for table in rest)
 
 
 def _has_ours(payloads: Sequence[Any]) -> bool:
-    """Whether something is not of tables: the kernel reads these."""
+    """True if some payload is no table, which the kernel would read."""
     return not all(isinstance(payload, TABLES) for payload in payloads)
 
 
 def _is_alone(payloads: Sequence[Any]) -> bool:
-    """Whether it is one release."""
+    """True for a single release."""
     return len(payloads) == 1
 
 
 def _predicts_nothing(payloads: Sequence[Any]) -> bool:
-    """Whether sums are of features alone."""
+    """True if sums are of features alone."""
     return all(payload.design.target is None for payload in payloads)
 
 
 def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
-    """Make what says whether something was chosen by scores of a kind."""
+    """Make a predicate that is True for choices by scores of a kind."""
     return lambda payloads: all(payload.kind == kind for payload in payloads)
 
 
@@ -75,9 +75,9 @@ READERS = (
         ("prior",),
     ),
     Reader(
-        *("laws", "weights", "seconds to minutes", f"{HERE}own_choices:draw_law_weights", (FactoredChoice,)),
+        *("laws", "weights", "seconds to minutes", f"{HERE}law_weights:draw_law_weights", (FactoredChoice,)),
         _chose("own"),
         ("score", "make_up", "prior"),
     ),
 )
-"""What the pack brings; of those that read the same the one that is taken by itself stands first."""
+"""Readers of the pack; among those of the same payloads the default one is first."""

@@ -1,21 +1,21 @@
 r"""Data augmentation: Markov chains over the records themselves, their number and all probabilities.
 
-State: records x_1 .. x_n of the network, and the probabilities theta of its rows. Whatever was released is a vector of
-statistics, each a sum over records of small whole numbers, plus independent noise of a known law; so the joint law
+State: records x_1 .. x_n of the network, and the probabilities theta of its rows. A release is a vector of statistics,
+each a sum over records of small whole numbers, plus independent noise of a known law; so the joint law
 
     p(theta) prod_i p(x_i | theta) prod_s noise(z_s - S_s(x))
 
-is known up to a constant, and it is drawn from exactly, without approximation of counts or noise. A sweep has three
+is known up to a constant, and the chains are exact for it, without approximation of counts or noise. A sweep has three
 parts:
 
-    records    each record is proposed anew from theta and taken by the ratio of the noise's densities; where the number
-               of records is not public, blocks of records are added and taken away as well.
+    records    each record is proposed anew from theta and accepted by the ratio of the noise's densities; if the number
+               of records is not public, blocks of records are also added and removed.
     rows       theta given the records is Dirichlet, row by row.
-    moves      a record's state is a function of theta and of a uniform number of its own. With these numbers held,
+    moves      a record's state is a function of theta and of a uniform number of its own. With these numbers fixed,
                theta of a row moves: records cross from one of two states to the other, and so do their descendants.
 
-The first two alone move theta by about the sampling error of n records, which takes forever where the noise is much
-larger than that; the moves alone cannot follow where it is much smaller. Together they mix in both cases.
+The first two alone move theta by about the sampling error of n records, which mixes too slowly if the noise is much
+larger; the moves alone mix too slowly if it is much smaller. Together they mix in both cases.
 
 The functions here are plain Python over arrays; with numba (the extra `fast`) they are compiled, and draw the same
 numbers.
@@ -50,10 +50,10 @@ from discreet.util.arrays import Floats, Ints
 
 
 class RecordState(NamedTuple):
-    """State of a chain over records. All arrays are changed in place.
+    """State of a chain over records; its arrays change in place.
 
     Args:
-        records: positions of states, int32, shape (most records, nodes); the first `number[0]` count.
+        records: positions of states, int32, shape (most records, nodes); the first `number[0]` are in use.
         sources: data set of each record, shape (most records,).
         number: of records, shape (1,).
         sums: statistics of the records, shape (statistics,).
@@ -73,34 +73,34 @@ class RecordState(NamedTuple):
 
 # ---------------------------------------------------------------------------------------------------- one record
 
-# Helpers take arrays, not the tuples above: numba counts references to every array of a tuple whenever one is read.
+# Helpers take arrays, not the tuples above: numba counts references to all arrays of a tuple whenever it reads one.
 
 
 @compiled
 def _find_row(firsts: Ints, parents: Ints, strides: Ints, record: Codes, node: int) -> int:
-    """First cell of the row that a record's parents pick."""
+    """Find the first cell of the row that a record's parents select."""
     cell = int(firsts[node])
-    for place in range(parents.shape[1]):
-        parent = parents[node, place]
-        if parent >= 0:  # leaving the loop early makes numba count references: 15 times slower
-            cell += strides[node, place] * record[parent]
+    for index in range(parents.shape[1]):
+        parent = parents[node, index]
+        if parent >= 0:  # a break would make numba count references: 15 times slower
+            cell += strides[node, index] * record[parent]
     return cell
 
 
 @compiled
-def _find_cell(starts: Ints, scopes: Ints, places: Ints, record: Codes, table: int) -> int:
-    """The cell of a measured table that counts a record."""
+def _find_cell(starts: Ints, scopes: Ints, table_strides: Ints, record: Codes, table: int) -> int:
+    """Find the cell of a measured table that counts a record."""
     cell = int(starts[table])
-    for place in range(scopes.shape[1]):
-        node = scopes[table, place]
+    for index in range(scopes.shape[1]):
+        node = scopes[table, index]
         if node >= 0:
-            cell += places[table, place] * record[node]
+            cell += table_strides[table, index] * record[node]
     return cell
 
 
 @compiled
 def _pick_state(theta: Floats, first: int, size: int, uniform: float) -> int:
-    """The state of a row that a uniform number picks."""
+    """Find the state of a row that a uniform number selects."""
     state, reached = 0, theta[first]
     while uniform >= reached and state < size - 1:
         state += 1
@@ -131,25 +131,28 @@ def _cross_record(
     state: int,
     rng: np.random.Generator,
 ) -> None:
-    """Write the record that comes of another when a node takes a state and the uniforms of all others are held."""
+    """Write the record that results if a node takes a state and the uniforms of all other nodes are fixed."""
     new[:] = old
     new[node] = state
-    for other in range(node + 1, len(sizes)):
-        if not below[node, other]:
+    for later in range(node + 1, len(sizes)):
+        if not below[node, later]:
             continue
-        before, after = _find_row(firsts, parents, strides, old, other), _find_row(firsts, parents, strides, new, other)
+        before, after = (
+            _find_row(firsts, parents, strides, old, later),
+            _find_row(firsts, parents, strides, new, later),
+        )
         if before != after:
-            uniform = rng.random() * theta[before + old[other]]
-            for cell in range(before, before + old[other]):
+            uniform = rng.random() * theta[before + old[later]]
+            for cell in range(before, before + old[later]):
                 uniform += theta[cell]
-            new[other] = _pick_state(theta, after, sizes[other], uniform)
+            new[later] = _pick_state(theta, after, sizes[later], uniform)
 
 
 @compiled
 def fill(model: Model, state: RecordState, rng: np.random.Generator) -> None:
     """Draw all records from theta, and count them; changes the state."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
-    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    starts, scopes, table_strides, owner = model.starts, model.scopes, model.table_strides, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     sums[:] = 0
@@ -157,7 +160,7 @@ def fill(model: Model, state: RecordState, rng: np.random.Generator) -> None:
         _draw_record(sizes, firsts, parents, strides, theta, records[index], rng)
         for table in range(len(owner)):
             if owner[table] == sources[index]:
-                cell = _find_cell(starts, scopes, places, records[index], table)
+                cell = _find_cell(starts, scopes, table_strides, records[index], table)
                 for entry in range(entries[cell], entries[cell + 1]):
                     sums[statistic[entry]] += amount[entry]
 
@@ -165,7 +168,7 @@ def fill(model: Model, state: RecordState, rng: np.random.Generator) -> None:
 def start(
     model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
 ) -> RecordState:
-    """A chain's first state: records drawn from theta.
+    """Start a chain at records drawn from theta.
 
     Args:
         model: fixed.
@@ -184,13 +187,13 @@ def start(
 
 
 def number_of(state: RecordState) -> int:
-    """Records of all data sets."""
+    """Return the number of records of all data sets."""
     return int(state.number[0])
 
 
 @compiled
 def count_cells(model: Model, state: RecordState) -> Floats:
-    """Records in each cell of all tables, shape (cells,)."""
+    """Count the records in each cell of all tables, shape (cells,)."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records = state.records
     counts = np.zeros(firsts[len(sizes)])
@@ -206,9 +209,9 @@ def count_cells(model: Model, state: RecordState) -> Floats:
 
 @compiled
 def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng: np.random.Generator) -> float:
-    """Propose every record anew from theta; returns the share that was taken."""
+    """Propose every record anew from theta; return the share of accepted ones."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
-    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    starts, scopes, table_strides, owner = model.starts, model.scopes, model.table_strides, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
@@ -223,8 +226,8 @@ def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng:
         for table in range(len(owner)):
             if owner[table] == source:
                 old, new = (
-                    _find_cell(starts, scopes, places, record, table),
-                    _find_cell(starts, scopes, places, proposed, table),
+                    _find_cell(starts, scopes, table_strides, record, table),
+                    _find_cell(starts, scopes, table_strides, proposed, table),
                 )
                 if old != new:
                     count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
@@ -241,20 +244,20 @@ def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng:
 
 @compiled
 def _put_last(records: Codes, sources: Ints, source: int, number: int, size: int, rng: np.random.Generator) -> bool:
-    """Exchange random records of a data set for the last ones; whether it has so many."""
-    own = 0
+    """Swap random records of a data set with the last ones; return False if it has too few."""
+    available = 0
     for index in range(number):
-        own += sources[index] == source
-    if own < size:
+        available += sources[index] == source
+    if available < size:
         return False
     for index in range(number - 1, number - size - 1, -1):
         picked = int(rng.random() * (index + 1))
         while sources[picked] != source:
             picked = int(rng.random() * (index + 1))
         for node in range(records.shape[1]):
-            kept = records[picked, node]
+            swapped = records[picked, node]
             records[picked, node] = records[index, node]
-            records[index, node] = kept
+            records[index, node] = swapped
         sources[picked] = sources[index]
         sources[index] = source
     return True
@@ -264,12 +267,12 @@ def _put_last(records: Codes, sources: Ints, source: int, number: int, size: int
 def _change_number(
     model: Model, state: RecordState, changes: ProposedSums, source: int, size: int, rng: np.random.Generator
 ) -> None:
-    """Propose that a data set has so many more records, drawn from theta, or so many fewer, any of its own.
+    """Propose `size` more records of a data set, drawn from theta, or `size` fewer, picked at random.
 
-    The number of records has a flat prior up to the room for them.
+    The number of records has a uniform prior up to the room for them.
     """
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
-    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    starts, scopes, table_strides, owner = model.starts, model.scopes, model.table_strides, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
@@ -299,7 +302,7 @@ def _change_number(
                     marked,
                     listed,
                     count,
-                    _find_cell(starts, scopes, places, records[index], table),
+                    _find_cell(starts, scopes, table_strides, records[index], table),
                     sign,
                 )
     good = accept_step(
@@ -314,12 +317,12 @@ def _change_number(
 def draw_rows(model: Model, state: RecordState, rng: np.random.Generator) -> None:
     """Draw theta given the records; changes the state."""
     counts = count_cells(model, state)
-    draw_theta(model.sizes, model.firsts, model.known, state.alpha, counts, state.theta, rng)
+    draw_theta(model.sizes, model.firsts, model.fixed, state.alpha, counts, state.theta, rng)
 
 
 @compiled
 def _sort_by_row(model: Model, state: RecordState, node: int) -> tuple[Ints, Ints]:
-    """Records in the order of the rows of a node's table; where each row starts in it, and where the last ends."""
+    """Sort the records by the rows of a node's table; return the order and each row's start in it, and the end."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records = state.records
     size, number = sizes[node], state.number[0]
@@ -341,14 +344,14 @@ def _sort_by_row(model: Model, state: RecordState, node: int) -> tuple[Ints, Int
 def _note_crossing(
     model: Model, changes: ProposedSums, node: int, record: Codes, changed: Codes, source: int, count: int
 ) -> int:
-    """Note what a record that changes moves in the tables of its data set that a node touches; returns the count."""
-    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    """Note the changes of one record in its data set's tables that a node affects; return the count."""
+    starts, scopes, table_strides, owner = model.starts, model.scopes, model.table_strides, model.owner
     entries, statistic, amount = model.entries, model.statistic, model.amount
     change, marked, listed = changes.amount, changes.marked, changes.listed
     for table in range(len(owner)):
         if model.touched[node, table] and owner[table] == source:
-            left = _find_cell(starts, scopes, places, record, table)
-            entered = _find_cell(starts, scopes, places, changed, table)
+            left = _find_cell(starts, scopes, table_strides, record, table)
+            entered = _find_cell(starts, scopes, table_strides, changed, table)
             if left != entered:
                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
@@ -359,40 +362,40 @@ def _note_crossing(
 def _move_rows(
     model: Model, state: RecordState, changes: ProposedSums, adapt: float, rng: np.random.Generator
 ) -> float:
-    """Move the probabilities of pairs of states of every row, each record's uniform being held.
+    """Move the probabilities of pairs of states of every row, with each record's uniform fixed.
 
     Args:
         model: fixed.
         state: changed.
-        changes: room.
-        adapt: how fast lengths adapt; 0 leaves them.
+        changes: scratch arrays.
+        adapt: rate of adaptation of the lengths; 0 for none.
         rng: source of randomness.
 
     Returns:
-        The share of moves that were taken.
+        The share of accepted moves.
     """
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
     block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
-    below, known, alpha, lengths = model.below, model.known, state.alpha, state.lengths
-    crossing, who = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
+    below, fixed, alpha, lengths = model.below, model.fixed, state.alpha, state.lengths
+    crossing, crossers = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
     tried, taken = 0, 0
     for node, size in enumerate(sizes):
-        if size < 2 or known[node]:
+        if size < 2 or fixed[node]:
             continue
         order, begins = _sort_by_row(model, state, node)
         for row in range(len(begins) - 1):
             if begins[row] == begins[row + 1]:
-                continue  # a row without records has just been drawn from its prior
+                continue  # the last sweep drew a row without records from its prior
             first = firsts[node] + row * size
             pairs = rng.permutation(size)
             for pair in range(size // 2):
-                one, other = pairs[2 * pair], pairs[2 * pair + 1]
-                a, b = first + one, first + other
+                first_state, second_state = pairs[2 * pair], pairs[2 * pair + 1]
+                a, b = first + first_state, first + second_state
                 wanted, gain, loses, chance = propose_move(theta, alpha, lengths, a, b, rng)
-                source, goal = (one, other) if loses else (other, one)
+                source, goal = (first_state, second_state) if loses else (second_state, first_state)
                 crossed, count = 0, 0
                 for position in range(begins[row], begins[row + 1]):
                     index = order[position]
@@ -400,7 +403,7 @@ def _move_rows(
                     if record[node] != source or rng.random() >= chance:
                         continue
                     _cross_record(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
-                    who[crossed] = index
+                    crossers[crossed] = index
                     crossed += 1
                     count = _note_crossing(model, changes, node, record, changed, sources[index], count)
                 gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
@@ -409,7 +412,7 @@ def _move_rows(
                 tried += 1
                 taken += good
                 for position in range(crossed if good else 0):
-                    records[who[position]] = crossing[position]
+                    records[crossers[position]] = crossing[position]
                 finish_move(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
@@ -418,24 +421,24 @@ def _move_rows(
 def sweep(
     model: Model, state: RecordState, changes: ProposedSums, adapt: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """One sweep of all three parts; changes the state.
+    """Run one sweep of all three parts; changes the state.
 
     Args:
         model: fixed.
         state: of the chain.
-        changes: room for proposals.
-        adapt: how fast lengths of moves adapt; 0 once the chain is used.
+        changes: scratch arrays for proposals.
+        adapt: rate of adaptation of the moves' lengths; 0 after the warm-up.
         rng: source of randomness.
 
     Returns:
-        Shares of records and of moves that were taken.
+        Shares of accepted records and moves.
     """
     records = _renew_records(model, state, changes, rng)
     for source in range(len(model.counted)):
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), len(state.records) / 8)
             for _ in range(NUMBER_PROPOSALS):
-                # From single records to steps as wide as the noise, all scales alike.
+                # Log-uniform sizes, from single records to the width of the noise.
                 size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, source, size, rng)
     moves = _move_rows(model, state, changes, adapt, rng)
@@ -445,22 +448,22 @@ def sweep(
 
 @compiled
 def sweeps(model: Model, state: RecordState, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Sweeps of one chain; changes the state.
+    """Run sweeps of one chain; changes the state.
 
     Args:
         model: fixed.
         state: of the chain.
-        count: of sweeps.
-        adapt: how fast lengths of moves adapt; 0 once the chain is used.
+        count: number of sweeps.
+        adapt: rate of adaptation of the moves' lengths; 0 after the warm-up.
         rng: source of randomness.
 
     Returns:
-        Shares of records and of moves that were taken.
+        Shares of accepted records and moves.
     """
     changes = make_room(len(model.released), len(model.ties.rows) - 1)
     records, moves = 0.0, 0.0
     for _ in range(count):
-        one, other = sweep(model, state, changes, adapt, rng)
-        records += one / count
-        moves += other / count
+        record_share, move_share = sweep(model, state, changes, adapt, rng)
+        records += record_share / count
+        moves += move_share / count
     return records, moves

@@ -1,22 +1,22 @@
-r"""The chains of `by_record.py`, collapsed by type: how many records of every joint state, not which ones.
+r"""Chains of `by_record.py`, collapsed by type: the number of records of every joint state.
 
-The law of the records does not tell them apart, so the state is the number n_x of records of every type x, a joint
-state of all nodes, in each data set. Its law given theta is multinomial; everything else is as there, and a sweep has
-the same three parts. It costs types times nodes, whatever the number of records, and is worth it where there are many
-records of few types.
+Records are exchangeable, so the state is the number n_x of records of every type x, a joint state of all nodes, in each
+data set. Its law given theta is multinomial; everything else is as in `by_record.py`, and a sweep has the same three
+parts. It costs types times nodes, for any number of records, so it is faster for many records of few types.
 
-    records    pairs of types exchange records; where the number of records is not public, blocks of records are added
-               and taken away as well.
-    moves      records cross as there, all records of a type together: the record's uniform is not known, only that it
-               lies in the interval of its state, so those who cross are binomial and their descendants multinomial.
+    records    pairs of types exchange records; if the number of records is not public, blocks of records are also
+               added and removed.
+    moves      records cross as in `by_record.py`, all records of a type together: a record's uniform is only known to
+               lie in the interval of its state, so the number that crosses is binomial and the descendants are
+               multinomial.
     rows       theta given the records is Dirichlet, row by row.
 
-Why exchanges are right. Think of the records one by one. Each of those of the two types is picked or not by a coin of
-its own, whose probability does not depend on its type; the types of those picked are drawn anew, from theta among the
-two. Given who was picked this is a Gibbs step, so it is reversible under prod_i p(x_i | theta), and the ratio to accept
-by is that of the noise alone. In terms of types: Binomial(n_x, chance) and Binomial(n_y, chance) records are picked,
-and x gets back a binomial number of them all. The chance may depend on whatever the step leaves as it was: theta, and
-the records of the two types together.
+Proof of the exchanges. Consider single records. Each record of the two types is picked or not by an independent coin,
+whose probability does not depend on its type; the types of the picked ones are drawn anew, from theta restricted to the
+two. Given the picked ones this is a Gibbs step, so it is reversible under prod_i p(x_i | theta), and the acceptance
+ratio is that of the noise alone. In terms of types: Binomial(n_x, chance) and Binomial(n_y, chance) records are picked,
+and x gets back a binomial number of them. The chance may depend on quantities that the step does not change: theta, and
+the total number of records of the two types.
 
 Source: Ju, Awan, Gong and Rao (2022) and Yu and Meng (2011), as in `by_record.py`.
 """
@@ -47,22 +47,22 @@ from discreet.research.readers.moves import (
 from discreet.util.arrays import Floats, Ints
 
 MOVE_PASSES = 4
-"""Passes of moves over all rows in each sweep: together they take as long as the pass over the records."""
+"""Passes of moves over all rows in each sweep; together they cost as much as the pass over the records."""
 BEST_STEP = 2.4
-"""Standard deviation of the best step of one parameter, as a multiple of that of its law (Gelman, Roberts and Gilks,
+"""Optimal standard deviation of a step in one parameter, relative to that of its law (Gelman, Roberts and Gilks,
 1996)."""
 
 
 class Types(NamedTuple):
-    """All joint states of the nodes, and the table entries that each picks.
+    """All joint states of the nodes, and the table entries that each selects.
 
     Args:
         states: of the nodes, int32, shape (types, nodes); the last node's state runs fastest.
-        strides: by how much the type grows with the state of a node, shape (nodes,).
-        cells: that the type picks in the nodes' own tables, shape (types, nodes).
-        measured: cells that count it in the measured tables, shape (types, tables).
+        strides: of each node's state in the number of the type, shape (nodes,).
+        cells: of the type in the nodes' own tables, shape (types, nodes).
+        measured: cells of the type in the measured tables, shape (types, tables).
         order: types in the order of the cells of a node's table, node after node, shape (nodes * types,).
-        begins: where the types of each cell begin in this order, shape (cells + 1,).
+        begins: start of each cell's types in this order, shape (cells + 1,).
     """
 
     states: Codes
@@ -74,7 +74,7 @@ class Types(NamedTuple):
 
 
 class TypeState(NamedTuple):
-    """State of a chain over counts of types. All arrays but those of the types are changed in place.
+    """State of a chain over counts of types; all arrays except those of the types change in place.
 
     Args:
         counts: records of every type, shape (data sets, types).
@@ -96,13 +96,13 @@ class TypeState(NamedTuple):
 
 
 def _list_types(model: Model) -> Types:
-    """All joint states of a model's nodes."""
+    """List all joint states of a model's nodes."""
     sizes = tuple(int(size) for size in model.sizes)
     states = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
     strides = np.array([math.prod(sizes[node + 1 :]) for node in range(len(sizes))], np.int64)
-    # The place -1 of a parent or node that is not there reads the last one; its stride is 0.
+    # The filler -1 of a missing parent or node reads the last one; its stride is 0.
     cells = model.firsts[:-1] + states + (states[:, model.parents] * model.strides * (model.parents >= 0)).sum(axis=2)
-    measured = model.starts[:-1] + (states[:, model.scopes] * model.places * (model.scopes >= 0)).sum(axis=2)
+    measured = model.starts[:-1] + (states[:, model.scopes] * model.table_strides * (model.scopes >= 0)).sum(axis=2)
     order = np.argsort(cells, axis=0, kind="stable").T.ravel()
     begins = np.searchsorted(cells.T.ravel()[order + np.repeat(np.arange(len(sizes)) * len(states), len(states))],
                              np.arange(model.firsts[-1] + 1))  # fmt: skip
@@ -112,7 +112,7 @@ def _list_types(model: Model) -> Types:
 def start(
     model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
 ) -> TypeState:
-    """A chain's first state: records drawn from theta.
+    """Start a chain at records drawn from theta.
 
     Args:
         model: fixed.
@@ -136,7 +136,7 @@ def start(
 
 
 def number_of(state: TypeState) -> int:
-    """Records of all data sets."""
+    """Return the number of records of all data sets."""
     return int(state.counts.sum())
 
 
@@ -145,7 +145,7 @@ def number_of(state: TypeState) -> int:
 
 @compiled
 def _weigh_types(cells: Ints, theta: Floats) -> tuple[Floats, Floats]:
-    """Log probability of every type; and of each type or a later one, the probability, shape (types + 1,)."""
+    """Compute every type's log probability, and the probability of each type or a later one, shape (types + 1,)."""
     logs, rest = np.zeros(len(cells)), np.zeros(len(cells) + 1)
     for kind in range(len(cells) - 1, -1, -1):
         for node in range(cells.shape[1]):
@@ -156,7 +156,7 @@ def _weigh_types(cells: Ints, theta: Floats) -> tuple[Floats, Floats]:
 
 @compiled
 def _scatter(logs: Floats, rest: Floats, counts: Ints, records: int, rng: np.random.Generator) -> None:
-    """Add so many records, drawn from theta, to the counts of their types."""
+    """Add a number of records, drawn from theta, to the counts of their types."""
     left = records
     for kind in range(len(logs)):
         if left > 0:
@@ -168,21 +168,21 @@ def _scatter(logs: Floats, rest: Floats, counts: Ints, records: int, rng: np.ran
 
 @compiled
 def _gather(counts: Ints, picked: Ints, records: int, rng: np.random.Generator) -> None:
-    """Note in `picked` (0 before) the types of so many records, any of those counted, without replacement."""
+    """Pick a number of the counted records without replacement, and count their types in `picked` (0 before)."""
     reached = np.cumsum(counts)
     done = 0
     while done < records:
-        place = int(rng.random() * reached[-1])
-        kind = int(np.searchsorted(reached, place, side="right"))
-        # Those picked before are the last of their type: a place that one of them has is drawn again.
-        if reached[kind] - place > picked[kind]:
+        position = int(rng.random() * reached[-1])
+        kind = int(np.searchsorted(reached, position, side="right"))
+        # Records picked before are the last ones of their type: a position among them is drawn again.
+        if reached[kind] - position > picked[kind]:
             picked[kind] += 1
             done += 1
 
 
 @compiled
 def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: ProposedSums, count: int) -> int:
-    """Note that a data set has so many more records of every type; returns how many statistics are listed."""
+    """Note that a data set has `more` records of every type; return the number of listed statistics."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
     change, marked, listed = changes.amount, changes.marked, changes.listed
     for kind in range(len(more)):
@@ -196,15 +196,15 @@ def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: Pr
 
 @compiled
 def count_cells(model: Model, state: TypeState) -> Floats:
-    """Records in each cell of all tables, shape (cells,)."""
+    """Count the records in each cell of all tables, shape (cells,)."""
     cells, counts = state.types.cells, state.counts
-    found = np.zeros(model.firsts[len(model.sizes)])
+    totals = np.zeros(model.firsts[len(model.sizes)])
     for kind in range(len(cells)):
         records = counts[:, kind].sum()
         if records > 0:
             for node in range(cells.shape[1]):
-                found[cells[kind, node]] += records
-    return found
+                totals[cells[kind, node]] += records
+    return totals
 
 
 # --------------------------------------------------------------------------------------------------- parts of a sweep
@@ -212,9 +212,9 @@ def count_cells(model: Model, state: TypeState) -> Floats:
 
 @compiled
 def _pair_types(model: Model, types: Types, node: int, rng: np.random.Generator) -> Ints:
-    """Disjoint pairs of types: the partner of the first of each pair, -1 for all others.
+    """Pair types disjointly; return the partner of the first type of each pair, -1 for all others.
 
-    They differ in the state of the node alone; for a node that is not there they are any two.
+    The two differ in the state of the node alone; for the node number `nodes` they are any two.
     """
     states, count = types.states, len(types.states)
     partners = np.full(count, -1)
@@ -225,10 +225,10 @@ def _pair_types(model: Model, types: Types, node: int, rng: np.random.Generator)
     else:
         codes = rng.permutation(model.sizes[node])
         for pair in range(len(codes) // 2):
-            one, other = codes[2 * pair], codes[2 * pair + 1]
+            first_code, second_code = codes[2 * pair], codes[2 * pair + 1]
             for kind in range(count):
-                if states[kind, node] == one:
-                    partners[kind] = kind + (other - one) * types.strides[node]
+                if states[kind, node] == first_code:
+                    partners[kind] = kind + (second_code - first_code) * types.strides[node]
     return partners
 
 
@@ -242,34 +242,34 @@ def _exchange(
     logs: Floats,
     rng: np.random.Generator,
 ) -> float:
-    """Draw some records of each pair of types of a data set anew; returns the share of pairs where it was taken."""
+    """Draw some records of each pair of types of a data set anew; return the share of accepted pairs."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
     block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     measured, sums, counts = state.types.measured, state.sums, state.counts[source]
     tried, taken = 0, 0
-    for one in range(len(partners)):
-        other = partners[one]
-        if other < 0 or counts[one] + counts[other] == 0:
+    for first in range(len(partners)):
+        second = partners[first]
+        if second < 0 or counts[first] + counts[second] == 0:
             continue
         count = 0
         for table in range(len(owner)):
-            left, entered = measured[other, table], measured[one, table]
+            left, entered = measured[second, table], measured[first, table]
             if owner[table] == source and left != entered:
                 count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
                 count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
-        # A step should be of the order of what the noise lets vary: by one over the root of this precision.
+        # A step should have the order of the noise: one over the root of this precision.
         precision = 0.0
         for position in range(count):
             weight = change[listed[position]] / scale[listed[position]]
             precision += weight * weight
-        share = math.exp(log_share(logs[one] - logs[other]))
-        variance = 2 * (counts[one] + counts[other]) * share * (1 - share)  # of a step, if all records are picked
+        share = math.exp(log_share(logs[first] - logs[second]))
+        variance = 2 * (counts[first] + counts[second]) * share * (1 - share)  # of a step, if all records are picked
         step = BEST_STEP * 2.0 ** (3 * rng.random() - 2)
         chance = 1.0 if variance * precision <= step * step else step * step / (variance * precision)
-        picked = rng.binomial(counts[one], chance)
-        moved = rng.binomial(picked + rng.binomial(counts[other], chance), share) - picked
+        picked = rng.binomial(counts[first], chance)
+        moved = rng.binomial(picked + rng.binomial(counts[second], chance), share) - picked
         for position in range(count):
             change[listed[position]] *= moved
         good = accept_step(
@@ -279,8 +279,8 @@ def _exchange(
         tried += 1
         if good:
             taken += 1
-            counts[one] += moved
-            counts[other] -= moved
+            counts[first] += moved
+            counts[second] -= moved
     return taken / max(tried, 1)
 
 
@@ -295,15 +295,15 @@ def _change_number(
     size: int,
     rng: np.random.Generator,
 ) -> None:
-    """Propose that a data set has so many more records, drawn from theta, or so many fewer, any of its own.
+    """Propose `size` more records of a data set, drawn from theta, or `size` fewer, picked at random.
 
-    The number n of records has a flat prior up to the room for them. With s the size, n_x records of type x, of which
-    k_x are added, and p_x its probability, the law of the state times that of the proposal is the same both ways:
+    The number n of records has a uniform prior up to the room for them. With s the size, n_x records of type x, of
+    which k_x are added, and p_x its probability, the law of the state times that of the proposal is the same both ways:
 
         multinomial(n_x; n, p) multinomial(k_x; s, p)
             = multinomial(n_x + k_x; n + s, p) prod_x C(n_x + k_x, k_x) / C(n + s, s),
 
-    so the ratio to accept by is that of the noise alone.
+    so the acceptance ratio is that of the noise alone.
     """
     counts = state.counts[source]
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
@@ -332,7 +332,7 @@ def _change_number(
 def draw_rows(model: Model, state: TypeState, rng: np.random.Generator) -> None:
     """Draw theta given the records; changes the state."""
     counts = count_cells(model, state)
-    draw_theta(model.sizes, model.firsts, model.known, state.alpha, counts, state.theta, rng)
+    draw_theta(model.sizes, model.firsts, model.fixed, state.alpha, counts, state.theta, rng)
 
 
 @compiled
@@ -349,43 +349,43 @@ def _cross_type(
     many: int,
     rng: np.random.Generator,
 ) -> None:
-    """Note what becomes of many records of a type when a node takes a state and the uniforms of all others are held.
+    """Note the types of `many` records of a type after a node takes a state, with the uniforms of all others fixed.
 
     Args:
         more: records that every type gains, changed.
-        goals: room for types that records go to, shape (types,).
-        records: room for how many go there, same shape.
+        goals: scratch array for the types that records go to, shape (types,).
+        records: scratch array for their numbers, same shape.
     """
     sizes, states, strides, cells = model.sizes, types.states, types.strides, types.cells
     goals[0], records[0] = old + (state - states[old, node]) * strides[node], many
     kinds = 1
-    for other in range(node + 1, len(sizes)):
-        if not model.below[node, other]:
+    for later in range(node + 1, len(sizes)):
+        if not model.below[node, later]:
             continue
-        before, had = cells[old, other] - states[old, other], states[old, other]
+        before, had = cells[old, later] - states[old, later], states[old, later]
         low = 0.0
         for cell in range(before, before + had):
             low += theta[cell]
         high = low + theta[before + had]
         for kind in range(kinds):
             goal, left = goals[kind], records[kind]
-            after = cells[goal, other] - had
+            after = cells[goal, later] - had
             if after == before:
                 continue
-            # The uniforms lie in [low, high); state by state, how many of them are in its own interval?
+            # The uniforms lie in [low, high); draw the number in the interval of each state.
             records[kind] = 0
             at, reached = low, 0.0
-            for code in range(sizes[other]):
+            for code in range(sizes[later]):
                 reached += theta[after + code]
-                last = reached >= high or code == sizes[other] - 1
+                last = reached >= high or code == sizes[later] - 1
                 if left > 0 and (last or reached > at):
                     here = left if last else rng.binomial(left, (reached - at) / (high - at))
                     at = reached
                     left -= here
                     if here > 0:
-                        place = kind if records[kind] == 0 else kinds
-                        goals[place], records[place] = goal + (code - had) * strides[other], here
-                        kinds = max(kinds, place + 1)
+                        index = kind if records[kind] == 0 else kinds
+                        goals[index], records[index] = goal + (code - had) * strides[later], here
+                        kinds = max(kinds, index + 1)
     more[old] -= many
     for kind in range(kinds):
         more[goals[kind]] += records[kind]
@@ -393,7 +393,7 @@ def _cross_type(
 
 @compiled
 def _has_records(counts: Ints, order: Ints, begin: int, end: int) -> bool:
-    """Whether types of a row, at some positions of an order, have records."""
+    """True if types of a row, at some positions of an order, have records."""
     total = 0
     for position in range(begin, end):
         total += counts[:, order[position]].sum()
@@ -402,8 +402,8 @@ def _has_records(counts: Ints, order: Ints, begin: int, end: int) -> bool:
 
 @compiled
 def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: float, rng: np.random.Generator) -> float:
-    """Move pairs of states of every row, each record's uniform being held; returns the share of moves taken."""
-    sizes, firsts, known, types = model.sizes, model.firsts, model.known, state.types
+    """Move pairs of states of every row, with each record's uniform fixed; return the share of accepted moves."""
+    sizes, firsts, fixed, types = model.sizes, model.firsts, model.fixed, state.types
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
     block, ties = model.block, model.ties
@@ -414,17 +414,17 @@ def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: flo
     tried, taken = 0, 0
     for node in range(len(sizes)):
         size = sizes[node]
-        if size < 2 or known[node]:
+        if size < 2 or fixed[node]:
             continue
         for first in range(firsts[node], firsts[node + 1], size):
             if not _has_records(counts, order, begins[first], begins[first + size]):
-                continue  # a row without records has just been drawn from its prior
+                continue  # the last sweep drew a row without records from its prior
             pairs = rng.permutation(size)
             for pair in range(size // 2):
-                one, other = pairs[2 * pair], pairs[2 * pair + 1]
-                a, b = first + one, first + other
+                first_state, second_state = pairs[2 * pair], pairs[2 * pair + 1]
+                a, b = first + first_state, first + second_state
                 wanted, gain, loses, chance = propose_move(theta, alpha, lengths, a, b, rng)
-                losing, goal = (a, other) if loses else (b, one)
+                losing, goal = (a, second_state) if loses else (b, first_state)
                 count = 0
                 for source in range(len(counts)):
                     for position in range(begins[losing], begins[losing + 1]):
@@ -449,7 +449,7 @@ def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: flo
 def _sweep(
     model: Model, state: TypeState, changes: ProposedSums, adapt: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """One sweep of all three parts; returns the shares of exchanges and of moves that were taken."""
+    """Run one sweep of all three parts; return the shares of accepted exchanges and moves."""
     logs, rest = _weigh_types(state.types.cells, state.theta)
     exchanges, passes = 0.0, len(model.sizes) + 1
     for node in range(passes):
@@ -460,7 +460,7 @@ def _sweep(
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), state.room / 8)
             for _ in range(NUMBER_PROPOSALS):
-                # From steps as wide as the noise to single records.
+                # Log-uniform sizes, from single records to the width of the noise.
                 size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, logs, rest, source, size, rng)
     moves = 0.0
@@ -472,22 +472,22 @@ def _sweep(
 
 @compiled
 def sweeps(model: Model, state: TypeState, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Sweeps of one chain; changes the state.
+    """Run sweeps of one chain; changes the state.
 
     Args:
         model: fixed.
         state: of the chain.
-        count: of sweeps.
-        adapt: how fast lengths of moves adapt; 0 once the chain is used.
+        count: number of sweeps.
+        adapt: rate of adaptation of the moves' lengths; 0 after the warm-up.
         rng: source of randomness.
 
     Returns:
-        Shares of exchanges between types and of moves that were taken.
+        Shares of accepted exchanges between types and of accepted moves.
     """
     changes = make_room(len(model.released), len(model.ties.rows) - 1)
     exchanges, moves = 0.0, 0.0
     for _ in range(count):
-        one, other = _sweep(model, state, changes, adapt, rng)
-        exchanges += one / count
-        moves += other / count
+        exchange_share, move_share = _sweep(model, state, changes, adapt, rng)
+        exchanges += exchange_share / count
+        moves += move_share / count
     return exchanges, moves

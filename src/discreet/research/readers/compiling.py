@@ -1,4 +1,4 @@
-"""Machine code where numba is installed (the extra `fast`), plain Python where it is not."""
+"""Compilation of functions by numba, if it is installed (the extra `fast`)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ numba, extending = import_late("numba"), import_late("numba.extending")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 COMPILED = find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-"""Whether `compiled` compiles: not without numba, nor where NUMBA_DISABLE_JIT asks for plain Python."""
+"""True if `compiled` compiles: numba is installed, and NUMBA_DISABLE_JIT does not forbid it."""
 
 
 def compiled(function: Function) -> Function:
-    """The function in machine code from its first call on, kept on disk from one process to the next.
+    """Compile a function at its first call, and cache the machine code on disk.
 
-    numba, which takes a quarter of a second to load, is loaded at that call. Other threads run meanwhile.
+    That call also imports numba, which takes a quarter of a second. Compiled functions release the GIL.
     """
     return cast(Function, _Machine(function)) if COMPILED else function
 
 
 class _Machine:
-    """A function that is compiled when it is first called, by Python or by another such function."""
+    """Function that is compiled at its first call, by Python or by another compiled function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -38,11 +38,11 @@ class _Machine:
 
     @cached_property
     def dispatcher(self) -> Any:
-        """The dispatcher of numba for the function, made when it is first asked for."""
+        """Numba's dispatcher for the function, made on first access."""
         typeof_impl = extending.typeof_impl
-        # A function that calls this one finds it among its module's names, and numba has to know what it is.
+        # A compiled caller finds this object among its module's names, so numba needs its type.
         typeof_impl.register(_Machine, lambda machine, context: typeof_impl(machine.dispatcher, context))
         try:
             return numba.njit(cache=True, nogil=True, error_model="numpy")(self._function)
-        except RuntimeError:  # there is no place on disk to keep it
+        except RuntimeError:  # no writable cache directory
             return numba.njit(nogil=True, error_model="numpy")(self._function)

@@ -1,16 +1,16 @@
-r"""Principal components from noisy second moments: an estimate at once, and a posterior that counts noise and sampling.
+r"""Principal components from noisy second moments: a direct estimate, and a posterior with noise and sampling error.
 
-Published are sums over records u in [-1, 1]^k with cube noise: of products, of squares as 2 u_i^2 - 1, of the features,
-and the number of records where that is private. Divided by that number and less the products of the means they are
-T = S + noise, S being the records' covariance.
+Released are sums over records u in [-1, 1]^k with cube noise: of products, of squares as 2 u_i^2 - 1, of the features,
+and the number of records if that is private. Divided by that number, and less the products of the means, they are
+T = S + noise, with S the records' covariance.
 
-The posterior of S takes the noise for normal of the same variance, which is the same for all sums; a priori the axes of
-S point anywhere, standard deviations along them are uniform and so are means, as far as records fit in [-1, 1], and the
-number of records is flat. Four chains draw it (`spectrum_compiled`). Given S and n records, the law that these are a
-sample of has a covariance Sigma with `Sigma^-1 ~ Wishart(n - 1, (n S)^-1)`: exact for normal records.
+The posterior of S approximates the noise by a normal law of the same variance, which is equal for all sums. The priors
+are uniform: for the axes of S, for the standard deviations along them and for the means, as far as records fit in
+[-1, 1], and for the number of records. Four chains draw it (`spectrum_compiled`). Given S and n records, the law from
+which these are a sample has a covariance Sigma with `Sigma^-1 ~ Wishart(n - 1, (n S)^-1)`: exact for normal records.
 
 Source: Dwork, Talwar, Thakurta and Zhang (STOC 2014), *Analyze Gauss*, for components of a noisy covariance, and Hardt
-and Talwar (2010) for the noise; Benaych-Georges and Nadakuditi (2011) for what the edge of the semicircle hides; Hoff
+and Talwar (2010) for the noise; Benaych-Georges and Nadakuditi (2011) for the edge of the semicircle; Hoff
 (2009) for chains over axes; Gelman et al., *Bayesian Data Analysis*, Section 3.6 for Sigma.
 """
 
@@ -35,7 +35,7 @@ from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
-"""Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
+"""Number of chains; sweeps of each warm-up, least sweeps after it, and least kept sweeps for measuring the mixing."""
 COMPONENT_MIXING = (1.1, 50)
 """Largest R-hat and fewest effective draws, of the worst entry of the covariance, for intervals."""
 
@@ -46,9 +46,9 @@ class Spectrum:
 
     Args:
         mean: of the features, shape `(features,)`.
-        axes: unit vectors in rows, the widest first, shape `(features, features)`; the largest entry of each is
+        axes: unit vectors in rows, by descending variance, shape `(features, features)`; the largest entry of each is
             positive.
-        variances: along them, shape `(features,)`, at least 0 and falling.
+        variances: along the axes, shape `(features,)`, at least 0 and descending.
     """
 
     mean: Floats
@@ -62,10 +62,9 @@ class ComponentPosterior(Posterior):
 
     Args:
         design: public.
-        centre: means of the features, shape `(draws, features)`, in the design's coordinates, and so is all that
-            follows.
-        covariance: of the law that records are drawn from, shape `(draws, features, features)`.
-        method: "moments", or "directions" for the choice of one.
+        centre: means of the features, shape `(draws, features)`; all arrays are in the design's coordinates.
+        covariance: of the records' law, shape `(draws, features, features)`.
+        method: "moments", or "directions" for the choice of a direction.
         mixing: of the chains: R-hat and effective draws of the worst entry of a covariance.
     """
 
@@ -82,15 +81,15 @@ class ComponentPosterior(Posterior):
         return len(self.covariance)
 
     def ess(self) -> float:
-        """Independent draws that those of the worst entry of a covariance are worth."""
+        """Return the effective sample size of the worst entry of a covariance."""
         return min(self.mixing.effective, float(self.draws))
 
     def mean(self) -> Floats:
-        """Mean covariance, shape `(features, features)`."""
+        """Compute the mean covariance, shape `(features, features)`."""
         return np.asarray(self.covariance.mean(axis=0))
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of the covariance's entries.
+        """Compute equal-tailed intervals of the covariance's entries.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -101,51 +100,51 @@ class ComponentPosterior(Posterior):
         return self.tails(self.covariance, level)
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """The components, the widest first: coordinates of the unit vector, and the variance along it.
+        """List the components by descending variance: coordinates of the unit vector, and the variance along it.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
             For each component and feature, and then its variance, `{"component", "name", "mean", "lower", "upper"}`; a
-            choice of a direction tells of one component. "component" counts from 1.
+            choice of a direction has one component. "component" counts from 1.
 
         Raises:
             InputError: as `tails`.
         """
         number = 1 if self.method == "directions" else self.covariance.shape[-1]
-        drawn = np.concatenate([self.components(number), self.variances(number)[..., None]], axis=-1)
+        values = np.concatenate([self.components(number), self.variances(number)[..., None]], axis=-1)
         names = (*self.design.names, "variance")
         heads = [{"component": at, "name": name} for at in range(1, number + 1) for name in names]
-        return name_rows(heads, drawn.reshape(self.draws, -1), self.tails, level)
+        return name_rows(heads, values.reshape(self.draws, -1), self.tails, level)
 
     def spectrum(self) -> Spectrum:
-        """Means, axes and variances of the mean covariance."""
+        """Compute means, axes and variances of the mean covariance."""
         variances, axes = _find_axes(self.mean())
         return Spectrum(self.centre.mean(axis=0), axes, variances)
 
     def components(self, number: int, reference: Floats | None = None) -> Floats:
-        """Unit vectors of each draw, the widest first.
+        """Compute the unit vectors of each draw, by descending variance.
 
         Args:
-            number: how many.
-            reference: vectors that give the signs, shape `(number, features)`; None for those of the mean covariance.
+            number: number of vectors.
+            reference: vectors that set the signs, shape `(number, features)`; None for those of the mean covariance.
 
         Returns:
             Shape `(draws, number, features)`.
         """
         if reference is None:
             reference = self.spectrum().axes[:number]
-        found = np.swapaxes(np.linalg.eigh(self.covariance)[1][..., ::-1], 1, 2)[:, :number]
-        signs = np.where((found * reference).sum(axis=-1) < 0, -1.0, 1.0)
-        return np.asarray(found * signs[..., None])
+        vectors = np.swapaxes(np.linalg.eigh(self.covariance)[1][..., ::-1], 1, 2)[:, :number]
+        signs = np.where((vectors * reference).sum(axis=-1) < 0, -1.0, 1.0)
+        return np.asarray(vectors * signs[..., None])
 
     def variances(self, number: int) -> Floats:
-        """Along the components of each draw, shape `(draws, number)`."""
+        """Compute the variances along the components of each draw, shape `(draws, number)`."""
         return np.asarray(np.linalg.eigvalsh(self.covariance)[:, ::-1][:, :number])
 
     def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of what is computed from each draw.
+        """Compute equal-tailed intervals of functions of each draw.
 
         Args:
             values: shape `(draws, ...)`.
@@ -155,7 +154,7 @@ class ComponentPosterior(Posterior):
             (lower, upper), shape `(...)` each.
 
         Raises:
-            InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
+            InputError: a level outside (0, 1), too few draws for it, or chains that have not converged.
         """
         require_met(self.mixing, *COMPONENT_MIXING, "ask for more draws")
         return tails(values, level)
@@ -163,7 +162,7 @@ class ComponentPosterior(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class _ReleasedSums:
-    """Sums that were released: number of records and sums of features, products, variance of the noise."""
+    """Released sums: number of records and sums of features, products, variance of the noise."""
 
     first: Floats
     product: Floats
@@ -177,27 +176,27 @@ class _ReleasedSums:
 
 
 def quick_components(release: Release) -> Spectrum:
-    """Components at once, without a draw: axes of the noisy covariance, and variances less what noise adds to them.
+    """Estimate components without draws: axes of the noisy covariance, and variances without the noise's contribution.
 
-    Noise alone spreads the eigenvalues of T over `2 sqrt(k)` of its deviations to either side of their middle (the
-    semicircle law). One that stands out from it by t more than the noise's edge hides is `(t + sqrt(t^2 - edge^2)) / 2`
-    from the middle; what is within the edge is alike, and has what is left of the trace, which is known well.
+    Noise alone spreads the eigenvalues of T over `2 sqrt(k)` standard deviations on either side of their mean (the
+    semicircle law). An eigenvalue at a distance t beyond this edge is estimated at `(t + sqrt(t^2 - edge^2)) / 2` from
+    the mean. Those within the edge are set equal, with the rest of the trace, whose relative error is small.
 
     Args:
         release: of noisy moments over a design without a target, with an intercept.
 
     Returns:
-        The estimate. No random numbers; the records' own where there is no noise.
+        The estimate, without random numbers; exact for the records if there is no noise.
 
     Raises:
-        InputError: a release of something else.
+        InputError: another kind of release.
     """
-    told = _read_sums(release)
-    size = len(told.product)
-    mean = np.clip(told.first[1:] / told.number, -1, 1)
-    noisy = _find_second_moments(told, told.number) - np.outer(mean, mean)
+    sums = _read_sums(release)
+    size = len(sums.product)
+    mean = np.clip(sums.first[1:] / sums.number, -1, 1)
+    noisy = _find_second_moments(sums, sums.number) - np.outer(mean, mean)
     values, axes = _find_axes(noisy)
-    edge = 2 * math.sqrt(size * told.variance) / told.number
+    edge = 2 * math.sqrt(size * sums.variance) / sums.number
     return Spectrum(mean, axes, _remove_noise(values, edge))
 
 
@@ -206,38 +205,38 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
 
     Args:
         release: as for `quick_components`.
-        draws: how many.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
         The posterior.
 
     Raises:
-        InputError: a release of something else, or no more records than features where their number is public.
+        InputError: another kind of release, or no more records than features if their number is public.
     """
-    told, size = _read_sums(release), len(release.design.features)
-    if not told.private and told.first[0] <= size + 1:
+    sums, size = _read_sums(release), len(release.design.features)
+    if not sums.private and sums.first[0] <= size + 1:
         raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
     rounds = max(-(-draws // COMPONENT_CHAINS), JUDGED_SWEEPS)
     thin = -(-LEAST_SWEEPS // rounds)
-    setting = np.array([told.variance, float(told.private), COMPONENT_WARM_UP, rounds, thin])
-    walked = []
-    for own in rng.spawn(COMPONENT_CHAINS):
-        axes, state = _start_chain(told, own)
-        walked.append(chain(told.first, told.product, axes, state, setting, own))
-    covariances, means, numbers = (np.stack(part) for part in zip(*walked, strict=True))
+    setting = np.array([sums.variance, float(sums.private), COMPONENT_WARM_UP, rounds, thin])
+    chains = []
+    for chain_rng in rng.spawn(COMPONENT_CHAINS):
+        axes, state = _start_chain(sums, chain_rng)
+        chains.append(chain(sums.first, sums.product, axes, state, setting, chain_rng))
+    covariances, means, numbers = (np.stack(arrays) for arrays in zip(*chains, strict=True))
     rows, columns = np.triu_indices(size)
     entries = np.moveaxis(covariances[:, :, rows, columns], -1, 0)
     names = [
-        f"covariance of {one} and {other}"
-        for one, other in zip(*(np.array(release.design.names)[part] for part in (rows, columns)), strict=True)
+        f"covariance of {first} and {second}"
+        for first, second in zip(*(np.array(release.design.names)[arrays] for arrays in (rows, columns)), strict=True)
     ]
     mixing = measure_mixing(entries, names.__getitem__, COMPONENT_WARM_UP + rounds * thin)
-    taken = np.linspace(0, COMPONENT_CHAINS * rounds - 1, draws).round().astype(np.intp)
-    flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[taken]
-    number = numbers.T.ravel()[taken]
+    picked = np.linspace(0, COMPONENT_CHAINS * rounds - 1, draws).round().astype(np.intp)
+    flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[picked]
+    number = numbers.T.ravel()[picked]
     sampled = _draw_laws(flat, number, rng)
-    mean = means.swapaxes(0, 1).reshape(-1, size)[taken]
+    mean = means.swapaxes(0, 1).reshape(-1, size)[picked]
     spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
     mean = mean + spread / np.sqrt(number)[:, None]
     return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
@@ -263,15 +262,15 @@ def _read_sums(release: Release) -> _ReleasedSums:
     return _ReleasedSums(first, np.ascontiguousarray(matrix[:size, :size]), variance, payload.noisy_total)
 
 
-def _find_second_moments(told: _ReleasedSums, number: float) -> Floats:
-    """Second moments of one record, noisy."""
-    found = told.product / number
-    np.fill_diagonal(found, (np.diagonal(found) + 1) / 2)
-    return found
+def _find_second_moments(sums: _ReleasedSums, number: float) -> Floats:
+    """Compute the noisy second moments of one record."""
+    moments = sums.product / number
+    np.fill_diagonal(moments, (np.diagonal(moments) + 1) / 2)
+    return moments
 
 
 def _find_axes(covariance: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues, the largest first, and unit vectors in rows whose largest entries are positive."""
+    """Compute eigenvalues, the largest first, and unit vectors in rows whose largest entries are positive."""
     values, vectors = np.linalg.eigh(covariance)
     axes = vectors.T[::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
@@ -279,25 +278,25 @@ def _find_axes(covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def _remove_noise(values: Floats, edge: float) -> Floats:
-    """Eigenvalues without what noise adds to them; falling."""
+    """Remove the noise's contribution from eigenvalues; the result is descending."""
     middle = float(np.mean(values))
-    apart = values - middle
-    outside = np.abs(apart) > edge
-    found = middle + np.where(outside, (apart + np.sign(apart) * np.sqrt(np.maximum(apart**2 - edge**2, 0))) / 2, 0)
-    found = np.maximum(found, 0.0)
+    gaps = values - middle
+    outside = np.abs(gaps) > edge
+    estimates = middle + np.where(outside, (gaps + np.sign(gaps) * np.sqrt(np.maximum(gaps**2 - edge**2, 0))) / 2, 0)
+    estimates = np.maximum(estimates, 0.0)
     if not outside.all():
-        left = (max(values.sum(), 0.0) - found[outside].sum()) / np.count_nonzero(~outside)
-        found[~outside] = max(left, 0.0)
-    return np.sort(found)[::-1]
+        left = (max(values.sum(), 0.0) - estimates[outside].sum()) / np.count_nonzero(~outside)
+        estimates[~outside] = max(left, 0.0)
+    return np.sort(estimates)[::-1]
 
 
-def _start_chain(told: _ReleasedSums, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Start a chain at noisy moments less fresh noise, as far as they can be those of records."""
-    size = len(told.product)
-    mean = np.clip(told.first[1:] / told.number, -0.95, 0.95)
-    shift = rng.normal(0, math.sqrt(told.variance) / told.number, (size, size))
+def _start_chain(sums: _ReleasedSums, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Start a chain at the noisy moments less fresh noise, projected to moments of records in [-1, 1]."""
+    size = len(sums.product)
+    mean = np.clip(sums.first[1:] / sums.number, -0.95, 0.95)
+    shift = rng.normal(0, math.sqrt(sums.variance) / sums.number, (size, size))
     values, axes = np.linalg.eigh(
-        _find_second_moments(told, told.number) - np.outer(mean, mean) + np.triu(shift) + np.triu(shift, 1).T
+        _find_second_moments(sums, sums.number) - np.outer(mean, mean) + np.triu(shift) + np.triu(shift, 1).T
     )
     deviations = np.sqrt(np.clip(values, 1e-4, 1.0))
     diagonal = (axes**2) @ deviations**2
@@ -306,7 +305,7 @@ def _start_chain(told: _ReleasedSums, rng: np.random.Generator) -> tuple[Floats,
 
 
 def _draw_laws(covariances: Floats, numbers: Floats, rng: np.random.Generator) -> Floats:
-    """Covariances of the laws that samples with these covariances come from."""
+    """Draw covariances of the laws, given the covariances of samples from them."""
     size = covariances.shape[-1]
     lower = np.tril(rng.standard_normal(covariances.shape), -1)
     freedom = np.maximum(numbers - 1, size)[:, None] - np.arange(size)

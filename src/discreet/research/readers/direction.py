@@ -1,13 +1,13 @@
-"""Which directions the records may have, given the one that the factored exponential mechanism chose.
+"""Posterior of the records' direction, given the choice of one by the factored exponential mechanism.
 
 Records are `x ~ N(0, theta theta' + s2 I)`, the prior of theta is `N(0, deviation^2 I)`, and the likelihood of a choice
 is one of those of `research/scores/choice_likelihood.py`: the lower bound (5a), the upper bound (5b), or the limit
 theorem. The sign of theta has no meaning: theta and -theta are the same law of records.
 
 Expectations over a record are means over fixed public points `x = u_0 theta + s u`, so the likelihood is a smooth
-function that never changes between calls. Metropolis steps on a coarse rule with few points make up each proposal,
-which is then accepted by the fine rule; the chain is exact for the fine one. The steps are leaps among independent
-draws of a mixture that was fitted to the coarse rule, where that is good enough, and a random walk where it is not.
+function that never changes between calls. Metropolis steps on a coarse rule with few points generate each proposal,
+which is then accepted or rejected by the fine rule; the chain is exact for the fine one. The steps are leaps among
+independent draws of a mixture fitted to the coarse rule if the fit is good enough, and else a random walk.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ Target = Callable[[Floats, Floats], Floats]
 """Logarithm of prior times likelihood, shape (chains,), of directions (chains, k) and numbers of records (chains,)."""
 
 FINE_POINTS, COARSE_POINTS = 4096, 128
-"""Points that stand for a record: for the posterior itself, and for the walks that propose. Means of factors over the
-fine ones are off by about 2e-4, as much as those of a million records vary."""
+"""Number of points that represent a record: for the posterior itself, and for the proposals. The fine rule's means of
+factors have errors of about 2e-4, the standard error of a million records."""
 DIRECTION_SCORES = 128
 """Normal scores of the limit theorem, the same at every step; the coarse rule has a quarter of them."""
 DIRECTION_CHAINS = 4
 START_PROPOSALS, START_CENTRES, START_STAGES = 1024, 256, 4
-"""Among which the chains' starts are drawn, how many of them stay centres of others, and how many times."""
+"""Number of proposals for the chains' starts, of centres kept from them, and of stages."""
 LEAST_LEAP_SHARE, MOST_LEAPS, PRIOR_LEAP_SHARE = 0.04, 8, 0.1
-"""Share of those that must be effective for leaps; most leaps for each proposal; and the prior's share among them."""
+"""Least effective share of the proposals for leaps; most leaps for each proposal; share of the prior in the mixture."""
 FACTORS_AT_ONCE = 2**17
-"""Factors that are in memory at once: as many as a processor keeps near."""
+"""Number of factors in memory at once, which fit into a processor's cache."""
 POINTS_AT_ONCE = 128
-"""Points whose factors are multiplied at once."""
+"""Number of points whose factors are multiplied at once."""
 LEAST_DIRECTION_DRAWS = 8 * DIRECTION_CHAINS
-"""Draws: fewer cannot be judged."""
+"""Least number of draws: with fewer the mixing cannot be measured."""
 MOVES_PER_COORDINATE = 15
-"""Steps on the coarse rule for each proposal: a walk forgets where it started in a time that grows with k."""
+"""Steps on the coarse rule for each proposal and coordinate: a walk's autocorrelation time grows with k."""
 WARM_UP_PROPOSALS = 60
-"""Proposals that are thrown away. All but the last quarter adapt the step, on the coarse rule alone."""
+"""Proposals of the warm-up, which are discarded. All but the last quarter adapt the step, on the coarse rule alone."""
 WANTED_ACCEPTANCE = 0.3
-"""Share of steps that are accepted by a random walk that moves well (Roberts and Rosenthal, 2001: 0.23 to 0.44)."""
+"""Target acceptance rate of a random walk (Roberts and Rosenthal, 2001: 0.23 to 0.44)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A choice with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`.
+    """Choice with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`.
 
     Args:
-        factor: f, public; its candidates are what was chosen from.
-        index: z, the candidate that was chosen.
+        factor: f, public, with the candidates.
+        index: z, the chosen candidate.
         epsilon: of that law, nats.
     """
 
@@ -86,8 +86,8 @@ class DirectionDraws:
     Args:
         weights: theta, float64, shape (draws, k), unit: that of the records. Signs, which have no meaning, are those
             along the mean axis.
-        records: number of records in each draw, shape (draws,): always the same where it is public.
-        acceptance: share of proposals that the fine rule accepted; near 1 where the coarse one is as good.
+        records: number of records in each draw, shape (draws,); constant if it is public.
+        acceptance: share of proposals that the fine rule accepted; near 1 if the coarse one is as good.
         mixing: R-hat and effective draws of the worst entry of `theta theta'`.
     """
 
@@ -110,14 +110,14 @@ def direction_draws(
     """Draw from `p(theta | z) ~ N(theta; 0, deviation^2 I) p(z | theta)`.
 
     Args:
-        chosen: what was released.
-        records: their number; with a `count_scale`, their number with noise, which may be negative.
-        method: which likelihood. "lower" is the paper's; "clt" is the nearest where `n epsilon^2 Var(f)` is large.
+        chosen: released choice.
+        records: their number; with a `count_scale`, their noisy number, which may be negative.
+        method: kind of likelihood. "lower" is the paper's; "clt" is the most accurate for large `n epsilon^2 Var(f)`.
         draws: at least 32.
         rng: source of randomness.
         prior_deviation: of each coordinate of theta, unit: that of the records.
-        count_scale: scale of the discrete Laplace noise of `records`, in records; None where the number is public. The
-            true number is then drawn, too: log(1 + n) is flat a priori.
+        count_scale: scale of the discrete Laplace noise of `records`, in records; None for a public number. With noise
+            the true number is also drawn; log(1 + n) is uniform a priori.
 
     Returns:
         Draws, from four chains in turn.
@@ -139,7 +139,7 @@ def direction_draws(
     law = None if count_scale is None else measured_total_law([(records, count_scale)])
     guided, theta, number = _guide_chains(coarse, candidates, _Numbers(records, law, rng), prior_deviation)
     rounds = -(-draws // DIRECTION_CHAINS)
-    kept, numbers, accepted = np.empty((rounds, DIRECTION_CHAINS, size)), np.empty((rounds, DIRECTION_CHAINS)), 0.0
+    thetas, numbers, accepted = np.empty((rounds, DIRECTION_CHAINS, size)), np.empty((rounds, DIRECTION_CHAINS)), 0.0
     excess = fine(theta, number) - coarse(theta, number)
     for turn in range(-(WARM_UP_PROPOSALS // 4), rounds):
         proposal, proposed = guided.go(theta, number)
@@ -150,32 +150,32 @@ def direction_draws(
         theta, number = np.where(moves[:, None], proposal, theta), np.where(moves, proposed, number)
         excess = np.where(moves, gain, excess)
         if turn >= 0:
-            kept[turn], numbers[turn] = theta, number
+            thetas[turn], numbers[turn] = theta, number
             accepted += float(moves.mean()) / rounds
-    # The last draws of a posterior are its latest.
-    weights = kept.reshape(-1, size)[rounds * DIRECTION_CHAINS - draws :]
+    # Keep the latest draws.
+    weights = thetas.reshape(-1, size)[rounds * DIRECTION_CHAINS - draws :]
     weights = weights * np.where(weights @ mean_axis(weights) < 0, -1, 1)[:, None]
     return DirectionDraws(
-        weights, numbers.ravel()[rounds * DIRECTION_CHAINS - draws :], accepted, _measure_mixing(kept, numbers)
+        weights, numbers.ravel()[rounds * DIRECTION_CHAINS - draws :], accepted, _measure_mixing(thetas, numbers)
     )
 
 
 def direction_log_likelihood(
     chosen: Chosen, *, method: ChoiceLikelihood, points: int = FINE_POINTS, scores: int = DIRECTION_SCORES
 ) -> Callable[[Floats, Floats], Floats]:
-    """The logarithm of `p(z | theta)` as a function of theta and n, by one of three methods.
+    """Make the logarithm of `p(z | theta)` as a function of theta and n, by one of three methods.
 
     Args:
-        chosen: what was released.
+        chosen: released choice.
         method: as for `direction_draws`.
-        points: that stand for a record, a power of two.
+        points: number of points that represent a record, a power of two.
         scores: normal scores of the limit theorem, a power of two.
 
     Returns:
         A function of directions, shape (m, k), and numbers of records, shape (m,), to shape (m,).
 
     Raises:
-        InputError: an index of no candidate, an unknown method, or points that are no power of two.
+        InputError: an index out of range, an unknown method, or points that are no power of two.
     """
     factor, index, epsilon = chosen.factor, chosen.index, chosen.epsilon
     if not 0 <= index < len(factor.candidates):
@@ -199,10 +199,10 @@ def direction_log_likelihood(
 
 
 class _NormalScores:
-    """The limit theorem's likelihood, as `clt_log_marginal` has it of `factor.log_factors` but for their rounding.
+    """Likelihood by the limit theorem, as `clt_log_marginal` of `factor.log_factors` but without their rounding.
 
-    A point x = u theta + e meets candidate z in `u theta'z + e'z`, of which the second part is the same at every step.
-    Candidates come before points, so that a point's largest and smallest factor are found side by side.
+    A point x = u theta + e has the product `u theta'z + e'z` with candidate z, whose second term is the same at every
+    step. The axis of candidates comes before that of points, which makes a point's extreme factors cheap to find.
     """
 
     def __init__(self, chosen: Chosen, along: Floats, noise: Floats, scores: int) -> None:
@@ -223,7 +223,7 @@ class _NormalScores:
         return np.concatenate([self._score_block(theta[block], records[block]) for block in blocks])
 
     def _score_block(self, theta: Floats, records: Floats) -> Floats:
-        """Log-likelihoods of a few directions, shape (m, k); shape (m,)."""
+        """Compute log-likelihoods, shape (m,), of a few directions, shape (m, k)."""
         squares = self._squares + self._along * (
             2 * theta @ self._noise.T + (theta**2).sum(axis=1)[:, None] * self._along
         )
@@ -235,16 +235,16 @@ class _NormalScores:
         np.clip(phi, 0, 1, out=phi)
         phi -= ((phi.max(axis=1) + phi.min(axis=1)) / 2)[:, None]
         mean = phi.mean(axis=-1)
-        # Piece by piece: products as small as these stay on one processor, and two would cost twice for the same time.
-        piece = min(POINTS_AT_ONCE, phi.shape[-1])
-        parts = phi.reshape(*phi.shape[:2], -1, piece).swapaxes(1, 2)
-        covariance = (parts @ np.swapaxes(parts, 2, 3)).sum(axis=1) / phi.shape[-1] - mean[..., None] * mean[:, None]
+        # Small products stay on one processor; two would double the cost without saving time.
+        width = min(POINTS_AT_ONCE, phi.shape[-1])
+        blocks = phi.reshape(*phi.shape[:2], -1, width).swapaxes(1, 2)
+        covariance = (blocks @ np.swapaxes(blocks, 2, 3)).sum(axis=1) / phi.shape[-1] - mean[..., None] * mean[:, None]
         law = normal_log_law(self._epsilon * mean, self._epsilon**2 * covariance, records, self._scores)
         return law[:, self._index]
 
 
 def mean_axis(weights: npt.ArrayLike) -> Floats:
-    """The axis along which draws lie: the leading eigenvector of `E[theta theta']`.
+    """Compute the mean axis of draws: the leading eigenvector of `E[theta theta']`.
 
     Args:
         weights: shape (draws, k).
@@ -253,7 +253,7 @@ def mean_axis(weights: npt.ArrayLike) -> Floats:
         A unit vector, shape (k,); its largest entry is positive.
 
     Raises:
-        InputError: weights of another shape, or entries that are no numbers.
+        InputError: weights of another shape, or entries that are not finite.
 
     Example:
         >>> mean_axis([[3.0, 0.0], [-1.0, 0.0]]).tolist()
@@ -265,7 +265,7 @@ def mean_axis(weights: npt.ArrayLike) -> Floats:
 
 
 def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
-    """Angles between draws and an axis; the share of them below an angle is the posterior mass within it.
+    """Compute angles between draws and an axis; the share below an angle is the posterior mass within it.
 
     Args:
         weights: shape (draws, k), none of them 0.
@@ -275,7 +275,7 @@ def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
         Shape (draws,), radians, from 0 to pi / 2.
 
     Raises:
-        InputError: shapes that do not fit, or entries that are no numbers.
+        InputError: shapes that do not fit, or entries that are not finite.
 
     Example:
         >>> angles([[1.0, 1.0], [0.0, -2.0]], [0.0, 3.0]).round(3).tolist()
@@ -286,7 +286,7 @@ def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
         raise InputError(f"an axis needs {theta.shape[1]} finite coordinates that are not all 0")
     unit = along / np.linalg.norm(along)
     projection = theta @ unit
-    # The tangent keeps its digits near 0, where the cosine has none.
+    # The tangent is accurate near 0, where the cosine is not.
     across = np.linalg.norm(theta - projection[:, None] * unit, axis=1)
     return np.asarray(np.arctan2(across, np.abs(projection)))
 
@@ -296,11 +296,11 @@ def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """Numbers of records given what is known of them.
+    """Numbers of records given the released one.
 
     Args:
-        records: their number, or what noise made of it.
-        law: of their number, given what noise made of it; None where there is none.
+        records: their number, public or noisy.
+        law: of their number given the noisy one; None without noise.
         rng: source of randomness.
     """
 
@@ -317,11 +317,11 @@ class _Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """Random-walk Metropolis steps that leave a target's law as it is and can be reversed.
+    """Random-walk Metropolis steps, reversible with respect to a target.
 
     Args:
-        target: the law.
-        moves: steps in one go.
+        target: invariant law.
+        moves: number of steps in a call.
         numbers: of records, proposed by their own law, which therefore cancels.
         step: length of a step.
     """
@@ -332,14 +332,14 @@ class _Walk:
     step: float
 
     def go(self, theta: Floats, number: Floats) -> tuple[Floats, Floats]:
-        """Directions and numbers of records after all steps."""
-        return self.stepped(theta, number)[:2]
+        """Take all steps; return directions and numbers of records."""
+        return self.step_all(theta, number)[:2]
 
-    def stepped(self, theta: Floats, number: Floats) -> tuple[Floats, Floats, float]:
-        """Directions and numbers of records after all steps, and the share of steps that were accepted."""
+    def step_all(self, theta: Floats, number: Floats) -> tuple[Floats, Floats, float]:
+        """Take all steps; return directions, numbers of records, and the share of accepted steps."""
         here, accepted, rng = self.target(theta, number), 0.0, self.numbers.rng
         for _ in range(self.moves):
-            # Steps of many sizes: the posterior of a small epsilon is wide, with narrow parts.
+            # Steps of many sizes: for a small epsilon the posterior is wide, with narrow peaks.
             length = self.step * np.exp(rng.standard_normal((DIRECTION_CHAINS, 1)))
             proposal = theta + length * rng.standard_normal(theta.shape)
             proposed = self.numbers.draw(DIRECTION_CHAINS)
@@ -353,12 +353,12 @@ class _Walk:
 
 @dataclass(frozen=True, eq=False)
 class _Leaps:
-    """Metropolis steps to independent draws of a law that is near the target: they forget where they started at once.
+    """Metropolis steps to independent draws of a law near the target, which decorrelate at once.
 
     Args:
-        target: the law that they leave as it is.
+        target: invariant law.
         law: of the proposals.
-        leaps: steps in one go.
+        leaps: number of steps in a call.
         numbers: of records, proposed by their own law, which therefore cancels.
     """
 
@@ -368,29 +368,29 @@ class _Leaps:
     numbers: _Numbers
 
     def go(self, theta: Floats, number: Floats) -> tuple[Floats, Floats]:
-        """Directions and numbers of records after all steps."""
+        """Take all steps; return directions and numbers of records."""
         rng = self.numbers.rng
-        every = np.concatenate([theta, self.law.draw(self.leaps * DIRECTION_CHAINS, rng)])
+        proposals = np.concatenate([theta, self.law.draw(self.leaps * DIRECTION_CHAINS, rng)])
         counts = np.concatenate([number, self.numbers.draw(self.leaps * DIRECTION_CHAINS)])
-        weights = (self.target(every, counts) - self.law.log_density(every)).reshape(-1, DIRECTION_CHAINS)
+        weights = (self.target(proposals, counts) - self.law.log_density(proposals)).reshape(-1, DIRECTION_CHAINS)
         at, chain = np.zeros(DIRECTION_CHAINS, np.intp), np.arange(DIRECTION_CHAINS)
         for turn in range(1, self.leaps + 1):
             at = np.where(np.log1p(-rng.random(DIRECTION_CHAINS)) < weights[turn] - weights[at, chain], turn, at)
-        return every.reshape(-1, DIRECTION_CHAINS, theta.shape[1])[at, chain], counts.reshape(-1, DIRECTION_CHAINS)[
+        return proposals.reshape(-1, DIRECTION_CHAINS, theta.shape[1])[at, chain], counts.reshape(-1, DIRECTION_CHAINS)[
             at, chain
         ]
 
 
 @dataclass(frozen=True, eq=False)
 class _Around:
-    """A mixture of normals around centres and their negatives, and a share of the prior that keeps weights bounded.
+    """Mixture of normals around centres and their negatives, with a share of the prior that bounds weights.
 
     Args:
         centres: shape (m, k).
         root: of each normal's covariance, lower triangle: one for all, shape (k, k), or multiples of the identity,
             shape (m,).
         deviation: of the prior.
-        prior: share of it.
+        prior: share of the prior.
     """
 
     centres: Floats
@@ -400,24 +400,24 @@ class _Around:
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the mixture, shape (size, k)."""
-        which = rng.integers(len(self.centres), size=size)
+        picked = rng.integers(len(self.centres), size=size)
         steps = rng.standard_normal((size, self.centres.shape[1]))
-        steps = self.root[which, None] * steps if self.root.ndim == 1 else steps @ self.root.T
-        near = rng.choice([-1.0, 1.0], size=(size, 1)) * self.centres[which] + steps
+        steps = self.root[picked, None] * steps if self.root.ndim == 1 else steps @ self.root.T
+        near = rng.choice([-1.0, 1.0], size=(size, 1)) * self.centres[picked] + steps
         return np.where(rng.random((size, 1)) < self.prior, self.deviation * rng.standard_normal(near.shape), near)
 
     def log_density(self, theta: Floats) -> Floats:
-        """Log density of directions, shape (m,), but for a constant."""
+        """Compute the log density of directions up to a constant, shape (m,)."""
         size = theta.shape[1]
-        both = np.concatenate([self.centres, -self.centres])
+        centres = np.concatenate([self.centres, -self.centres])
         if self.root.ndim == 1:
             spread = np.tile(self.root, 2)
-            apart, log_size = ((theta[:, None] - both) ** 2).sum(axis=-1) / spread**2, size * np.log(spread)
+            distances, log_size = ((theta[:, None] - centres) ** 2).sum(axis=-1) / spread**2, size * np.log(spread)
         else:
-            white, places = (np.linalg.solve(self.root, vectors.T).T for vectors in (theta, both))
-            apart = (white**2).sum(axis=1)[:, None] + (places**2).sum(axis=1) - 2 * white @ places.T
+            white, white_centres = (np.linalg.solve(self.root, vectors.T).T for vectors in (theta, centres))
+            distances = (white**2).sum(axis=1)[:, None] + (white_centres**2).sum(axis=1) - 2 * white @ white_centres.T
             log_size = np.log(np.diagonal(self.root)).sum()
-        local = logsumexp(-0.5 * apart - log_size, axis=1) - math.log(len(both)) + math.log1p(-self.prior)
+        local = logsumexp(-0.5 * distances - log_size, axis=1) - math.log(len(centres)) + math.log1p(-self.prior)
         broad = -0.5 * (theta**2).sum(axis=1) / self.deviation**2 - size * math.log(self.deviation)
         return np.asarray(np.logaddexp(local, broad + math.log(self.prior)))
 
@@ -425,13 +425,12 @@ class _Around:
 def _guide_chains(
     coarse: Target, candidates: Floats, numbers: _Numbers, deviation: float
 ) -> tuple[_Leaps | _Walk, Floats, Floats]:
-    """Choose what makes up proposals, and where chains start.
+    """Choose the generator of proposals, and the starts of the chains.
 
-    Far from all candidates every one of them is as likely as the others: a chain that starts on that plain, where the
-    posterior has next to nothing, may not find its way to the peak. Proposals come from the prior and from around the
-    candidates; then from around those of them that the coarse rule kept. Where the last of them are worth
-    something the chains leap among such proposals, else they walk from where those ended. The starts are draws among
-    them.
+    Far from all candidates the likelihood is flat: a chain that starts there, where the posterior has almost no mass,
+    may not find the peak. Proposals come from the prior and from around the candidates; then from around those that the
+    coarse rule picked. If the effective share of the last stage is large enough, chains leap among such proposals, else
+    they walk from its picks. The starts are draws among them.
     """
     rng, size = numbers.rng, candidates.shape[1]
     law = _Around(candidates, np.linalg.norm(candidates, axis=1) / 2, deviation, 0.5)
@@ -444,20 +443,20 @@ def _guide_chains(
             return _Leaps(coarse, law, min(round(1 / share) + 1, MOST_LEAPS), numbers), theta[picked], number[picked]
         centres = rng.choice(START_PROPOSALS, size=START_CENTRES, p=weights)
         spread = (theta * weights[:, None]).T @ theta
-        # Silverman's rule for kernels; a direction in which nothing is left keeps a little.
+        # Silverman's rule for kernels, with a positive variance in every direction.
         width = (4 / ((size + 2) * len(centres))) ** (2 / (size + 4))
         spread += 1e-6 * np.trace(spread) * np.eye(size)
         law = _Around(theta[centres], np.linalg.cholesky(width * spread), deviation, PRIOR_LEAP_SHARE)
     step = math.sqrt(float(weights @ (theta**2).mean(axis=1)))
     walk, here, count = _Walk(coarse, MOVES_PER_COORDINATE * size, numbers, step), theta[picked], number[picked]
     for _ in range(WARM_UP_PROPOSALS - WARM_UP_PROPOSALS // 4):
-        here, count, share = walk.stepped(here, count)
+        here, count, share = walk.step_all(here, count)
         walk = replace(walk, step=walk.step * math.exp(share - WANTED_ACCEPTANCE))
     return walk, here, count
 
 
 def _add_prior(log_likelihood: Callable[[Floats, Floats], Floats], deviation: float) -> Target:
-    """Logarithm of the likelihood times the prior of theta, as a function."""
+    """Make the logarithm of the likelihood times the prior of theta."""
 
     def target(theta: Floats, records: Floats) -> Floats:
         return np.asarray(log_likelihood(theta, records) - 0.5 * np.sum((theta / deviation) ** 2, axis=1))
@@ -465,20 +464,20 @@ def _add_prior(log_likelihood: Callable[[Floats, Floats], Floats], deviation: fl
     return target
 
 
-def _measure_mixing(kept: Floats, numbers: Floats) -> Mixing:
-    """Judge the mixing of the entries of `theta theta'`, which have no sign, and of the number of records."""
-    rows, columns = np.triu_indices(kept.shape[-1])
-    entries = [kept[..., i] * kept[..., j] for i, j in zip(rows, columns, strict=True)]
+def _measure_mixing(kept_draws: Floats, numbers: Floats) -> Mixing:
+    """Measure the mixing of the entries of `theta theta'`, which have no sign, and of the number of records."""
+    rows, columns = np.triu_indices(kept_draws.shape[-1])
+    entries = [kept_draws[..., i] * kept_draws[..., j] for i, j in zip(rows, columns, strict=True)]
     quantities = np.stack([*entries, numbers]).swapaxes(1, 2)
 
     def name(worst: int) -> str:
         return f"theta_{rows[worst] + 1} theta_{columns[worst] + 1}" if worst < len(rows) else "number of records"
 
-    return measure_mixing(quantities, name, kept.shape[0] + WARM_UP_PROPOSALS)
+    return measure_mixing(quantities, name, kept_draws.shape[0] + WARM_UP_PROPOSALS)
 
 
 def _check_weights(weights: npt.ArrayLike) -> Floats:
-    """Draws, checked."""
+    """Check draws, and return them as an array."""
     theta = np.asarray(weights, np.float64)
     if theta.ndim != 2 or not theta.size or not np.all(np.isfinite(theta)):
         raise InputError(f"weights need the shape (draws, k) and finite entries, got the shape {theta.shape}")
@@ -486,14 +485,14 @@ def _check_weights(weights: npt.ArrayLike) -> Floats:
 
 
 def _check_arguments(records: int, draws: int, prior_deviation: float, count_scale: float | None) -> None:
-    """Refuse numbers that cannot be."""
+    """Refuse numbers out of their ranges."""
     positive(prior_deviation=prior_deviation)
     if not draws >= LEAST_DIRECTION_DRAWS:
         raise InputError(
-            f"at least {LEAST_DIRECTION_DRAWS} draws are needed to tell whether the chains have mixed, got {draws}"
+            f"at least {LEAST_DIRECTION_DRAWS} draws are needed to measure the mixing of the chains, got {draws}"
         )
     if count_scale is None and not records >= 0:
-        raise InputError(f"a public number of records is at least 0, got {records}; a noisy one needs its scale")
+        raise InputError(f"a public number of records must be at least 0, got {records}; a noisy one needs its scale")
     if count_scale is not None:
         positive(count_scale=count_scale)
 
@@ -505,9 +504,9 @@ def read_direction(
 
     Args:
         release: of such a choice.
-        draws: how many.
+        draws: number of draws.
         rng: source of the draws.
-        likelihood: which one of the choice.
+        likelihood: kind of likelihood of the choice.
     """
     payload = release.payload_as(FactoredChoice)
     factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
@@ -526,7 +525,7 @@ def read_direction(
 
 
 def chosen_direction(release: Release) -> Floats:
-    """The direction that was chosen, shape (size,).
+    """Return the chosen direction, shape (size,).
 
     Args:
         release: of such a choice.
@@ -540,21 +539,21 @@ def direction_components(release: Release, *, draws: int, rng: np.random.Generat
 
     Args:
         release: of such a choice.
-        draws, rng: as of `component_draws`.
+        draws, rng: as for `component_draws`.
     """
-    found = read_direction(release, draws=draws, rng=rng)
-    assert found.mixing is not None, "directions are drawn by chains"
-    theta, variance = found.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
+    posterior = read_direction(release, draws=draws, rng=rng)
+    assert posterior.mixing is not None, "directions are drawn by chains"
+    theta, variance = posterior.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
     covariance = theta[:, :, None] * theta[:, None] + variance * np.eye(theta.shape[1])
-    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
+    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", posterior.mixing)
 
 
 def take_weights(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Take released draws of weights as they are, however many are asked for.
+    """Take released draws of weights unchanged, for any number of draws.
 
     Args:
-        release: of them.
-        draws, rng: of no use here.
+        release: of such draws.
+        draws, rng: not used.
     """
     payload = release.payload_as(WeightDraws)
     variance = np.full(len(payload.weights), payload.variance)
@@ -562,9 +561,9 @@ def take_weights(release: Release, *, draws: int, rng: np.random.Generator) -> W
 
 
 def average_weights(release: Release) -> Floats:
-    """Means of released draws of weights, shape (size,).
+    """Compute means of released draws of weights, shape (size,).
 
     Args:
-        release: of them.
+        release: of such draws.
     """
     return np.asarray(release.payload_as(WeightDraws).weights.mean(axis=0))

@@ -1,15 +1,14 @@
-"""The posterior of a family's parameters, given draws that a mechanism made from it.
+"""Posterior of a family's parameters, given a mechanism's draws of them.
 
-    k ~ the family's prior on its grid;   n public, or log(1 + n) flat and told with noise;
+    k ~ the family's prior on its grid;   n public, or log(1 + n) uniform and observed with noise;
     X | k: n records of the family's law;
     z_j | X ~ exp(base_z + rate sum_i s(x_i, z)), independent given X, on the same grid;
-    other data sets with draws of the same family likewise, independent given k, and public records as they are.
+    other data sets with draws of the same family likewise, independent given k, and public records as observed.
 
-A released draw z is itself from a tempered posterior, so it lies about as far from the truth as that is wide, and what
-it says of the parameters is a posterior wider than the one it came from. Particles are drawn together: a parameter, a
-number of records, and counts of the types of records, each from its exact law; the released draws weigh them by their
-probability given these counts, in which nothing is approximated. Parameters are proposed in part from the prior and in
-part from where such draws come from, which the weights make up for.
+A released draw z comes from a tempered posterior, so its error has the width of that posterior, and the posterior given
+z is wider. A particle is a parameter, a number of records, and counts of the types of records, each from its exact law.
+Its weight is the probability of the released draws given these counts, without approximation. Parameters are proposed
+in part from the prior and in part from where such draws are likely; the weights correct for this.
 
 Source: Williams and McSherry (NIPS 2010), equation 3, for Dimitrakakis et al. (JMLR 2017), Algorithm 1.
 """
@@ -38,16 +37,16 @@ from discreet.util.arrays import Floats, Ints, margin
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 PARTICLES_AT_ONCE = 512
-"""Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
+"""Number of particles in a block: with 4,096 points of a grid their scores take 16 MiB."""
 LEAST_BLOCKS, MOST_BLOCKS = 8, 256
 PILOT_DATA_SETS = 64
-"""Data sets that are made up where the released draws point to."""
+"""Number of data sets simulated at the released draws."""
 PRIOR_SHARE = 0.25
-"""Of the proposals: no weight is more than four times what it would be from the prior."""
+"""Share of the prior in the proposals: no weight exceeds four times that of proposals from the prior."""
 SINGLE_SET_SHARE = 0.25
-"""Of the proposals, of what each data set alone points to: where several do not agree, all are looked at."""
+"""Share of the proposals by each data set alone, for data sets that do not agree."""
 LEAST_EFFECTIVE_PARTICLES = 400
-"""Effective particles below which an interval would be chance."""
+"""Least number of effective particles for a stable interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +54,15 @@ class FamilyPosterior(Posterior):
     """Draws of a family's parameters.
 
     Args:
-        table: the family, public.
+        table: of the family, public.
         index: points of its grid, int64, shape `(draws,)`.
-        worth: independent draws that they are worth.
+        worth: effective sample size.
 
     Raises:
         Nothing: `read` makes these.
 
     Guarantee:
-        None spent: draws say nothing that the release does not.
+        None spent: draws are functions of the release.
 
     Example:
         >>> import numpy as np
@@ -97,15 +96,15 @@ class FamilyPosterior(Posterior):
         return len(self.index)
 
     def ess(self) -> float:
-        """Number of independent draws that they are worth."""
+        """Return the effective sample size."""
         return self.worth
 
     def mean(self) -> Floats:
-        """Posterior means of the parameters, shape `(parameters,)`."""
+        """Compute posterior means of the parameters, shape `(parameters,)`."""
         return np.asarray(self.parameters.mean(axis=0))
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of the parameters, which end at points of the grid.
+        """Compute equal-tailed intervals of the parameters, which end at points of the grid.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -116,7 +115,7 @@ class FamilyPosterior(Posterior):
         return tails(self.parameters, level)
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """Mean and interval of each parameter.
+        """List the mean and interval of each parameter.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -135,16 +134,16 @@ def draw_parameters(evidence: Evidence, *, draws: int, rng: np.random.Generator)
     """Draw a family's parameters: the reader by the method "parameters".
 
     Args:
-        evidence: draws of a family's parameters, by `sampled` or `scored`; or what `combine` made of several of one
-            family, and of public records.
-        draws: how many.
+        evidence: draws of a family's parameters, by `sampled` or `scored`; or a combination of several releases of one
+            family, and of public records, by `combine`.
+        draws: number of draws.
         rng: source of the draws.
 
     Returns:
         The posterior under the family's own prior.
 
     Raises:
-        DiscreetError: released draws that hardly any parameter of the grid explains.
+        DiscreetError: hardly any parameter of the grid explains the released draws.
 
     Source:
         Williams and McSherry (NIPS 2010), equation 3, for Dimitrakakis et al. (JMLR 2017), Algorithm 1.
@@ -161,44 +160,44 @@ def draw_parameters(evidence: Evidence, *, draws: int, rng: np.random.Generator)
         >>> row["name"], 0.02 < row["lower"] < row["mean"] < row["upper"] < 0.5
         ('rate', True)
     """
-    reading = _FamilyEvidence(evidence_of(evidence))
-    proposal = reading.proposal(rng)
-    kept, logs = [], []
+    likelihoods = _FamilyEvidence(evidence_of(evidence))
+    proposal = likelihoods.proposal(rng)
+    blocks, logs = [], []
     for block in range(MOST_BLOCKS):
         particles = rng.choice(len(proposal), PARTICLES_AT_ONCE, p=proposal)
-        told = reading.log_likelihood(particles, rng)
-        kept.append(particles)
-        logs.append(told + reading.log_before[particles] - np.log(proposal[particles]))
+        likelihood = likelihoods.log_likelihood(particles, rng)
+        blocks.append(particles)
+        logs.append(likelihood + likelihoods.log_before[particles] - np.log(proposal[particles]))
         weights = softmax(np.concatenate(logs))
         if block + 1 >= LEAST_BLOCKS and 1 / float(np.sum(weights**2)) >= max(draws, LEAST_EFFECTIVE_PARTICLES):
             break
     effective = 1 / float(np.sum(weights**2))
     if not effective >= LEAST_EFFECTIVE_PARTICLES / 4:
-        raise DiscreetError("hardly any parameter of the family's grid explains what was released; nothing can be told")
-    index = np.concatenate(kept)[rng.choice(len(weights), draws, p=weights)]
-    return FamilyPosterior(reading.table, index, min(effective, float(draws)))
+        raise DiscreetError("hardly any parameter of the family's grid explains the released draws; check the family")
+    index = np.concatenate(blocks)[rng.choice(len(weights), draws, p=weights)]
+    return FamilyPosterior(likelihoods.table, index, min(effective, float(draws)))
 
 
 def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tuple[Tables, Callable[[], float]]:
-    """Probabilities of the family's variables under draws of its parameters.
+    """Draw probabilities of the family's variables by draws of its parameters.
 
     Args:
-        evidence, draws, rng: as of `read`.
+        evidence, draws, rng: as for `read`.
 
     Returns:
-        Cells, shape `(*parents, child, draws)`, over the family's network; and a function that says how many
-        independent draws they are worth.
+        Cells, shape `(*parents, child, draws)`, over the family's network; and a function that returns the effective
+        sample size.
 
     Raises:
-        InputError: as `read`; or a network in which a variable lacks some of those before it as parents,
-            so that its rows are not the family's.
+        InputError: as `read`; or in the network a variable does not have all earlier ones as parents, so its rows are
+            not the family's.
     """
     posterior = draw_parameters(evidence, draws=draws, rng=rng)
     return family_rows(posterior.table, posterior.index), posterior.ess
 
 
 def family_rows(table: ScoreTable, index: Ints) -> Tables:
-    """Rows of each variable given all before it, by the family's law under some points of the grid.
+    """Compute rows of each variable given all before it, by the family's law at some points of the grid.
 
     Args:
         table: of a family.
@@ -208,14 +207,14 @@ def family_rows(table: ScoreTable, index: Ints) -> Tables:
         Cells, shape `(*parents, child, draws)`.
 
     Raises:
-        InputError: a score whose candidates are no parameters of a law, or as `family_cells`.
+        InputError: a score without a law of records, or as `family_cells`.
     """
     network: Network = table.network
     names = network.nodes
     if any(set(network.parents[name]) != set(names[:at]) for at, name in enumerate(names)):
         raise InputError(
-            "the variables of this family need arcs from each to all after it, to be asked about; its parameters are "
-            "known all the same (family_posterior)"
+            "queries need arcs from each variable of this family to all later ones; read its parameters with "
+            "method='parameters' instead"
         )
     shape = tuple(network.schema[name].size for name in names)
     joint = table.law[:, index].reshape(*shape, len(index))
@@ -229,7 +228,7 @@ def family_rows(table: ScoreTable, index: Ints) -> Tables:
 
 @dataclass(frozen=True, eq=False)
 class _FamilyEvidence:
-    """Released draws of a family's parameters, and how probable they are under each point of the grid.
+    """Released draws of a family's parameters, and their likelihood at each point of the grid.
 
     Args:
         combined: draws of one family's parameters, from one data set or several, and perhaps public records.
@@ -239,91 +238,91 @@ class _FamilyEvidence:
 
     @cached_property
     def payloads(self) -> tuple[tuple[ScoredChoice, ...], ...]:
-        """The draws, data set by data set."""
-        parts = ([part.one_release for part in parts] for parts in self.combined.data_sets)
-        return tuple(tuple(release.payload_as(ScoredChoice) for release in releases) for releases in parts)
+        """Payloads of the draws, by data set."""
+        data_sets = ([entry.one_release for entry in data_sets] for data_sets in self.combined.data_sets)
+        return tuple(tuple(release.payload_as(ScoredChoice) for release in releases) for releases in data_sets)
 
     @cached_property
     def table(self) -> ScoreTable:
-        """The family."""
+        """Table of the family."""
         return self.payloads[0][0].table_of_scores
 
     @cached_property
     def log_before(self) -> Floats:
-        """Log-probabilities of the grid's points before any release: by the prior, and by public records."""
+        """Log-probabilities of the grid's points before any release, by the prior and public records."""
         logs = self.table.base - logsumexp(self.table.base)
         if self.combined.public is None:
             return np.asarray(logs)
         assert self.table.log_law is not None
-        found = logs + _count_types(self.combined.public) @ self.table.log_law
-        return np.asarray(found - logsumexp(found))
+        updated = logs + _count_types(self.combined.public) @ self.table.log_law
+        return np.asarray(updated - logsumexp(updated))
 
     def proposal(self, rng: np.random.Generator) -> Floats:
-        """Chances of the grid's points: the prior's, and those of what would be drawn if a released draw were true.
+        """Compute probabilities of proposals: a mixture of the prior, and of draws simulated at the released ones.
 
-        Of several data sets and public records, where each points to, and where all of them do together.
+        For several data sets and public records the mixture has a term for each, and one for all of them together.
         """
         base, before = self.table.base - logsumexp(self.table.base), np.exp(self.log_before)
-        near = []
+        set_logs = []
         for at, payloads in enumerate(self.payloads):
             pilots = rng.choice(np.concatenate([payload.indices for payload in payloads]), PILOT_DATA_SETS)
-            near.append(logsumexp(self._log_law_of_draws(payloads[0], self._draw_counts(at, pilots, rng)), axis=0))
-        together = softmax(self.log_before + sum(part - base for part in near))
-        each = np.mean([softmax(part) for part in near], axis=0)
-        mixed = PRIOR_SHARE * before + SINGLE_SET_SHARE * each + (1 - PRIOR_SHARE - SINGLE_SET_SHARE) * together
+            set_logs.append(logsumexp(self._log_law_of_draws(payloads[0], self._draw_counts(at, pilots, rng)), axis=0))
+        together = softmax(self.log_before + sum(logs - base for logs in set_logs))
+        single = np.mean([softmax(logs) for logs in set_logs], axis=0)
+        mixed = PRIOR_SHARE * before + SINGLE_SET_SHARE * single + (1 - PRIOR_SHARE - SINGLE_SET_SHARE) * together
         return np.asarray(mixed / mixed.sum())
 
     def log_likelihood(self, particles: Ints, rng: np.random.Generator) -> Floats:
-        """Log-probability of what was drawn, given made-up records of each particle."""
-        found = np.zeros(len(particles))
+        """Compute the log-probability of the released draws, given simulated records of each particle."""
+        total = np.zeros(len(particles))
         for at, payloads in enumerate(self.payloads):
             counts = self._draw_counts(at, particles, rng)
             for payload in payloads:
-                found += self._log_law_of_draws(payload, counts)[:, payload.indices].sum(axis=1)
-        return found
+                total += self._log_law_of_draws(payload, counts)[:, payload.indices].sum(axis=1)
+        return total
 
     def _draw_counts(self, at: int, particles: Ints, rng: np.random.Generator) -> Floats:
-        """Types of made-up records of one data set under each particle, shape (particles, types)."""
+        """Simulate counts of types for one data set under each particle, shape (particles, types)."""
         number = self._draw_numbers(at, len(particles), rng)
         return rng.multinomial(number, self.table.law.T[particles]).astype(np.float64)
 
     def _log_law_of_draws(self, payload: ScoredChoice, counts: Floats) -> Floats:
-        """Log law of a draw given counts of types, shape (particles, Z)."""
+        """Compute the log law of a draw given counts of types, shape (particles, Z)."""
         steps = payload.table_of_scores.steps.astype(np.float64)
-        # Scores around 0 for each type: what all candidates share cancels, and would cost digits.
+        # Centred scores for each type: a common term cancels, and would cost accuracy.
         scores = payload.rate / SCORE_STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
         return np.asarray(log_softmax(self.table.base + scores, axis=1))
 
     def _draw_numbers(self, at: int, size: int, rng: np.random.Generator) -> Ints:
-        """Numbers of records of one data set."""
+        """Draw numbers of records of one data set."""
         records = self.combined.records[at]
         if records is not None:
             return np.full(size, records)
         totals = [payload.total for payload in self.payloads[at] if payload.total is not None]
         if not totals:
-            raise InputError("the release has no number of records, neither public nor with noise")
+            raise InputError("the release has no number of records, neither public nor noisy")
         return measured_total_law([(total.value, total.scale) for total in totals]).sample(size, rng)
 
 
 def _count_types(public: Tables) -> Floats:
-    """Public records of each type."""
+    """Count the public records of each type."""
     network = public.network
-    whole = next((node for node in network.nodes if set(network.family(node)) == set(network.nodes)), None)
-    if whole is None:
+    last = next((node for node in network.nodes if set(network.family(node)) == set(network.nodes)), None)
+    if last is None:
         raise InputError(
-            "public records tell of a family's parameters where its variables have arcs from each to all after it; "
-            "read the release without them"
+            "public records need arcs from each variable of the family to all later ones; read the release without "
+            "public records"
         )
-    return np.asarray(margin(public[whole], network.family(whole), network.nodes), np.float64).ravel()
+    return np.asarray(margin(public[last], network.family(last), network.nodes), np.float64).ravel()
 
 
 def draw_family(read: DrawTask, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
-    """Draw a family's parameters, and say them of the network; public records are in its likelihood.
+    """Draw a family's parameters, and convert them to rows of the network; public records are in the likelihood.
 
     Args:
         read: of choices by one family's scores.
         rng: source of the draws.
-        progress: not told: nothing mixes.
+        progress: not called, as there are no chains.
     """
     cells, worth = family_cells(read.combined, read.draws, rng)
     return PosteriorDraws(cells, "family", worth=worth)

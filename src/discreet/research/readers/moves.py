@@ -1,7 +1,7 @@
-"""What the chains of the exact posterior share, whether they keep records or count types: the model, and its ratios.
+"""Model and acceptance ratios of the exact posterior's chains, both over records and over counts of types.
 
-Everything here is plain Python over arrays, compiled where numba is installed. Helpers take arrays, not the tuples of
-them: numba counts references to every array of a tuple whenever one is read.
+The code is plain Python over arrays, compiled if numba is installed. Helpers take arrays, not tuples of arrays: numba
+counts references to all arrays of a tuple whenever it reads one.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 FLOOR_PROBABILITY = 1e-300
-"""Probability that stands for less, so that logarithms stay finite."""
+"""Least probability, which keeps logarithms finite."""
 NUMBER_PROPOSALS = 20
-"""Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
+"""Proposals of another number of records in each sweep; together they cost as much as renewing the records."""
 WANTED_MOVE_SHARE = 0.35
-"""Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
+"""Target share of accepted moves, to which their lengths adapt: nearly optimal for one parameter at a time."""
 
 
 class Ties(NamedTuple):
-    """The statistics that have the noise of a star, of density `exp(-max of its rows / scale)` in each of its blocks.
+    """Statistics with the noise of a star, of density `exp(-max of its rows / scale)` in each of its blocks.
 
     Args:
         rows: first row of each block, shape (blocks + 1,); a row is the sum of the absolute noise in its cells.
-        cells: first of each row's cells in the next one, shape (rows + 1,).
-        members: statistics that are the cells.
+        cells: start of each row's cells in `members`, shape (rows + 1,).
+        members: statistics of the cells.
     """
 
     rows: Ints
@@ -41,32 +41,32 @@ class Ties(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All that stays fixed: the network, what each record adds to the statistics, and what was released.
+    """Fixed quantities of the chains: the network, each record's contribution to the statistics, and the release.
 
-    Nodes are numbered in topological order, and so are the cells of all their tables, one table after the other.
+    Nodes are numbered in topological order, and so are the cells of all their tables, table after table.
 
     Args:
         sizes: states of each node.
-        parents: of each node, shape (nodes, most parents); -1 where there are fewer.
+        parents: of each node, shape (nodes, most parents), filled with -1.
         strides: of each parent in the cells of the node's table, same shape.
         firsts: first cell of each node's table, shape (nodes + 1,).
-        below: whether a node (column) descends from another (row).
-        scopes: nodes of each measured table, shape (tables, most variables); -1 where there are fewer.
-        places: stride of each of them in the cells of the measured table.
+        below: True if a node (column) descends from another (row).
+        scopes: nodes of each measured table, shape (tables, most variables), filled with -1.
+        table_strides: of each of these nodes in the cells of the measured table, same shape.
         starts: first cell of each measured table, shape (tables + 1,).
-        touched: whether a table holds a node or one of its descendants, shape (nodes, tables).
-        entries: first entry of each measured cell in the next two, shape (measured cells + 1,).
-        statistic: to which a record in this cell adds,
-        amount: and how much.
-        released: what was released of each statistic.
-        scale: of its noise.
-        within: how far it may be from the statistic without being less probable: by rounding, else 0.
-        gaussian: whether the noise is Gaussian; otherwise it is Laplace, or that of a star.
-        block: of a star, to which the statistic belongs; -1 where its noise is independent.
-        ties: what the blocks are.
-        known: whether the probabilities of a node are given.
-        owner: of each measured table, the data set whose records it counts.
-        counted: whether the number of records of a data set is public.
+        touched: True if a table holds a node or one of its descendants, shape (nodes, tables).
+        entries: start of each measured cell's entries in `statistic` and `amount`, shape (measured cells + 1,).
+        statistic: to which a record in the cell adds, of each entry.
+        amount: that the record adds, of each entry.
+        released: value of each statistic.
+        scale: of each statistic's noise.
+        within: half-width of the interval around the released value in which the density is flat: by rounding, else 0.
+        gaussian: True for Gaussian noise, False for Laplace noise or that of a star.
+        block: of a star, to which the statistic belongs; -1 for independent noise.
+        ties: rows, cells and members of the blocks.
+        fixed: True if the probabilities of a node are fixed.
+        owner: data set whose records a measured table counts.
+        counted: True if the number of records of a data set is public.
     """
 
     sizes: Ints
@@ -75,7 +75,7 @@ class Model(NamedTuple):
     firsts: Ints
     below: Flags
     scopes: Ints
-    places: Ints
+    table_strides: Ints
     starts: Ints
     touched: Flags
     entries: Ints
@@ -87,19 +87,19 @@ class Model(NamedTuple):
     gaussian: Flags
     block: Ints
     ties: Ties
-    known: Flags
+    fixed: Flags
     owner: Ints
     counted: npt.NDArray[np.bool_]
 
 
 class ProposedSums(NamedTuple):
-    """Room for the statistics that a proposal changes.
+    """Scratch arrays for the statistics that a proposal changes.
 
     Args:
-        amount: by which, shape (statistics,); 0 between proposals.
-        marked: whether a statistic is in the list, shape (statistics,).
+        amount: change of each statistic, shape (statistics,); 0 between proposals.
+        marked: True if a statistic is in the list, shape (statistics,).
         listed: statistics that change, shape (statistics,).
-        seen: whether a block of a star is done with, shape (blocks,); nowhere between proposals.
+        seen: True if a block of a star has been processed, shape (blocks,); False between proposals.
     """
 
     amount: Floats
@@ -110,7 +110,7 @@ class ProposedSums(NamedTuple):
 
 @compiled
 def make_room(statistics: int, blocks: int) -> ProposedSums:
-    """Room for proposals."""
+    """Make scratch arrays for proposals."""
     return ProposedSums(
         np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64), np.zeros(blocks, np.bool_)
     )
@@ -128,7 +128,7 @@ def note(
     cell: int,
     sign: int,
 ) -> int:
-    """Note that a record enters (+1) or leaves (-1) a measured cell; returns how many statistics are listed."""
+    """Note that a record enters (+1) or leaves (-1) a measured cell; return the number of listed statistics."""
     for entry in range(entries[cell], entries[cell + 1]):
         changed = statistic[entry]
         change[changed] += sign * amount[entry]
@@ -153,7 +153,7 @@ def log_ratio(
     seen: Flags,
     count: int,
 ) -> float:
-    """Log ratio of the noise's densities after and before the listed changes."""
+    """Compute the log ratio of the noise's densities after and before the listed changes."""
     gain, tied = 0.0, False
     for position in range(count):
         changed = listed[position]
@@ -179,22 +179,22 @@ def log_ratio(
 
 @compiled
 def _shrink_block(released: Floats, ties: Ties, sums: Floats, change: Floats, block: int) -> float:
-    """Compute by how much the largest row of a star's block becomes smaller."""
+    """Compute the decrease of the largest row of a star's block."""
     rows, cells, members = ties.rows, ties.cells, ties.members
     before, after = 0.0, 0.0
     for row in range(rows[block], rows[block + 1]):
         old, new = 0.0, 0.0
-        for place in range(cells[row], cells[row + 1]):
-            noise = released[members[place]] - sums[members[place]]
+        for index in range(cells[row], cells[row + 1]):
+            noise = released[members[index]] - sums[members[index]]
             old += abs(noise)
-            new += abs(noise - change[members[place]])
+            new += abs(noise - change[members[index]])
         before, after = max(before, old), max(after, new)
     return before - after
 
 
 @compiled
 def apply_changes(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
-    """Carry out the listed changes or drop them."""
+    """Apply the listed changes if they are accepted, and reset the list."""
     for position in range(count):
         changed = listed[position]
         if taken:
@@ -205,29 +205,29 @@ def apply_changes(sums: Floats, change: Floats, marked: Flags, listed: Ints, cou
 
 @compiled
 def accept_step(gain: float, rng: np.random.Generator) -> bool:
-    """Whether a step of Metropolis and Hastings is accepted."""
+    """Draw True if a Metropolis-Hastings step with this log ratio is accepted."""
     return gain >= 0 or rng.random() < math.exp(gain)
 
 
 @compiled
 def log_share(odds: float) -> float:
-    """`log(1 / (1 + exp(-odds)))`."""
+    """Compute `log(1 / (1 + exp(-odds)))`."""
     return -math.log1p(math.exp(-odds)) if odds > -30 else odds
 
 
 @compiled
 def draw_theta(
-    sizes: Ints, firsts: Ints, known: Flags, alpha: Floats, counts: Floats, theta: Floats, rng: np.random.Generator
+    sizes: Ints, firsts: Ints, fixed: Flags, alpha: Floats, counts: Floats, theta: Floats, rng: np.random.Generator
 ) -> None:
     """Draw the probabilities of all rows given the records in their cells; changes theta."""
     for node in range(len(sizes)):
-        if known[node]:
+        if fixed[node]:
             continue
         size = sizes[node]
         for first in range(firsts[node], firsts[node + 1], size):
             highest = -math.inf
             for cell in range(first, first + size):
-                # Gamma variates of small shapes underflow; their logarithms do not.
+                # Gamma variates with small shapes underflow; their logarithms do not.
                 shape = alpha[cell] + counts[cell]
                 log = math.log(rng.standard_gamma(shape + 1)) + math.log1p(-rng.random()) / shape
                 theta[cell] = log
@@ -244,12 +244,12 @@ def draw_theta(
 def propose_move(
     theta: Floats, alpha: Floats, lengths: Floats, a: int, b: int, rng: np.random.Generator
 ) -> tuple[float, float, bool, float]:
-    """A move of the probabilities of two cells of a row, their sum being held.
+    """Propose a move of the probabilities of two cells of a row, with their sum fixed.
 
     Returns:
-        The new log odds of the first; the log ratio of the prior with the Jacobian; whether the first loses; and the
-        chance with which each record of the cell that loses crosses to the other, the share of its probability that it
-        loses.
+        New log odds of the first cell; log ratio of the prior with the Jacobian; True if the first cell loses; and the
+        probability with which each record of the losing cell crosses to the other, the share of its probability that
+        the cell loses.
     """
     odds = math.log(theta[a]) - math.log(theta[b])
     wanted = odds + lengths[a] * rng.standard_normal()
@@ -259,11 +259,11 @@ def propose_move(
 
 @compiled
 def finish_move(theta: Floats, lengths: Floats, a: int, b: int, wanted: float, good: bool, adapt: float) -> None:
-    """Carry out a move if it was taken, and adapt the lengths of the next ones; changes both arrays."""
+    """Apply a move if it is accepted, and adapt the lengths of the next ones; changes both arrays."""
     if good:
-        whole = theta[a] + theta[b]
-        theta[a] = max(whole * math.exp(log_share(wanted)), FLOOR_PROBABILITY)
-        theta[b] = max(whole * math.exp(log_share(-wanted)), FLOOR_PROBABILITY)
+        total = theta[a] + theta[b]
+        theta[a] = max(total * math.exp(log_share(wanted)), FLOOR_PROBABILITY)
+        theta[b] = max(total * math.exp(log_share(-wanted)), FLOOR_PROBABILITY)
     longer = math.exp(adapt * ((1.0 if good else 0.0) - WANTED_MOVE_SHARE))
     lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
     lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)

@@ -1,4 +1,4 @@
-"""The law of a regression's covariates, from a release of this package over the same columns."""
+"""Law of a regression's covariates, from a release of this package over the same columns."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from discreet.util.randomness import Seed, as_generator
 def released_covariates(
     posterior: NetworkPosterior, design: Design, *, rng: Seed = None, points: int = 4096
 ) -> WeightedPoints:
-    """What a release over a network says of a design's features, as points for `read`.
+    """Simulate points for `read` that represent a design's features by a release over a network.
 
-    A network without arcs is a set of one-dimensional histograms; one with arcs also tells how features go together.
+    A network without arcs is a set of one-dimensional histograms; one with arcs also has the features' dependence.
 
     Args:
         posterior: of a release whose network has a numeric variable with bins for each feature, of the same name.
         design: of the regression.
-        rng: makes up the points.
-        points: how many records are made up, at the posterior's mean.
+        rng: source of the points.
+        points: number of simulated records, at the posterior's mean.
 
     Returns:
         Points of equal weight in the design's coordinates; the network's numbers are spread evenly over their bins.
 
     Raises:
-        InputError: a feature that the network does not have, or has without bounds, or fewer than 100 points.
+        InputError: a feature that the network lacks, or has without bounds, or fewer than 100 points.
 
     Guarantee:
-        None spent: reads what was released.
+        None spent: reads a release only.
 
     Example:
         >>> import numpy as np
@@ -51,6 +51,6 @@ def released_covariates(
             raise InputError(f"the network needs feature {name!r} as a numeric variable with bins")
     if points < 100:
         raise InputError(f"a law needs at least 100 points, got {points}")
-    made = sample(posterior, points, rng=rng)[0].read_all()
-    features = np.column_stack([made[name].to_numpy() for name in design.names])
+    records = sample(posterior, points, rng=rng)[0].read_all()
+    features = np.column_stack([records[name].to_numpy() for name in design.names])
     return WeightedPoints(design.scaled(features), np.full(points, 1 / points))

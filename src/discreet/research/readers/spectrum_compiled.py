@@ -1,13 +1,14 @@
-r"""One chain over a covariance given noisy second moments: rotations of pairs of axes, deviations, means, number.
+r"""Chain over a covariance given noisy second moments: rotations of pairs of axes, deviations, means, number.
 
 The covariance is S = Q diag(s^2) Q', the moments n (S + m m') and n m. With T = A / n - m m' from the noisy sums A, the
 log likelihood of S is
 
     -precision * sum_ij (T - S)_ij^2 - extra * sum_i (T - S)_ii^2:
 
-every product off the diagonal comes twice, and squares, which are published as 2 v^2 - 1, are known better by the
-second term. Under a rotation of two axes by an angle both are quadratic in the cosine and sine of twice the angle, so a
-step costs as much as two columns. Everything is drawn by slices or from its own normal law: nothing is tuned.
+every product off the diagonal occurs twice, and the second term adds the higher precision of squares, which are
+released as 2 v^2 - 1. Under a rotation of two axes by an angle both terms are quadratic in the cosine and sine of twice
+the angle, so a step costs as much as two columns. All parameters are drawn by slices or from normal laws: nothing is
+tuned.
 
 Source: Hoff (2009), *Simulation of the matrix Bingham-von Mises-Fisher distribution*, for the rotations; Neal (2003),
 *Slice sampling*, for intervals that shrink.
@@ -23,19 +24,19 @@ from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats
 
 MOST_SHRINKS = 60
-"""Most times that an interval shrinks: to 1e-15 of itself, in the mean. Then the chain stays."""
+"""Most times that an interval shrinks, on average to 1e-15 of its width; then the chain keeps its value."""
 MOST_NUMBER_TRIES = 100
-"""Of a number of records that may not be below its least."""
+"""Most tries for a number of records above its lower bound."""
 
 
 @compiled
 def _draw_angle(form: Floats, ends: Floats, room: Floats, rng: np.random.Generator) -> float:
-    """An angle from `exp(form)` by a slice through 0.
+    """Draw an angle from `exp(form)` by a slice through 0.
 
     Args:
-        form: coefficients of (c, s, cc, cs, ss), c and s being cosine and sine of twice the angle.
-        ends: how much c and s add to each variance, shape (2, k).
-        room: what each variance may be, less what does not turn, shape (k,).
+        form: coefficients of (c, s, cc, cs, ss), with c and s cosine and sine of twice the angle.
+        ends: contributions of c and s to each variance, shape (2, k).
+        room: upper bound of each variance less its fixed part, shape (k,).
         rng: source of randomness.
     """
     level = form[0] + form[2] + math.log1p(-rng.random())
@@ -72,11 +73,17 @@ def _rotate_axes(
     form, ends = np.empty(5), np.empty((2, size))
     for a in range(size):
         for b in range(a + 1, size):
-            one, two = axes[:, a].copy(), axes[:, b].copy()
+            u, v = axes[:, a].copy(), axes[:, b].copy()
             gap = state[0, a] ** 2 - state[0, b] ** 2
-            ends[0], ends[1] = gap / 2 * (one * one - two * two), gap * one * two
+            ends[0], ends[1] = (
+                gap / 2 * (u * u - v * v),
+                gap * u * v,
+            )
             left = noisy - state[2] + ends[0]
-            along, across = np.sum(one * turned[:, a]) - np.sum(two * turned[:, b]), np.sum(one * turned[:, b])
+            along, across = (
+                np.sum(u * turned[:, a]) - np.sum(v * turned[:, b]),
+                np.sum(u * turned[:, b]),
+            )
             form[0] = weights[0] * gap * along + 2 * weights[1] * np.sum(left * ends[0])
             form[1] = 2 * weights[0] * gap * across + 2 * weights[1] * np.sum(left * ends[1])
             form[2] = -weights[1] * np.sum(ends[0] ** 2)
@@ -86,33 +93,33 @@ def _rotate_axes(
             angle = _draw_angle(form, ends, room, rng)
             c, s = math.cos(angle), math.sin(angle)
             state[2] += (math.cos(2 * angle) - 1) * ends[0] + math.sin(2 * angle) * ends[1]
-            first, second = turned[:, a].copy(), turned[:, b].copy()
-            axes[:, a], axes[:, b] = c * one + s * two, c * two - s * one
-            turned[:, a], turned[:, b] = c * first + s * second, c * second - s * first
+            turned_u, turned_v = turned[:, a].copy(), turned[:, b].copy()
+            axes[:, a], axes[:, b] = c * u + s * v, c * v - s * u
+            turned[:, a], turned[:, b] = c * turned_u + s * turned_v, c * turned_v - s * turned_u
 
 
 @compiled
 def _draw_deviations(
     axes: Floats, turned: Floats, state: Floats, noisy: Floats, weights: Floats, rng: np.random.Generator
 ) -> None:
-    """Draw every deviation given the axes, flat within the bounds, in place; arguments as of `_rotate_axes`."""
+    """Draw every deviation given the axes, uniform within the bounds, in place; arguments as for `_rotate_axes`."""
     for a in range(axes.shape[0]):
         squares = axes[:, a] ** 2
         now = state[0, a]
-        others = state[2] - now**2 * squares
+        rest = state[2] - now**2 * squares
         strength = weights[0] + weights[1] * np.sum(squares**2)
-        middle = weights[0] * np.sum(axes[:, a] * turned[:, a]) + weights[1] * np.sum(squares * (noisy - others))
+        middle = weights[0] * np.sum(axes[:, a] * turned[:, a]) + weights[1] * np.sum(squares * (noisy - rest))
         middle /= strength
         most = math.inf
         for i in range(len(squares)):
             if squares[i] > 1e-12:
-                most = min(most, (1 - state[1, i] ** 2 - others[i]) / squares[i])
+                most = min(most, (1 - state[1, i] ** 2 - rest[i]) / squares[i])
         low, high = 0.0, math.sqrt(max(most, now**2))
         level = -strength * (now**2 - middle) ** 2 + math.log1p(-rng.random())
         for _ in range(MOST_SHRINKS):
             value = low + (high - low) * rng.random()
             if -strength * (value**2 - middle) ** 2 >= level:
-                state[0, a], state[2] = value, others + value**2 * squares
+                state[0, a], state[2] = value, rest + value**2 * squares
                 break
             if value < now:
                 low = value
@@ -128,7 +135,7 @@ def _draw_means(
 
     Args:
         covariance: S, shape (k, k).
-        state: as of `_rotate_axes`.
+        state: as for `_rotate_axes`.
         moments: A / n, shape (k, k).
         sums: of the features over n, noisy, shape (k,).
         weights: precision, extra, and precision of a mean.
@@ -157,29 +164,29 @@ def _draw_means(
 
 @compiled
 def _draw_number(
-    covariance: Floats, means: Floats, told: Floats, product: Floats, variance: float, rng: np.random.Generator
+    covariance: Floats, means: Floats, sums: Floats, product: Floats, variance: float, rng: np.random.Generator
 ) -> float:
-    """A number of records given what is told of it, from its own normal law, which is cut below.
+    """Draw the number of records given the noisy sums, from its normal law truncated below.
 
     Args:
         covariance: S, shape (k, k).
         means: m, shape (k,).
-        told: noisy number, then noisy sums of features, shape (k + 1,).
+        sums: noisy number, then noisy sums of features, shape (k + 1,).
         product: noisy sums of products, of `2 v^2 - 1` on the diagonal, shape (k, k).
         variance: of the noise.
         rng: source of randomness.
     """
     size = len(means)
-    square, mixed = 1.0, told[0]
+    square, mixed = 1.0, sums[0]
     for i in range(size):
         square += means[i] ** 2
-        mixed += means[i] * told[i + 1]
+        mixed += means[i] * sums[i + 1]
         for j in range(i + 1):
-            one = covariance[i, j] + means[i] * means[j]
+            moment = covariance[i, j] + means[i] * means[j]
             if i == j:
-                one = 2 * one - 1
-            square += one**2
-            mixed += one * product[i, j]
+                moment = 2 * moment - 1
+            square += moment**2
+            mixed += moment * product[i, j]
     for _ in range(MOST_NUMBER_TRIES):
         number = mixed / square + math.sqrt(variance / square) * rng.standard_normal()
         if number > size + 1:
@@ -189,17 +196,17 @@ def _draw_number(
 
 @compiled
 def chain(
-    told: Floats, product: Floats, axes: Floats, state: Floats, setting: Floats, rng: np.random.Generator
+    sums: Floats, product: Floats, axes: Floats, state: Floats, setting: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Sweeps of one chain.
+    """Run sweeps of one chain.
 
     Args:
-        told: number of records, noisy or public, then noisy sums of features, shape (k + 1,).
+        sums: number of records, noisy or public, then noisy sums of features, shape (k + 1,).
         product: noisy sums of products, of `2 v^2 - 1` on the diagonal, shape (k, k).
-        axes: where it starts, Q, shape (k, k).
-        state: deviations, means and variances where it starts, shape (3, k).
-        setting: variance of the noise, 1 where the number of records is private, sweeps that are thrown away, sweeps
-            that are kept, and for each of these how many are walked.
+        axes: initial Q, shape (k, k).
+        state: initial deviations, means and variances, shape (3, k).
+        setting: variance of the noise, 1 for a private number of records, sweeps of the warm-up, kept sweeps, and
+            sweeps for each kept one.
         rng: source of randomness.
 
     Returns:
@@ -207,18 +214,18 @@ def chain(
     """
     size, variance, thin = axes.shape[0], setting[0], int(setting[4])
     warm, rounds = int(setting[2]), int(setting[3])
-    kept, means, numbers = np.empty((rounds, size, size)), np.empty((rounds, size)), np.empty(rounds)
-    number = max(told[0], size + 2.0)
+    covariances, means, numbers = np.empty((rounds, size, size)), np.empty((rounds, size)), np.empty(rounds)
+    number = max(sums[0], size + 2.0)
     covariance = (axes * state[0] ** 2) @ axes.T
     for sweep in range(-warm, rounds * thin):
         if setting[1] == 1:
-            number = _draw_number(covariance, state[1], told, product, variance, rng)
+            number = _draw_number(covariance, state[1], sums, product, variance, rng)
         moments = product / number
         for i in range(size):
             moments[i, i] = (moments[i, i] + 1) / 2
         precision = number**2 / (4 * variance)
         weights = np.array([precision, 7 * precision, 2 * precision])
-        _draw_means(covariance, state, moments, told[1:] / number, weights, rng)
+        _draw_means(covariance, state, moments, sums[1:] / number, weights, rng)
         noisy = moments - np.outer(state[1], state[1])
         turned = noisy @ axes
         diagonal = np.diag(noisy).copy()
@@ -227,5 +234,5 @@ def chain(
         covariance = (axes * state[0] ** 2) @ axes.T
         if sweep >= 0 and sweep % thin == thin - 1:
             at = sweep // thin
-            kept[at], means[at], numbers[at] = covariance, state[1], number
-    return kept, means, numbers
+            covariances[at], means[at], numbers[at] = covariance, state[1], number
+    return covariances, means, numbers

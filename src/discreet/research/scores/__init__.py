@@ -1,1 +1,1 @@
-"""Scores that choices are made by, families of laws, and the mathematics behind them. Nothing here is private."""
+"""Scores of choices, families of laws, and their mathematics. Nothing here is private."""

@@ -1,10 +1,10 @@
-"""How likely a choice among public candidates is before any record is known: `p(z | theta) = E[P(z | X)]`.
+"""Marginal likelihood of a choice among public candidates: `p(z | theta) = E[P(z | X)]`.
 
-The expectation is over data sets X of n records from a law theta, and `P(z | X) ~ exp(base_z + sum_i log phi(x_i, z))`:
-exactly, between two bounds, and by a central limit theorem; and the same for several choices at once, which given the
-records are independent. Nothing here reads records.
+The expectation is over data sets X of n records from a law theta, and `P(z | X) ~ exp(base_z + sum_i log phi(x_i, z))`.
+It is computed exactly, between two bounds, and by a central limit theorem, and also for several choices at once, which
+are independent given the records. Nothing here reads records.
 
-Continuous records enter as weighted points: record types may be all there are, or points of an integration rule.
+Continuous records are represented by weighted points: record types may be complete, or points of an integration rule.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats, Ints
 
 NATS_LIMIT = 500
-"""Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
+"""Widest log factor of a record: beyond it a ratio overflows, and the guarantee is meaningless."""
 COMPOSITIONS_LIMIT, TERMS_BLOCK = 1_000_000, 2**21
-"""Most histograms of n records that the exact sum goes through, and most of its terms held at once: 16 MiB."""
+"""Most histograms of n records in the exact sum, and most of its terms in memory at once: 16 MiB."""
 COVARIANCE_JITTER = 1e-10
-"""Part of a covariance's trace that is added so that it has a root where it is singular."""
+"""Share of a covariance's trace that is added, so that a singular one has a root."""
 RANK_TOLERANCE = 1e-9
-"""Part of the widest direction: narrower ones are rounding."""
+"""Least singular value of a direction, relative to the largest; smaller ones are rounding errors."""
 
 
 def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: int) -> Floats:
-    """`ln p(z | theta)`, a sum over all histograms of n records: `sum_c P(c | theta) softmax_z(c . log phi)`.
+    """Compute `ln p(z | theta)` over all histograms of n records: `sum_c P(c | theta) softmax_z(c . log phi)`.
 
     Args:
         probabilities: of the T record types under each law, shape (..., T).
@@ -57,12 +57,12 @@ def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, rec
     types = laws.shape[-1]
     if records != int(records):
         raise InputError(f"the number of records must be a whole number, got {records}")
-    every = _list_histograms(records, types)
+    table = _list_histograms(records, types)
     shape = (*np.broadcast_shapes(laws.shape[:-1], phi.shape[:-2]), phi.shape[-1])
     result = np.full(shape, -np.inf)
     size = max(1, TERMS_BLOCK // max(1, result.size))
-    for start in range(0, len(every), size):
-        counts = every[start : start + size]
+    for start in range(0, len(table), size):
+        counts = table[start : start + size]
         scores = counts @ phi
         choice = scores - logsumexp(scores, axis=-1, keepdims=True)
         coefficient = gammaln(records + 1) - gammaln(counts + 1).sum(axis=-1)
@@ -79,7 +79,7 @@ def lower_log_marginal(
     *,
     base: npt.ArrayLike = 0.0,
 ) -> Floats:
-    """A lower bound of `ln p(z | theta)`: `-ln sum_y exp(base_y - base_z) (E[phi(y, x) / phi(z, x)])^n`.
+    """Bound `ln p(z | theta)` from below by `-ln sum_y exp(base_y - base_z) (E[phi(y, x) / phi(z, x)])^n`.
 
     By Jensen's inequality for 1 / t: the expectation of a reciprocal is at least the reciprocal of an expectation,
     which is a product over independent records.
@@ -88,14 +88,14 @@ def lower_log_marginal(
         probabilities: of the T record types, or of points, under each law, shape (..., T).
         log_phi: `epsilon f`, nats, shape (..., T, Z); leading axes broadcast with those of `probabilities`.
         records: n, at least 0, need not be whole; shape () or that of the leading axes.
-        chosen: indices of the candidates that are asked for, shape (C,); None for all.
+        chosen: indices of the candidates in the result, shape (C,); None for all.
         base: log weights of the candidates before any record, shape (Z,).
 
     Returns:
         Shape (..., C).
 
     Raises:
-        InputError: shapes that do not fit, no probabilities, factors wider than 500 nats, or a negative number.
+        InputError: shapes that do not fit, invalid probabilities, factors wider than 500 nats, or a negative number.
 
     Source:
         Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
@@ -115,10 +115,10 @@ def upper_log_marginal(
     *,
     base: npt.ArrayLike = 0.0,
 ) -> Floats:
-    """An upper bound of `ln p(z | theta)`: `base_z - q . base - H[q] + n ln E[phi(z, x) / prod_y phi(y, x)^q(y)]`.
+    """Bound `ln p(z | theta)` from above by `base_z - q . base - H[q] + n ln E[phi(z, x) / prod_y phi(y, x)^q(y)]`.
 
-    `ln sum_y w_y >= H[q] + sum_y q(y) ln w_y` for every law q over the candidates; here `q ~ exp(base + n E f)`, one
-    for each law of the records, which is near the best for small epsilon. The bound can exceed 0.
+    `ln sum_y w_y >= H[q] + sum_y q(y) ln w_y` for every law q over the candidates. Here `q ~ exp(base + n E f)`, one
+    for each law of the records, which is nearly optimal for small epsilon. The bound can exceed 0.
 
     Args:
         probabilities, log_phi, records, chosen, base: as for `lower_log_marginal`.
@@ -131,7 +131,7 @@ def upper_log_marginal(
 
     Source:
         Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
-        `exp(sum q ln w)`; it must be their product: with the sum the step is false.
+        `exp(sum q ln w)`; it must be their product, as the step is false with the sum.
     """
     laws, phi, n = _check_laws(probabilities, log_phi, records)
     before = np.broadcast_to(np.asarray(base, np.float64), phi.shape[-1:])
@@ -152,10 +152,10 @@ def clt_log_marginal(
     *,
     normals: npt.ArrayLike,
 ) -> Floats:
-    """An estimate of `ln p(z | theta)`: the choice's law, averaged over normal scores.
+    """Estimate `ln p(z | theta)` by the mean of the choice's law over normal scores.
 
-    Scores are sums over independent records, so nearly `N(n E f, n Cov f)`; the mean of `softmax(scores)` over fixed
-    draws is smooth in the law. It is no bound, but where `n epsilon^2 Var(f)` exceeds about 0.3 the bounds are loose.
+    Scores are sums over independent records, so approximately `N(n E f, n Cov f)`; the mean of `softmax(scores)` over
+    fixed draws is smooth in the law. It is no bound, but for `n epsilon^2 Var(f)` above about 0.3 the bounds are loose.
 
     Args:
         probabilities, log_phi, records, chosen: as for `lower_log_marginal`.
@@ -178,7 +178,7 @@ def clt_log_marginal(
 
 
 def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: Floats) -> Floats:
-    """Compute the law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
+    """Compute the law of a choice with normal scores from the moments of one record's score, without checks.
 
     Args:
         mean: of `epsilon f`, nats, shape (..., Z).
@@ -205,15 +205,15 @@ def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: F
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What was chosen from one or several lists of candidates: `P(z_1..z_k | X) = prod_j softmax(base + scores)[z_j]`.
+    """Choices from one or several lists of candidates: `P(z_1..z_k | X) = prod_j softmax(base + scores)[z_j]`.
 
     Args:
-        base: log weights before any record of all candidates, one list after the other, shape (Z,).
-        ends: where each list ends.
-        chosen: for each list the candidates that were drawn from it, counted from its first one.
+        base: log weights of all candidates before any record, list after list, shape (Z,).
+        ends: end of each list among the candidates.
+        chosen: for each list the indices of its chosen candidates, from its start.
 
     Raises:
-        InputError: lists that do not make up the candidates, or a choice that is not in its list.
+        InputError: lists that do not partition the candidates, or a choice out of its list.
     """
 
     base: Floats
@@ -222,32 +222,32 @@ class Choices:
 
     def __post_init__(self) -> None:
         sizes = np.diff((0, *self.ends))
-        whole = len(self.ends) == len(self.chosen) and self.ends[-1:] == np.shape(self.base) and np.all(sizes > 0)
-        if not (whole and np.all(np.isfinite(self.base))):
-            raise InputError("lists of candidates need an end, a choice and finite weights each")
-        if not all(0 <= index < size for size, drawn in zip(sizes, self.chosen, strict=True) for index in drawn):
+        complete = len(self.ends) == len(self.chosen) and self.ends[-1:] == np.shape(self.base) and np.all(sizes > 0)
+        if not (complete and np.all(np.isfinite(self.base))):
+            raise InputError("each list of candidates needs an end, a choice and finite weights")
+        if not all(0 <= index < size for size, indices in zip(sizes, self.chosen, strict=True) for index in indices):
             raise InputError("a chosen candidate is not in its list")
 
     def log_law(self, scores: Floats) -> Floats:
-        """`ln P(z_1..z_k | X)`, shape (...), from the sums of the records' scores, nats, shape (..., Z).
+        """Compute `ln P(z_1..z_k | X)`, shape (...), from the sums of the records' scores, nats, shape (..., Z).
 
         Example:
             >>> Choices(np.zeros(2), (2,), ((1,),)).log_law(np.log([[3.0, 1.0]])).round(3).tolist()
             [-1.386]
         """
         total, start = np.zeros(scores.shape[:-1]), 0
-        for end, drawn in zip(self.ends, self.chosen, strict=True):
-            part = scores[..., start:end] + self.base[start:end]
-            total += part[..., list(drawn)].sum(axis=-1) - len(drawn) * logsumexp(part, axis=-1)
+        for end, indices in zip(self.ends, self.chosen, strict=True):
+            logs = scores[..., start:end] + self.base[start:end]
+            total += logs[..., list(indices)].sum(axis=-1) - len(indices) * logsumexp(logs, axis=-1)
             start = end
         return total
 
 
 def exact_log_choices(choices: Choices, laws: Floats, log_phi: Floats, records: int) -> Floats:
-    """`ln p(z_1..z_k | theta)`, a sum over all histograms of n records.
+    """Compute `ln p(z_1..z_k | theta)`, a sum over all histograms of n records.
 
     Args:
-        choices: what was chosen.
+        choices: from one or several lists.
         laws: probabilities of the T record types, shape (D, T), rows sum to 1.
         log_phi: score of each type and candidate, nats, shape (T, Z).
         records: n, at least 0.
@@ -259,21 +259,21 @@ def exact_log_choices(choices: Choices, laws: Floats, log_phi: Floats, records: 
         InputError: more than a million histograms.
 
     Source:
-        Williams and McSherry (2010), equation (3), with the sum over data sets outside of the product over choices.
+        Williams and McSherry (2010), equation (3), with the sum over data sets outside the product over choices.
     """
-    every = _list_histograms(records, laws.shape[1])
+    table = _list_histograms(records, laws.shape[1])
     step = max(1, TERMS_BLOCK // log_phi.shape[1])
-    law = np.concatenate([choices.log_law(every[at : at + step] @ log_phi) for at in range(0, len(every), step)])
-    law += gammaln(records + 1) - gammaln(every + 1).sum(axis=1)
-    logs, step = np.log(np.maximum(laws, np.finfo(np.float64).tiny)), max(1, TERMS_BLOCK // len(every))
-    blocks = [logsumexp(logs[at : at + step] @ every.T + law, axis=1) for at in range(0, len(laws), step)]
+    law = np.concatenate([choices.log_law(table[at : at + step] @ log_phi) for at in range(0, len(table), step)])
+    law += gammaln(records + 1) - gammaln(table + 1).sum(axis=1)
+    logs, step = np.log(np.maximum(laws, np.finfo(np.float64).tiny)), max(1, TERMS_BLOCK // len(table))
+    blocks = [logsumexp(logs[at : at + step] @ table.T + law, axis=1) for at in range(0, len(laws), step)]
     return np.concatenate(blocks)
 
 
 def simulated_log_choices(
     choices: Choices, laws: Floats, log_phi: Floats, records: Ints, rng: np.random.Generator
 ) -> Floats:
-    """`ln P(z_1..z_k | X)` for one random data set X of each law: its exponential has the mean `p(z_1..z_k | theta)`.
+    """Simulate `ln P(z_1..z_k | X)` for one data set X of each law; its exponential has the mean `p(z_1..z_k | theta)`.
 
     Args:
         choices, laws, log_phi: as for `exact_log_choices`.
@@ -288,10 +288,10 @@ def simulated_log_choices(
 
 
 def clt_log_choices(choices: Choices, mean: Floats, covariance: Floats, directions: Floats, points: Floats) -> Floats:
-    """`ln p(z_1..z_k | theta)` as if scores were normal, in the space of few dimensions that they vary in.
+    """Approximate `ln p(z_1..z_k | theta)` by normal scores, in the few dimensions in which they vary.
 
     Args:
-        choices: what was chosen.
+        choices: from one or several lists.
         mean: of the sums of the records' scores, nats, shape (D, Z).
         covariance: of their coordinates along the directions, shape (D, r, r).
         directions: shape (r, Z).
@@ -302,11 +302,11 @@ def clt_log_choices(choices: Choices, mean: Floats, covariance: Floats, directio
     """
     jitter = COVARIANCE_JITTER * np.trace(covariance, axis1=1, axis2=2) + np.finfo(np.float64).tiny
     root = np.linalg.cholesky(covariance + jitter[:, None, None] * np.eye(len(directions)))
-    step, found = max(1, TERMS_BLOCK // (len(points) * mean.shape[1])), []
+    step, blocks = max(1, TERMS_BLOCK // (len(points) * mean.shape[1])), []
     for at in range(0, len(mean), step):
-        ways = np.swapaxes(root[at : at + step], 1, 2) @ directions
-        found.append(logsumexp(choices.log_law(mean[at : at + step, None] + points @ ways), axis=1))
-    return np.concatenate(found) - math.log(len(points))
+        roots = np.swapaxes(root[at : at + step], 1, 2) @ directions
+        blocks.append(logsumexp(choices.log_law(mean[at : at + step, None] + points @ roots), axis=1))
+    return np.concatenate(blocks) - math.log(len(points))
 
 
 def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
@@ -321,9 +321,9 @@ def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
         the table but for a shift of each row, which no choice feels; r is at most Z - 1.
     """
     centred = table - table.mean(axis=1, keepdims=True)
-    _, widths, ways = np.linalg.svd(np.sqrt(shares / shares.max())[:, None] * centred, full_matrices=False)
-    ways = ways[widths > RANK_TOLERANCE * max(widths[0], np.finfo(np.float64).tiny)]
-    return centred @ ways.T, ways
+    _, widths, directions = np.linalg.svd(np.sqrt(shares / shares.max())[:, None] * centred, full_matrices=False)
+    directions = directions[widths > RANK_TOLERANCE * max(widths[0], np.finfo(np.float64).tiny)]
+    return centred @ directions.T, directions
 
 
 # -------------------------------------------------------------------------------------------------------------- details
@@ -348,12 +348,12 @@ def _check_laws(
 
 
 def _take_chosen(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
-    """Take the chosen ones of the last axis."""
+    """Take the chosen entries of the last axis."""
     return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
 
 
 def _list_histograms(records: int, types: int) -> Ints:
-    """List all histograms, if they are not too many."""
+    """List all histograms; refuse too many."""
     number = math.comb(int(records) + types - 1, types - 1)
     if number > COMPOSITIONS_LIMIT:
         raise InputError(
@@ -362,24 +362,24 @@ def _list_histograms(records: int, types: int) -> Ints:
     return histograms(int(records), types)
 
 
-def histograms(total: int, parts: int) -> Ints:
-    """All ways to split a whole number into ordered whole parts.
+def histograms(total: int, terms: int) -> Ints:
+    """List all compositions of a whole number into ordered terms of at least 0.
 
     Args:
         total: at least 0.
-        parts: at least 1.
+        terms: number of terms, at least 1.
 
     Returns:
-        Shape (ways, parts), `C(total + parts - 1, parts - 1)` ways.
+        Shape (compositions, parts), `C(total + parts - 1, parts - 1)` compositions.
 
     Example:
         >>> histograms(2, 2).tolist()
         [[0, 2], [1, 1], [2, 0]]
     """
-    done, left = np.zeros((1, 0), np.int64), np.array([total])
-    for _ in range(parts - 1):
+    columns, left = np.zeros((1, 0), np.int64), np.array([total])
+    for _ in range(terms - 1):
         origin = np.repeat(np.arange(len(left)), left + 1)
         starts = np.cumsum(left + 1) - (left + 1)
-        part = np.arange(len(origin)) - starts[origin]
-        done, left = np.column_stack([done[origin], part]), left[origin] - part
-    return np.column_stack([done, left])
+        term = np.arange(len(origin)) - starts[origin]
+        columns, left = np.column_stack([columns[origin], term]), left[origin] - term
+    return np.column_stack([columns, left])

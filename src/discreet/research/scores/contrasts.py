@@ -1,7 +1,7 @@
-"""Contrasts: integer Fourier coordinates of family tables, what a record moves in them, and what noise on them does.
+"""Contrasts: integer Fourier coordinates of family tables, and the effects of a record and of noise on them.
 
-Tables whose families overlap repeat themselves; their components do not. The component of a set B of variables is the
-B-margin of the counts, each axis replaced by the differences of neighbouring states, so it has the shape
+Tables of overlapping families share margins; their components share nothing. The component of a set B of variables is
+the B-margin of the counts, each axis replaced by the differences of neighbouring states. It has the shape
 `(states - 1 for b in B)`, and the components of all subsets of the families together determine all tables:
 
     component(B) = (Sub x ... x Sub) margin(B),    Sub = rows e_k - e_(k+1), one for k = 0 .. states - 2.
@@ -35,35 +35,36 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
 CHUNK_COEFFICIENTS = 2**20
-"""Coefficients of all draws of a chunk: 8 MB."""
+"""Number of coefficients of all draws in a chunk: 8 MB."""
 SHIFT_CONFIDENCE = 0.999
-"""Chance that the shift of a simulation is large enough for its probability."""
+"""Confidence that a simulated shift is large enough for its probability."""
 
 
-# ------------------------------------------------------------------------------------------ there and back
+# ------------------------------------------------------------------------------------------ transform and inverse
 
 
 @dataclass(frozen=True)
 class FamilyComponents:
-    """Where the components of a family stand in its transformed table.
+    """Positions of a family's components in its transformed table.
 
     Args:
-        node: whose family it is.
+        node: child of the family.
         names: of the family, in the schema's order.
         sizes: states of each name.
         axes: of the table `(*parents, child)`, in the order of `names`.
-        parts: every subset of the names, and its place: entry 0 of an axis is the sum over it, the rest are contrasts.
+        positions: every subset of the names with its index: entry 0 of an axis is the sum over it, the rest are
+            contrasts.
     """
 
     node: str
     names: Scope
     sizes: tuple[int, ...]
     axes: tuple[int, ...]
-    parts: tuple[tuple[Scope, tuple[EllipsisType | slice | int, ...]], ...]
+    positions: tuple[tuple[Scope, tuple[EllipsisType | slice | int, ...]], ...]
 
 
 def families(network: Network, nodes: Iterable[str]) -> Iterator[FamilyComponents]:
-    """List the families of some nodes, with the places of their components."""
+    """List the families of some nodes, with the positions of their components."""
     rank = {name: position for position, name in enumerate(network.nodes)}
     for node in nodes:
         family = network.family(node)
@@ -101,7 +102,7 @@ def contrasts(size: int) -> Ints:
 
 @cache
 def _invert_contrasts(size: int) -> Ints:
-    """Make the inverse of the contrasts, shape `(coefficients, states)`, times the states to keep it whole."""
+    """Make the inverse of the contrasts, shape `(coefficients, states)`, times the number of states: whole numbers."""
     step = np.arange(1, size)[:, None]
     matrix = np.vstack([np.ones((1, size), np.int64), size * (np.arange(size) < step) - step]).astype(np.int64)
     matrix.flags.writeable = False
@@ -109,26 +110,26 @@ def _invert_contrasts(size: int) -> Ints:
 
 
 def contract(table: Array, matrices: Iterable[Array], *, leading: int = 0) -> Array:
-    """Contract the axes after the leading ones with the first axis of one array each; their other axes take over."""
+    """Contract each axis after the leading ones with the first axis of an array, whose other axes replace it."""
     for matrix in matrices:
-        # The axis to contract is always the first of those left: what a product makes goes to the end.
+        # The axis to contract is always the first one left, as `tensordot` appends the new axes.
         table = np.tensordot(table, matrix, axes=(leading, 0))
     return table
 
 
 def coefficients(tables: Tables) -> dict[Scope, Array]:
-    """The components of consistent counts.
+    """Compute the components of consistent counts.
 
     Args:
         tables: integer counts, axes `(*parents, child)`, all of the same records: margins shared by families agree.
-            Where they do not, a component is that of the first family that has it.
+            Otherwise a component is that of the first family that has it.
 
     Returns:
         For every subset of `network.downward_closure`, in its order: int64, shape `(states - 1 for b in B)`, unit:
         records; entries lie within plus and minus the number of records.
 
     Raises:
-        InputError: the tables hold draws, or numbers that are no integers.
+        InputError: the tables hold draws, or no integers.
 
     Source:
         Zhang et al. (2016), Algorithm 2 and equation (1); Xiao et al. (2023) for more than two states.
@@ -137,33 +138,33 @@ def coefficients(tables: Tables) -> dict[Scope, Array]:
         >>> from discreet.model.schema import Variable
         >>> rain, wet = Variable("rain", ("no", "yes")), Variable("wet", ("dry", "damp", "wet"))
         >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
-        >>> found = coefficients(Tables(network, {"rain": [5, 4], "wet": [[3, 2, 0], [1, 1, 2]]}))
-        >>> {subset: array.tolist() for subset, array in found.items()}
+        >>> components = coefficients(Tables(network, {"rain": [5, 4], "wet": [[3, 2, 0], [1, 1, 2]]}))
+        >>> {subset: array.tolist() for subset, array in components.items()}
         {(): 9, ('rain',): [1], ('wet',): [1, 1], ('rain', 'wet'): [[1, 3]]}
     """
     network = tables.network
     if tables.draws is not None or not all(np.issubdtype(array.dtype, np.integer) for array in tables.values()):
-        raise InputError("components are taken of counts: integer tables of shape (*parents, child), without draws")
-    found: dict[Scope, Array] = {}
+        raise InputError("components need counts: integer tables of shape (*parents, child), without draws")
+    components: dict[Scope, Array] = {}
     for family in families(network, network.maximal_families):
         table = tables[family.node].astype(np.int64).transpose(family.axes)
         table = contract(table, map(contrasts, family.sizes))
-        for subset, place in family.parts:
-            if subset not in found:
-                found[subset] = table[place].copy()
-    return {subset: found[subset] for subset in network.downward_closure}
+        for subset, index in family.positions:
+            if subset not in components:
+                components[subset] = table[index].copy()
+    return {subset: components[subset] for subset in network.downward_closure}
 
 
 def _scale_table(family: FamilyComponents, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
     """Make a family's table in the schema's order, times its number of cells: whole for whole components."""
     table = np.empty((*leading, *family.sizes))
-    for subset, place in family.parts:
-        table[place] = components[subset]
+    for subset, index in family.positions:
+        table[index] = components[subset]
     return contract(table, (_invert_contrasts(size).astype(np.float64) for size in family.sizes), leading=len(leading))
 
 
 def family_tables(network: Network, components: Mapping[Scope, Array]) -> Tables:
-    """The family tables that have these components; the inverse of `coefficients`.
+    """Compute the family tables that have these components; the inverse of `coefficients`.
 
     Args:
         network: public.
@@ -213,18 +214,18 @@ def stealth_shift(
     rng: np.random.Generator,
     draws: int = 4000,
 ) -> int:
-    """The pseudo-records that keep all cells of all noisy family tables from falling below 0.
+    """Compute the number of pseudo-records that keep all cells of all noisy family tables at or above 0.
 
-    Simulates the noise alone, which is the worst case: cells without records. Added to the empty component, a shift s
-    adds `s / cells` to every cell of a table; what a draw needs is `-(least cell) * cells`, at most over the families.
+    The noise alone is simulated, which is the worst case: cells without records. Added to the empty component, a shift
+    s adds `s / cells` to every cell of a table; a draw needs the largest `-(least cell) * cells` over the families.
 
     Args:
         network: public.
         scale: of independent discrete Laplace noise on every entry of every component, unit: records.
         probability: that no cell is negative.
-        noisy_total: whether the empty component is noisy too (ADD_REMOVE) or exact (REPLACE).
+        noisy_total: whether the empty component is noisy (ADD_REMOVE) or exact (REPLACE).
         rng: source of randomness; nothing here is private.
-        draws: of all the noise. Ten times as many cost ten times as much and divide the excess by about three.
+        draws: number of simulations. Ten times as many cost ten times as much and divide the excess by about three.
 
     Returns:
         The shift, unit: records, at least 0. It is an order statistic of the draws that is at least the quantile with
@@ -235,11 +236,11 @@ def stealth_shift(
         InputError: a scale that is not positive and finite, a probability not between 0 and 1, or too few draws for it.
 
     Guarantee:
-        None spent: reads no data. The shift inflates the number of records; subtract it from a total.
+        None spent: reads no data. The shift increases the number of records; subtract it from a total.
 
     Source:
-        Replaces the shift `4 t |N_I|^2 / epsilon` of Zhang et al. (2016), Algorithm 2 and Corollary 3, which does not
-        keep its promise for small t and is many times too large for others.
+        Replaces the shift `4 t |N_I|^2 / epsilon` of Zhang et al. (2016), Algorithm 2 and Corollary 3, which is too
+        small for small t and many times too large for others.
     """
     if not 0 < scale < math.inf:
         raise InputError(f"the noise needs a positive, finite scale, got {scale}")
@@ -259,14 +260,14 @@ def stealth_shift(
         if not noisy_total:
             noise[()] = np.zeros(size)
         for family in measured:
-            # Tables of other families are margins of these, and have a negative cell only if these do.
+            # Tables of other families are margins of these: they have a negative cell only if these do.
             least_cells = _scale_table(family, noise, (size,)).reshape(size, -1).min(axis=1)
             np.maximum(needed[start : start + size], -least_cells, out=needed[start : start + size])
     return math.ceil(float(np.sort(needed)[enough[0]]))
 
 
 def _draw_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Draw `P(k) ~ exp(-|k| / scale)`: differences of two geometric variates, whole parts of exponential ones."""
-    one, other = (np.floor(scale * rng.standard_exponential(shape)) for _ in range(2))
-    difference: npt.NDArray[Any] = one - other
+    """Draw `P(k) ~ exp(-|k| / scale)` as differences of two geometric variates, floors of exponential ones."""
+    first, second = (np.floor(scale * rng.standard_exponential(shape)) for _ in range(2))
+    difference: npt.NDArray[Any] = first - second
     return difference

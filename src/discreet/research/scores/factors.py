@@ -1,8 +1,8 @@
-"""The factored exponential mechanism's public factors, in whole steps so that sums over records are exact.
+"""Public factors of the factored exponential mechanism, in whole steps, so that sums over records are exact.
 
 The mechanism chooses one of Z public candidates with `P(z | X) ~ exp(epsilon sum_i f(x_i, z))`, where each record's
-factor f lies in [0, 1]. How likely a choice is before any record is known has `choice_likelihood.py`. Nothing here
-reads records or draws.
+factor f lies in [0, 1]. `choice_likelihood.py` has the marginal likelihood of a choice. Nothing here reads records or
+draws.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from discreet.util.arrays import Floats, Ints
 from discreet.util.number_checks import probability
 
 CANDIDATES_LIMIT = 1000
-"""Most candidates: the width of a factor looks at all pairs."""
+"""Most candidates: the width of a factor is a maximum over all pairs."""
 EXTREME_SETTING = 1e12
 """Largest variance, tau and coordinate of a direction, and inverse of the smallest: no factor overflows."""
 LARGEST_COORDINATE = 1e100
-"""Coordinates beyond it would overflow when squared."""
+"""Largest coordinate: squares of larger ones could overflow."""
 DIRECTIONS_POOL = 4096
-"""Directions from which candidates are picked."""
+"""Number of directions from which candidates are picked."""
 
 
 # ------------------------------------------------------------------------------------------------------------- factors
@@ -37,13 +37,13 @@ DIRECTIONS_POOL = 4096
 
 @dataclass(frozen=True, eq=False)
 class CategoricalFactor:
-    """Records of K types: `f(x, z) = 1 + max(ln p(x | z), ln floor) / |ln floor|`.
+    """Factor of records of K types: `f(x, z) = 1 + max(ln p(x | z), ln floor) / |ln floor|`.
 
     The 1 cancels. Candidates (1 - t, t), t = 0.1 ... 0.9, and floor 0.1 are the coin flip of the paper.
 
     Args:
         candidates: probabilities of the types, float64, shape (Z, K); 0 is allowed.
-        floor: probabilities below it count as the floor; greater than 0, less than 1.
+        floor: replaces smaller probabilities; greater than 0, less than 1.
 
     Raises:
         InputError: an argument out of its range, or rows that do not sum to 1.
@@ -72,7 +72,7 @@ class CategoricalFactor:
         object.__setattr__(self, "candidates", laws)
 
     def log_factors(self, rows: npt.ArrayLike) -> Floats:
-        """The factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
+        """Compute the factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
 
         Args:
             rows: codes of the types, integers from 0 to K - 1, shape (n,) or (n, 1).
@@ -81,7 +81,7 @@ class CategoricalFactor:
             Shape (n, Z), unit: nats for each unit of epsilon.
 
         Raises:
-            InputError: rows that are no codes of the K types.
+            InputError: invalid codes of the K types.
         """
         codes = np.asarray(rows)
         if codes.ndim == 2 and codes.shape[1] == 1:
@@ -92,10 +92,10 @@ class CategoricalFactor:
         return np.asarray(self._tabulate()[codes])
 
     def steps(self, rows: npt.ArrayLike) -> Ints:
-        """The factors of each record in whole steps, so that sums over records are exact.
+        """Compute the factors of each record in whole steps, so that sums over records are exact.
 
         Args:
-            rows: as of `log_factors`.
+            rows: as for `log_factors`.
 
         Returns:
             int64 from 0 to `SCORE_STEPS`, shape (n, Z).
@@ -103,23 +103,22 @@ class CategoricalFactor:
         return (self.log_factors(rows) * SCORE_STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
-        """Most that one record can change the difference of two candidates' scores, exactly.
+        """Compute one record's largest change of the difference of two candidates' scores, exactly.
 
         Args:
-            relation: which data sets are neighbours.
+            relation: of neighbouring data sets.
 
         Returns:
-            Steps, at most `SCORE_STEPS` (ADD_REMOVE) or `2 SCORE_STEPS` (REPLACE); 0 where the candidates are all
-            alike.
+            Steps, at most `SCORE_STEPS` (ADD_REMOVE) or `2 SCORE_STEPS` (REPLACE); 0 if the candidates are all equal.
 
         Guarantee:
             A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / SCORE_STEPS`-DP. Let w_z be a
             candidate's weight: `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within `exp(+- that)`.
-            It cannot be improved: the loss tends to it on data sets that leave two candidates in the running.
+            The bound is tight: the loss tends to it on data sets for which two candidates have all the weight.
 
         Source:
-            Williams and McSherry (2010), Section 2, whose bound is twice the largest `|ln phi|`; what depends on the
-            record alone cancels, so that only differences count.
+            Williams and McSherry (2010), Section 2, whose bound is twice the largest `|ln phi|`; terms that depend on
+            the record alone cancel, so only differences matter.
         """
         table, width = self._tabulate(), 0.0
         for factor in table.T:
@@ -136,15 +135,15 @@ class CategoricalFactor:
 
 @dataclass(frozen=True, eq=False)
 class DirectionFactor:
-    """Vectors around an axis: `x ~ N(0, z z' + s2 I)`, and `f(x, z) = (1 + clip(1 + l(x, z) / tau, -1, 1)) / 2`.
+    """Factor of vectors around an axis: `x ~ N(0, z z' + s2 I)`, `f(x, z) = (1 + clip(1 + l(x, z) / tau, -1, 1)) / 2`.
 
-    l is the log density less its largest value over all x and all candidates, so f is 1 for the likeliest pair and
-    falls to 0 where l is -2 tau or less. A candidate and its negative are the same law.
+    l is the log density less its largest value over all x and all candidates, so f is 1 for the most probable pair and
+    0 for l at or below -2 tau. A candidate and its negative are the same law.
 
     Args:
         candidates: z, float64, shape (Z, k), unit: that of the records; k at least 2.
         noise_variance: s2, greater than 0.
-        tau: half the range of log densities that are told apart, nats, greater than 0.
+        tau: half the range to which log densities are clamped, nats, greater than 0.
 
     Raises:
         InputError: an argument out of its range.
@@ -174,10 +173,10 @@ class DirectionFactor:
         object.__setattr__(self, "candidates", vectors)
 
     def log_factors(self, rows: npt.ArrayLike) -> Floats:
-        """The factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
+        """Compute the factors of each record, f(x, z): whole multiples of 2^-20 in [0, 1].
 
-        A record's row depends on no other record, to the last bit: only element-wise arithmetic is used, as a matrix
-        product may round in an order that depends on how many rows there are.
+        A record's row depends on no other record, to the last bit: the arithmetic is element-wise, as a matrix product
+        may round in an order that depends on the number of rows.
 
         Args:
             rows: records, shape (n, k).
@@ -186,7 +185,7 @@ class DirectionFactor:
             Shape (n, Z), unit: nats for each unit of epsilon.
 
         Raises:
-            InputError: rows of another shape, or entries that are no numbers or beyond 1e100.
+            InputError: rows of another shape, or entries that are NaN or beyond 1e100.
         """
         vectors = np.asarray(rows, np.float64)
         size = self.candidates.shape[1]
@@ -207,10 +206,10 @@ class DirectionFactor:
         return _round_to_steps(np.clip(projection, 0, 1, out=projection))
 
     def steps(self, rows: npt.ArrayLike) -> Ints:
-        """The factors of each record in whole steps, so that sums over records are exact.
+        """Compute the factors of each record in whole steps, so that sums over records are exact.
 
         Args:
-            rows: as of `log_factors`.
+            rows: as for `log_factors`.
 
         Returns:
             int64 from 0 to `SCORE_STEPS`, shape (n, Z).
@@ -218,10 +217,10 @@ class DirectionFactor:
         return (self.log_factors(rows) * SCORE_STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
-        """Bound how far one record can change the difference of two candidates' scores; no record need reach it.
+        """Bound one record's change of the difference of two candidates' scores; the bound need not be attained.
 
         Args:
-            relation: which data sets are neighbours.
+            relation: of neighbouring data sets.
 
         Returns:
             Steps: `SCORE_STEPS` for ADD_REMOVE, twice that for REPLACE.
@@ -230,18 +229,18 @@ class DirectionFactor:
 
 
 Factor: TypeAlias = CategoricalFactor | DirectionFactor
-"""Factors whose width is known; one of a user's own is an `OwnFactor`, which is clamped."""
+"""Factors with a known width; a user's own function is an `OwnFactor`, which is clamped."""
 
 
 def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Floats:
-    """Vectors spread evenly over half a sphere, for each of several lengths; the same for everybody.
+    """List vectors spread evenly over half a sphere, for each of several lengths; the list is deterministic.
 
-    In two dimensions the directions cut a half circle evenly, in more each is the farthest of a fixed pool from the
-    axes picked so far. The first is along the first coordinate.
+    In two dimensions the directions divide a half circle evenly. In more, each is the farthest one of a fixed pool from
+    the axes picked before. The first is along the first coordinate.
 
     Args:
         size: k, coordinates of a vector, from 2 to 1,000.
-        directions: how many, at least 1.
+        directions: number of directions, at least 1.
         radii: lengths, greater than 0, unit: that of the records.
 
     Returns:
@@ -264,7 +263,7 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
     if lengths.ndim != 1 or not lengths.size or not np.all((lengths > 0) & (lengths < LARGEST_COORDINATE)):
         raise InputError("radii must be a list of finite numbers greater than 0")
     if directions * len(lengths) > CANDIDATES_LIMIT:
-        raise InputError(f"at most {CANDIDATES_LIMIT:,} candidates; ask for fewer directions or radii")
+        raise InputError(f"at most {CANDIDATES_LIMIT:,} candidates are allowed; use fewer directions or radii")
     if size == 2:
         angles = np.pi * np.arange(directions) / directions
         units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -280,21 +279,21 @@ def _spread_directions(size: int, directions: int) -> Floats:
     pool *= np.where(pool[:, :1] < 0, -1, 1)
     picked, nearest = [0], np.abs(pool @ pool[0])
     while len(picked) < directions:
-        # Of directions that are equally far up to rounding, the first: no machine must pick another.
+        # Ties up to rounding go to the first direction, so that all machines pick the same.
         picked.append(int(np.argmin(nearest.round(9))))
         nearest = np.maximum(nearest, np.abs(pool @ pool[picked[-1]]))
     return np.asarray(pool[picked])
 
 
 def standard_normals(points: int, size: int) -> Floats:
-    """Public points that fill the standard normal law evenly: an integration rule, and fixed draws.
+    """Compute public points that fill the standard normal law evenly: an integration rule, and fixed draws.
 
     Args:
-        points: how many, a power of two.
+        points: number of points, a power of two.
         size: coordinates of each, at most 21,201.
 
     Returns:
-        Shape (points, size): Sobol's sequence, which nobody has to draw, moved off 0 and mapped to normals.
+        Shape (points, size): Sobol's deterministic sequence, shifted away from 0 and mapped to normals.
 
     Raises:
         InputError: an argument out of its range.
@@ -305,7 +304,7 @@ def standard_normals(points: int, size: int) -> Floats:
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
-    # By its full name scipy.stats is loaded here, and not with every command, which it would delay by a second.
+    # The full name loads scipy.stats here, and not at import, which would take another second.
     return np.asarray(ndtri(scipy.stats.qmc.Sobol(size, scramble=False).random(points) + 0.5 / points))
 
 
@@ -325,5 +324,5 @@ def _check_candidates(candidates: npt.ArrayLike) -> Floats:
 
 def _round_to_steps(factors: Floats) -> Floats:
     """Round factors to whole multiples of 2^-20: public rounding, the same for all data sets."""
-    # What is no number counts as 0: the range [0, 1] holds by construction.
+    # NaN becomes 0, so the range [0, 1] holds by construction.
     return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * SCORE_STEPS) / SCORE_STEPS)

@@ -1,12 +1,12 @@
-r"""Rows of probabilities on a public grid: the trimmed Dirichlet law that can be drawn exactly.
+r"""Rows of probabilities on a public grid: a trimmed Dirichlet law with exact draws.
 
-A row with K states, floor w and resolution G lies on the grid
+A row with K states, floor w and resolution G is on the grid
 
     theta_k = w + (1 - K w) m_k / G,      m_1 + ... + m_K = G,      m_k whole numbers,
 
 so every probability is between w and 1 - (K - 1) w. The law `P(theta) ~ prod_k theta_k^(e_k)` on it is the posterior
-of a row under a prior on the grid. A finite law can be drawn exactly, whatever the exponents are: coordinate by
-coordinate, each given those before, from sums over all ways to share out what is left. There is no rejection, no Markov
+of a row under a prior on the grid. A finite law can be drawn exactly for any exponents: coordinate by coordinate, each
+given the previous ones, from sums over all ways to distribute the remaining units. There is no rejection, no Markov
 chain and no inverse of a distribution function that could fail in a tail.
 """
 
@@ -23,17 +23,17 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats, Ints
 
 BINARY_STEPS = 2048
-"""Steps of the grid for two states: finer than any noise that is worth its name."""
+"""Steps of the grid for two states: finer than any relevant noise."""
 SHARED_STEPS = 768
-"""Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
+"""Total steps for K > 2 states: the sums cost the square of the steps for each state."""
 LEAST_STEPS = 128
 """Least steps for any number of states."""
 LARGEST_EXPONENT = 1e9
-"""Largest exponent up to which a law was compared with exact arithmetic; see `lattice_law`."""
+"""Largest exponent in the comparison with exact arithmetic; see `lattice_law`."""
 
 
 def resolution_for(size: int) -> int:
-    """Choose the steps of the grid for a variable with so many states; public.
+    """Choose the steps of the grid for a number of states; public.
 
     Example:
         >>> resolution_for(2), resolution_for(3), resolution_for(40)
@@ -44,12 +44,12 @@ def resolution_for(size: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LatticeLaw:
-    """The law of one row on the grid.
+    """Law of one row on the grid.
 
     Args:
         floor: w, smallest probability.
         log_factors: `e_k log theta_k` at every step of coordinate k, up to a constant for each k; shape (K, G + 1).
-        log_rest: logarithm of the sum over all ways to share out m units among the coordinates k and later; shape
+        log_rest: logarithm of the sum over all ways to distribute m units among the coordinates k and later; shape
             (K, G + 1).
     """
 
@@ -68,11 +68,11 @@ class LatticeLaw:
         return int(self.log_factors.shape[1]) - 1
 
     def weights(self, k: int, left: int) -> Floats:
-        """Law of coordinate k when `left` units are left for it and the later ones, up to a constant.
+        """Compute the law of coordinate k, up to a constant, if `left` units remain for it and the later ones.
 
         Args:
             k: coordinate, 0 to K - 2.
-            left: units left, 0 to G.
+            left: remaining units, 0 to G.
 
         Returns:
             Weights of m = 0..left, the largest is 1; those below exp(-745) underflow to 0.
@@ -81,11 +81,11 @@ class LatticeLaw:
         return np.asarray(np.exp(logs - logs.max()))
 
     def draw(self, pick: Callable[[Floats, int], Ints], draws: int) -> Ints:
-        """Independent rows.
+        """Draw independent rows.
 
         Args:
-            pick: draws so many indices with the probabilities that the weights say.
-            draws: how many rows.
+            pick: draws a number of indices with probabilities proportional to weights.
+            draws: number of rows.
 
         Returns:
             Units m of each coordinate, shape (K, draws).
@@ -102,7 +102,7 @@ class LatticeLaw:
         return units
 
     def probabilities(self, units: Ints) -> Floats:
-        """The rows of some units: `w + (1 - K w) m / G`."""
+        """Convert units to rows: `w + (1 - K w) m / G`."""
         if self.size == 1:
             return np.ones_like(units, np.float64)
         return self.floor + (1 - self.size * self.floor) * units / self.resolution
@@ -117,8 +117,8 @@ def lattice_law(exponents: Floats, floor: float, resolution: int) -> LatticeLaw:
         resolution: G, steps of the grid.
 
     Returns:
-        The law. The logarithm of a row's probability is accurate to 1e-8 for exponents up to 1e9, wherever it is within
-        700 of the largest (the worst found against exact arithmetic is 6e-9).
+        The law. The logarithm of a row's probability is accurate to 1e-8 for exponents up to 1e9, if it is within 700
+        of the largest (the largest error against exact arithmetic was 6e-9).
 
     Raises:
         InputError: a floor that leaves no grid.
@@ -128,7 +128,7 @@ def lattice_law(exponents: Floats, floor: float, resolution: int) -> LatticeLaw:
         raise InputError(f"the floor of {size} states must be greater than 0 and less than 1/{size}, got {floor}")
     steps = np.arange(resolution + 1) / resolution
     theta = floor + (1 - size * floor) * steps if size > 1 else np.ones(resolution + 1)
-    # Logarithms relative to the mode: near it they are small, and so are their rounding errors.
+    # Logarithms are relative to the mode: near it they and their rounding errors are small.
     share = np.maximum(exponents, 0) + 1e-300
     mode = np.clip(share / share.sum(), theta[0], theta[-1])
     gap = (theta - mode[:, None]) / mode[:, None]
@@ -138,16 +138,16 @@ def lattice_law(exponents: Floats, floor: float, resolution: int) -> LatticeLaw:
     log_rest[-1] = log_factors[-1]
     for k in range(size - 2, 0, -1):
         log_rest[k] = _log_convolve(log_factors[k], log_rest[k + 1])
-    log_rest[0] = math.nan  # never read: the units of all coordinates together are G
+    log_rest[0] = math.nan  # never read: all coordinates together have G units
     return LatticeLaw(floor, log_factors, log_rest)
 
 
-def _log_convolve(one: Floats, other: Floats) -> Floats:
+def _log_convolve(first: Floats, second: Floats) -> Floats:
     """Convolve two tables of logarithms: the logarithm of the convolution, at 0 to G."""
-    size = len(one)
-    padded = np.concatenate([np.full(size - 1, -np.inf), other])
-    # Row m holds other[m], other[m - 1], ..., and -inf where there is none: a view, nothing is gathered.
-    terms = one + sliding_window_view(padded, size)[:, ::-1]
+    size = len(first)
+    padded = np.concatenate([np.full(size - 1, -np.inf), second])
+    # Row m is a view of second[m], second[m - 1], ..., filled with -inf.
+    terms = first + sliding_window_view(padded, size)[:, ::-1]
     peak = terms.max(axis=1)
     terms -= peak[:, None]
     np.exp(terms, out=terms)

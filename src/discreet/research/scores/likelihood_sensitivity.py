@@ -1,7 +1,7 @@
-"""How far one record can move likelihoods: of a trimmed network, or of candidates to choose from.
+"""Sensitivity of likelihoods to one record: of a trimmed network, or of candidates of a choice.
 
-Trimming keeps every probability of a node at or above a floor, so that the log-likelihood ratio of two records has a
-bounded range; that range is what a draw from the posterior costs, whatever the prior and the number of records.
+Trimming keeps every probability of a node at or above a floor, so the log-likelihood ratio of two records has a bounded
+range. That range is the privacy loss of a draw from the posterior, for any prior and number of records.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from discreet.util.arrays import Ints
 
 
 def log_range(size: int, floor: float) -> float:
-    """Range of a trimmed variable's log probability: `Lambda = ln((1 - (K - 1) w) / w)`.
+    """Compute the range of a trimmed variable's log probability: `Lambda = ln((1 - (K - 1) w) / w)`.
 
     Args:
         size: K, number of states.
         floor: w, least probability of each state.
 
     Returns:
-        `max ln theta_k - min ln theta_k` over all rows `theta >= w`, nats; 0 for one state, whatever the floor, and for
-        a floor of 1 / K, which leaves one row.
+        `max ln theta_k - min ln theta_k` over all rows `theta >= w`, nats; 0 for one state with any floor, and for a
+        floor of 1 / K, which leaves one row.
 
     Raises:
         InputError: no state, or a floor that is not greater than 0 and at most 1 / K.
@@ -49,22 +49,22 @@ def log_range(size: int, floor: float) -> float:
 
 
 def floor_for(size: int, range_: float) -> float:
-    """The lowest floor whose range is no more than wanted: `w = 1 / (K - 1 + exp(Lambda))`.
+    """Compute the lowest floor with at most this range: `w = 1 / (K - 1 + exp(Lambda))`.
 
     Args:
         size: K, number of states.
         range_: Lambda, nats, greater than 0.
 
     Returns:
-        The floor, rounded up where that is needed so that `log_range(size, floor) <= range_`.
+        The floor, rounded up if necessary for `log_range(size, floor) <= range_`.
 
     Raises:
         InputError: no state, or a range that is not positive or that no floating-point floor has: below about 1e-15,
             or above 700.
 
     Source:
-        The inverse of `log_range`. An equal split of epsilon over I nodes takes `Lambda = epsilon / (2 I)` for REPLACE
-        and `epsilon / I` for ADD_REMOVE.
+        Inverse of `log_range`. An equal split of epsilon over I nodes has `Lambda = epsilon / (2 I)` for REPLACE and
+        `epsilon / I` for ADD_REMOVE.
 
     Example:
         >>> round(floor_for(2, 1 / 34), 3)
@@ -78,22 +78,22 @@ def floor_for(size: int, range_: float) -> float:
     while size > 1 and floor < 1 / size and log_range(size, floor) > range_:
         floor = math.nextafter(floor, 1)
     if size > 1 and not floor < 1 / size:
-        raise InputError(f"a range of {range_} nats is too small: every probability would be 1/{size}; allow more")
+        raise InputError(f"a range of {range_} nats is too small: every probability would be 1/{size}; use more")
     return floor
 
 
 def record_loss(network: Network, floors: Mapping[str, float], relation: Relation) -> float:
-    """Epsilon of one draw of all trimmed rows from their posterior, exactly.
+    """Compute epsilon of one draw of all trimmed rows from their posterior, exactly.
 
     `REPLACE: 2 sum_i Lambda_i`, `ADD_REMOVE: sum_i Lambda_i`, over all nodes i. A record has one cell in every family,
-    and in the worst case the two records of a pair have different parents everywhere, so that every factor of their
+    and in the worst case the two records of a pair have different parents in all families, so every factor of their
     likelihood ratio is free. The posteriors' ratio is within the range of the likelihoods' ratio for every number of
-    records, and approaches it as records are added: the value cannot be improved.
+    records, and approaches it as records are added: the bound is tight.
 
     Args:
         network: public; its rows have independent supports.
         floors: least probability of each state of each node, in all its rows.
-        relation: which data sets are neighbours.
+        relation: of neighbouring data sets.
 
     Returns:
         Epsilon, nats, delta 0. For the posterior tempered by tau (counts multiplied by tau) it is tau times this, for
@@ -103,9 +103,9 @@ def record_loss(network: Network, floors: Mapping[str, float], relation: Relatio
         InputError: a node without a floor, an unknown node, or a floor out of its range.
 
     Source:
-        Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Lemma 24, corrected: the `2 max_k v_k ln(1 / w)` printed there
-        as "classical" is for one changed attribute (`experiments.paper_lipschitz.attribute_loss`), and too small for a
-        record. Five independent bits with w = 0.1: 22.0, not 4.6.
+        Dimitrakakis et al. (JMLR 2017), Theorem 8.1 and Lemma 24, corrected: the "classical" `2 max_k v_k ln(1 / w)`
+        printed there is for one changed attribute (`experiments.paper_lipschitz.attribute_loss`), and too small for a
+        record. For five independent bits with w = 0.1 it is 22.0, not 4.6.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -119,7 +119,7 @@ def record_loss(network: Network, floors: Mapping[str, float], relation: Relatio
 
 
 def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
-    """Range of a log probability of every node: `log_range` by node, in the network's order.
+    """Compute the range of a log probability of every node: `log_range` by node, in the network's order.
 
     Args:
         network: public.
@@ -138,29 +138,29 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
         >>> {node: round(value, 3) for node, value in ranges(network, dict.fromkeys("abc", 0.1)).items()}
         {'a': 2.197, 'b': 2.197, 'c': 2.197}
     """
-    odd = sorted(set(floors) ^ set(network.nodes))
-    if odd:
-        raise InputError(f"floors must name every node once; missing or unknown: {odd[:5]}")
-    found = {}
+    mismatched = sorted(set(floors) ^ set(network.nodes))
+    if mismatched:
+        raise InputError(f"floors must name every node once; missing or unknown: {mismatched[:5]}")
+    log_ranges = {}
     for name in network.nodes:
         try:
-            found[name] = log_range(network.schema[name].size, floors[name])
+            log_ranges[name] = log_range(network.schema[name].size, floors[name])
         except InputError as error:
             raise InputError(f"node {name!r}: {error}") from None
-    return found
+    return log_ranges
 
 
 def widest_range(logs: Mapping[str, Ints], relation: Relation) -> int:
-    """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
+    """Bound one record's change of the difference of two candidates' log-likelihoods.
 
     Args:
         logs: for each node, log-probabilities of all candidates in whole steps, shape `(candidates, *parents, child)`.
-        relation: what "neighbouring" means.
+        relation: of neighbouring data sets.
 
     Returns:
         In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
-        log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
-        reach the largest of all families at once.
+        log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: one record need
+        not attain the maxima of all families.
 
     Example:
         >>> logs = {"a": np.array([[3, 1], [1, 2]])}  # of two candidates, for two states
@@ -171,8 +171,8 @@ def widest_range(logs: Mapping[str, Ints], relation: Relation) -> int:
     top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)
     for tables in logs.values():
         flat = tables.reshape(count, -1)
-        for one in range(count):
-            difference = flat - flat[one]
-            top[one] += difference.max(axis=1)
-            bottom[one] += difference.min(axis=1)
+        for index in range(count):
+            difference = flat - flat[index]
+            top[index] += difference.max(axis=1)
+            bottom[index] += difference.min(axis=1)
     return int(relation.by_record(max(top.max(), -bottom.min()), (top - bottom).max()))

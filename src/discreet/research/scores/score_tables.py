@@ -1,14 +1,14 @@
-"""Scores: how well every type of record goes with every candidate, as a public table of whole numbers.
+"""Scores of every type of record for every candidate, as a public table of whole numbers.
 
 The exponential mechanism draws candidate z with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, where each record's score
-s lies in a stated range. Here the score is tabulated before any record is read: a type of record is a joint state of a
-few variables (a number counts as its bin), and the score of a type for a candidate is clamped and rounded to a whole
-number of steps, type by type. So whatever function made the table, no record ever enters it, what one record can do to
-a sum of scores is a property of a public table of integers, and sums are exact.
+s is in a stated range. Here the score is tabulated before any record is read: a type of record is a joint state of a
+few variables (a number is represented by its bin), and the score of a type for a candidate is clamped and rounded to a
+whole number of steps, type by type. So no record enters the table, for any function that made it, the sensitivity of a
+sum of scores is a property of a public table of integers, and sums are exact.
 
-Williams and McSherry's factored mechanism is this with any factor phi (`s = ln phi`), Dimitrakakis et al.'s sampler
-with the log-likelihood of a family over a grid of its parameters and the prior as base measure, and Zhang et al.'s MAP
-with the log-likelihood of finitely many candidates.
+Williams and McSherry's factored mechanism has any factor phi (`s = ln phi`), Dimitrakakis et al.'s sampler the
+log-likelihood of a family over a grid of its parameters with the prior as base measure, and Zhang et al.'s MAP the
+log-likelihood of finitely many candidates.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from discreet.model.schema import Scope, bin_ends
 from discreet.util.arrays import Floats, Ints, freeze, number, numbers
 
 # --------------------------------------------------------------------------------------------------------------------
-# Scores that change no faster than a stated constant with a reading: what a change of the reading then reveals.
+# Scores with a Lipschitz constant, which bounds the information about a change of a reading.
 
 
 def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:
-    """Scores lowered, as little as need be, until they change by at most L for each unit of the reading.
+    """Lower scores, as little as possible, until they change by at most L for each unit of the reading.
 
-    A draw depends on differences of candidates alone, so what all candidates have in common at a reading costs nothing
-    and is set apart first: of what changes from one bin to the next the middle between the candidate that gains most
-    and the one that gains least. The rest is replaced by the largest function below it that is L-Lipschitz in the
-    distance of the bins' middles, `min_y f(y) + L |x - y|`. Whatever satisfies Assumption 1 with L stays as it is, as
-    the rest then changes by L at most.
+    A draw depends on differences of candidates alone, so a term that all candidates share at a reading costs nothing.
+    It is separated first: its change from one bin to the next is the middle between the largest and the smallest change
+    of a candidate. The rest is replaced by the largest function below it that is L-Lipschitz in the distance of the
+    bins' middles, `min_y f(y) + L |x - y|`. Scores that satisfy Assumption 1 with L do not change, as the rest then
+    changes by at most L.
 
     Args:
         score: of each bin for each candidate, finite, shape `(bins, Z)`.
@@ -49,17 +49,17 @@ def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:
         Scores of the same shape; any two candidates' difference changes by at most `2 L |x - y|`.
 
     Raises:
-        InputError: another network, or a constant that is none.
+        InputError: another network, or an invalid constant.
 
     Source:
         The envelope of Pasch and Hausdorff (Rockafellar and Wets, Variational Analysis, Example 9.11); Dimitrakakis et
         al. (JMLR 2017), Assumption 1.
     """
     if len(network.variables) > 1 or network.variables[0].bounds is None:
-        raise InputError("a Lipschitz constant is for one numeric variable with bins: a change has a size there")
+        raise InputError("a Lipschitz constant needs one numeric variable with bins, whose changes have a size")
     if not 0 < lipschitz < math.inf:
         raise InputError(
-            f"a Lipschitz constant is a number of nats for each unit of the variable, greater than 0, not {lipschitz}"
+            f"a Lipschitz constant must be a finite number greater than 0, in nats for each unit, not {lipschitz}"
         )
     ends = np.array(bin_ends(network.variables[0]))
     most = lipschitz * np.diff((ends[1:] + ends[:-1]) / 2)
@@ -67,50 +67,50 @@ def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:
     common = np.cumsum(np.append(0.0, (changes.max(axis=1) + changes.min(axis=1)) / 2))
     apart = score - common[:, None]
     lowered = apart.copy()
-    # Distances along a line add up, so going through it once each way is enough.
+    # Distances along a line add up, so one pass in each direction is enough.
     for at in range(1, len(lowered)):
         lowered[at] = np.minimum(lowered[at], lowered[at - 1] + most[at - 1])
     for at in range(len(lowered) - 2, -1, -1):
         lowered[at] = np.minimum(lowered[at], lowered[at + 1] + most[at])
-    # What is not lowered stays as it is to the last bit.
+    # Scores that are not lowered stay equal to the last bit.
     return np.asarray(score - (apart - lowered))
 
 
 Types = Mapping[str, npt.NDArray[np.generic]]
 Function = Callable[[Types, Floats], npt.ArrayLike]
-"""From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,
-d)`, to scores of shape `(types, Z)`."""
+"""Function from types of records (for each variable an array: names of states, or middles of bins) and candidates,
+shape `(Z, d)`, to scores of shape `(types, Z)`."""
 
 SCORE_STEPS = 2**20
-"""Steps from the lowest to the highest score of a record: scores are whole multiples of a millionth of their range."""
+"""Steps from the lowest to the highest score of a record: scores are whole multiples of 2^-20 of their range."""
 MOST_TYPES = 2**13
 """Most types of records of a table."""
 CANDIDATES = 2**13
-"""Most candidates: an exact draw takes some ten microseconds for each of them."""
+"""Most candidates: an exact draw takes about ten microseconds for each."""
 MOST_SCORE_CELLS = 2**23
 """Most cells of a table: 64 MiB."""
 WIDEST = 1e6
-"""Largest range of scores, and of log weights, in nats: none of any use is wider."""
+"""Largest range of scores, and of log weights, in nats: wider ones have no use."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """A score of every type of record for every candidate, public and in whole steps.
+    """Score of every type of record for every candidate, public and in whole steps.
 
     Args:
-        network: whose joint states are the types, the last variable fastest; its arcs say which laws of records a
-            posterior considers, and mean nothing to the mechanism.
+        network: its joint states are the types, the last variable fastest. Its arcs define the laws of records that a
+            posterior considers; the mechanism ignores them.
         names: of the candidates' numbers.
         candidates: float64, shape `(Z, len(names))`.
         base: log weights of the candidates before any record, float64, shape `(Z,)`.
         steps: int64 from 0 to `SCORE_STEPS`, shape `(types, Z)`.
-        span: what `SCORE_STEPS` steps are in the unit of the score; of a log-likelihood nats.
-        log_law: log probability of each type under each candidate, shape `(types, Z)`, where candidates are parameters
-            of a law of records; None where they are not.
+        span: size of `SCORE_STEPS` steps in the unit of the score; nats for a log-likelihood.
+        log_law: log probability of each type under each candidate, shape `(types, Z)`, if candidates are parameters of
+            a law of records; else None.
 
     Raises:
         InputError: shapes that do not fit, steps out of their range, too many types or candidates, or numbers that are
-            none.
+            not finite.
 
     Example:
         >>> import discreet as dc
@@ -129,16 +129,16 @@ class ScoreTable:
     log_law: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Freeze, then refuse what is no score."""
+        """Freeze the arrays, and refuse an invalid score."""
         candidates, base = np.asarray(self.candidates, np.float64), np.asarray(self.base, np.float64)
         freeze(self, names=tuple(self.names), candidates=candidates, base=base, steps=np.asarray(self.steps, np.int64))
         freeze(self, log_law=None if self.log_law is None else np.asarray(self.log_law, np.float64))
         types, size = types_of(self.network), len(self.candidates)
         check_size(self.network, size)
         if self.candidates.shape != (size, len(self.names)) or not np.all(np.isfinite(self.candidates)):
-            raise InputError("candidates are rows of finite numbers, one number for each name")
+            raise InputError("candidates must be rows of finite numbers, one number for each name")
         if self.base.shape != (size,) or not np.all(np.abs(self.base) <= WIDEST):
-            raise InputError(f"a base measure has one log weight for each candidate, within {WIDEST:,.0f}")
+            raise InputError(f"a base measure needs one log weight for each candidate, within {WIDEST:,.0f}")
         if self.steps.shape != (types, size) or not np.all((self.steps >= 0) & (self.steps <= SCORE_STEPS)):
             raise InputError(
                 f"a score needs steps from 0 to {SCORE_STEPS:,} for {types:,} types and {size:,} candidates"
@@ -149,12 +149,12 @@ class ScoreTable:
             self.log_law.shape != (types, size)
             or not np.all(np.abs(scipy.special.logsumexp(self.log_law, axis=0)) < 1e-6)
         ):
-            raise InputError("a law of records has, for each candidate, log probabilities of all types that sum to 1")
+            raise InputError("a law of records needs, for each candidate, log probabilities of all types that sum to 1")
 
-    def same_family(self, other: ScoreTable) -> bool:
-        """Whether another table is of the same family: its points, their prior, and their laws of records."""
-        parts = ("candidates", "base", "log_law")
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in parts)
+    def same_family(self, table: ScoreTable) -> bool:
+        """True if another table has the same candidates, prior weights and laws of records."""
+        fields = ("candidates", "base", "log_law")
+        return all(np.array_equal(getattr(self, name), getattr(table, name)) for name in fields)
 
     @property
     def size(self) -> int:
@@ -163,14 +163,14 @@ class ScoreTable:
 
     @property
     def scope(self) -> Scope:
-        """The variables that the types are made of, in the order of the table."""
+        """Variables of the types, in the order of the table."""
         return self.network.nodes
 
     @cached_property
     def law(self) -> Floats:
-        """Probability of each type under each candidate, shape `(types, Z)`; InputError where there is none."""
+        """Probability of each type under each candidate, shape `(types, Z)`; InputError without a law."""
         if self.log_law is None:
-            raise InputError("the candidates of this score are no parameters of a law of records")
+            raise InputError("this score has no law of records; `own_family` makes a score with one")
         law = np.exp(self.log_law)
         return np.asarray(law / law.sum(axis=0))
 
@@ -185,15 +185,15 @@ def own_score(
     base: npt.ArrayLike | None = None,
     names: Scope = (),
 ) -> ScoreTable:
-    """A score of your own: any function of a record and a candidate, clamped to a range.
+    """Make a score of your own: any function of a record and a candidate, clamped to a range.
 
-    The function sees all types of records there are, and no record. It is called twice, on the types in two orders;
-    what it gives for a type must not depend on that.
+    The function gets all types of records, and no record. It is called twice, on the types in two orders; its result
+    for a type must not depend on that.
 
     Args:
         network: of few variables: their joint states are the types, at most 8,192.
         function: from types (for each variable an array of their states' names, or of the middles of its bins) and
-            candidates, shape `(Z, d)`, to scores of shape `(types, Z)`: the more, the better a candidate fits.
+            candidates, shape `(Z, d)`, to scores of shape `(types, Z)`; a higher score is a better fit.
         candidates: public, shape `(Z, d)` or `(Z,)`, at least two.
         low, high: range of the score; values beyond it are moved to its nearest end.
         base: log weights of the candidates before any record; None for equal ones.
@@ -203,11 +203,11 @@ def own_score(
         The table.
 
     Raises:
-        InputError: a function that fails, gives another shape or something that is no number, or other scores when it
-            is asked again; a range that is none.
+        InputError: the function fails, or its result has another shape, is NaN, or changes in a second call; or an
+            empty range.
 
     Guarantee:
-        None spent: no record is seen.
+        None spent: no record is read.
 
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with `phi = exp(score)`.
@@ -224,13 +224,13 @@ def own_score(
     low, high = number(low, "the low end of a score's range"), number(high, "the high end of a score's range")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a score needs a range from low to high, two finite numbers in this order, not {low}, {high}")
-    places = _shape_candidates(candidates)
+    rows = _shape_candidates(candidates)
     types = record_types(network)
-    check_size(network, len(places))
-    scores = _ask_twice(function, types, places)
+    check_size(network, len(rows))
+    scores = _call_twice(function, types, rows)
     steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * SCORE_STEPS)
-    weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
-    return ScoreTable(network, _name_numbers(names, places), places, weights, steps.astype(np.int64), high - low)
+    weights = np.zeros(len(rows)) if base is None else numbers(base, "log weights of a base measure")
+    return ScoreTable(network, _name_numbers(names, rows), rows, weights, steps.astype(np.int64), high - low)
 
 
 def own_family(
@@ -243,40 +243,38 @@ def own_family(
     lipschitz: float | None = None,
     names: Scope = (),
 ) -> ScoreTable:
-    """A family of your own: a log-likelihood of records on a public grid of its parameters.
+    """Make a family of your own: a log-likelihood of records on a public grid of its parameters.
 
     Args:
-        network: of the records' variables, at most 8,192 joint states; give it all arcs for its parameters' posterior
-            to answer queries about several variables.
-        log_likelihood: from types and candidates to log-likelihoods, as `own_score` has it; of a type that is a bin,
-            the log density at its middle. For each candidate it is normalised over the types.
+        network: of the records' variables, at most 8,192 joint states. With all arcs, the parameters' posterior can
+            answer queries about several variables.
+        log_likelihood: from types and candidates to log-likelihoods, as for `own_score`; for a type that is a bin, the
+            log density at its middle. It is normalised over the types for each candidate.
         candidates: the grid, shape `(Z, d)` or `(Z,)`.
         prior: weights of the grid's points; None for equal ones.
-        bound: nats between the likeliest and the unlikeliest candidate of a record: what is less likely counts as if it
-            were just that unlikely. It makes draws cheaper and flatter. None for no clamp.
-        lipschitz: nats for each unit of the one numeric variable that the records have: what a candidate's
-            log-likelihood changes faster by, beside what is common to all candidates, is lowered, see `smooth_score`.
-            It makes draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for
-            no such limit.
+        bound: nats to which a record's log-likelihood is clamped below that of its most probable candidate. It makes
+            draws cheaper and more dispersed. None for no clamp.
+        lipschitz: nats for each unit of the records' one numeric variable: log-likelihoods that change faster, apart
+            from terms common to all candidates, are lowered, see `smooth_score`. It makes draws under a metric cheaper,
+            and more dispersed if the constant is smaller than the family's. None for no such limit.
         names: of the parameters.
 
     Returns:
-        The table; its score is the log-likelihood in this range and with this constant, and its law of records, which
-        readers use, the true one.
+        The table. Its score is the clamped and lowered log-likelihood; its law of records, which readers use, is the
+        true one.
 
     Raises:
-        InputError: as `own_score`; a likelihood of 0 without a bound, or weights that are none.
+        InputError: as `own_score`; a likelihood of 0 without a bound, or invalid weights.
 
     Guarantee:
-        None spent. A bound or a constant that is too small for the likelihood changes the posterior and never the
-        guarantee, which is computed from the table: the likelihood is clamped to the one and lowered to the other.
-        Under a metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit
-        of the promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit +
-        widest bin)` in any case.
+        None spent. A bound or a constant that is too small for the likelihood changes the posterior, not the guarantee,
+        which is computed from the table. Under a metric (`metric_width`) a constant L costs at most `2 L` for each unit
+        of the variable, if the guarantee's unit is one or several equally wide bins (in floating point), and at most
+        `2 L (unit + widest bin)` in any case.
 
     Source:
-        Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
-        is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
+        Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for the
+        clamped likelihood; no condition on the prior's mass, as their Assumption 2, is needed.
 
     Example:
         >>> import numpy as np
@@ -287,26 +285,26 @@ def own_family(
         [[0.8, 0.2], [0.2, 0.8]]
     """
     _require_network(network)
-    places, types = _shape_candidates(candidates), record_types(network)
-    check_size(network, len(places))
-    logs = _ask_twice(log_likelihood, types, places, least=-math.inf)
+    rows, types = _shape_candidates(candidates), record_types(network)
+    check_size(network, len(rows))
+    logs = _call_twice(log_likelihood, types, rows, least=-math.inf)
     with np.errstate(invalid="ignore"):
         logs = logs + _find_log_sizes(network)[:, None]
         logs = logs - scipy.special.logsumexp(logs, axis=0)
     if np.any(np.isnan(logs)):
-        raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
+        raise InputError("under some candidate all types of records have a likelihood of 0; leave that candidate out")
     impossible = np.flatnonzero(logs.max(axis=1) == -math.inf)
     if len(impossible):
-        place = listed([f"{name}={values[impossible[0]]}" for name, values in types.items()])
+        values_text = listed([f"{name}={values[impossible[0]]}" for name, values in types.items()])
         raise InputError(
-            f"the type of record {place} has a likelihood of 0 under every candidate; leave it out of the states or "
-            "bounds, or give it a little under some candidate"
+            f"the type of record {values_text} has a likelihood of 0 under every candidate; leave it out of the states "
+            "or bounds, or give it a positive one under some candidate"
         )
-    weights = np.ones(len(places)) if prior is None else numbers(prior, "weights of a prior")
-    if weights.shape != (len(places),) or not np.all((weights > 0) & np.isfinite(weights)):
-        raise InputError("a prior has one weight greater than 0 for each candidate")
+    weights = np.ones(len(rows)) if prior is None else numbers(prior, "weights of a prior")
+    if weights.shape != (len(rows),) or not np.all((weights > 0) & np.isfinite(weights)):
+        raise InputError("a prior needs one weight greater than 0 for each candidate")
     base = np.log(weights / weights.sum())
-    return likelihood_table(network, _name_numbers(names, places), places, base, logs, (bound, lipschitz))
+    return likelihood_table(network, _name_numbers(names, rows), rows, base, logs, (bound, lipschitz))
 
 
 def likelihood_table(
@@ -317,53 +315,53 @@ def likelihood_table(
     log_law: Floats,
     declared: tuple[float | None, float | None],
 ) -> ScoreTable:
-    """The table of a log-likelihood: of each type, relative to its likeliest candidate.
+    """Make the table of a log-likelihood, relative to the most probable candidate of each type.
 
     Args:
-        network, names, candidates, base, log_law: as of `ScoreTable`.
-        declared: bound, nats, None for as many as there are; and Lipschitz constant, nats for each unit of the one
-            variable, None for any.
+        network, names, candidates, base, log_law: as for `ScoreTable`.
+        declared: bound, nats, None for no bound; and Lipschitz constant, nats for each unit of the one variable, None
+            for no limit.
 
     Raises:
-        InputError: a bound or a constant that is none, or a likelihood that spans too much.
+        InputError: an invalid bound or constant, or a likelihood with too wide a range.
     """
     bound, lipschitz = (
-        None if value is None else number(value, what)
-        for value, what in zip(declared, ("a bound on log-likelihoods", "a Lipschitz constant"), strict=True)
+        None if value is None else number(value, subject)
+        for value, subject in zip(declared, ("a bound on log-likelihoods", "a Lipschitz constant"), strict=True)
     )
     below = log_law - log_law.max(axis=1, keepdims=True)
     widest = -float(below.min())
     if bound is not None and not 0 < bound < math.inf:
-        raise InputError(f"a bound on log-likelihoods is a number of nats greater than 0, not {bound}")
+        raise InputError(f"a bound on log-likelihoods must be a number of nats greater than 0, not {bound}")
     span = widest if bound is None else min(bound, widest)
     if not 0 < span <= WIDEST:
         raise InputError(
-            "a record's likelihoods are the same for all candidates, or further apart than any guarantee can bear; "
-            "state a bound in nats, or another range of parameters"
+            "a record's likelihoods are equal for all candidates, or too far apart for any guarantee; state a bound in "
+            "nats, or another range of parameters"
         )
     below = np.maximum(below, -span)
     if lipschitz is not None:
         below = smooth_score(below, network, lipschitz)
-        # Relative to the likeliest, and clamped, it changes no faster: a candidate that is the likeliest stays at 0.
+        # Relative to the most probable candidate, which stays at 0, and clamped, the score changes no faster.
         below = np.maximum(below - below.max(axis=1, keepdims=True), -span)
         span = -float(below.min())
         if not span > 0:
-            raise InputError("with this Lipschitz constant nothing is left of the likelihood; take a larger one")
+            raise InputError("with this Lipschitz constant all scores are equal; use a larger one")
     steps = np.rint((1 + below / span) * SCORE_STEPS).astype(np.int64)
     return ScoreTable(network, names, candidates, base, steps, span, log_law)
 
 
 def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
-    """All joint states of a network's variables, the last variable fastest.
+    """List all joint states of a network's variables, the last variable fastest.
 
     Args:
         network: of few variables.
 
     Returns:
-        For each variable the state's name in every type; of a numeric one the middle of its bin.
+        For each variable the state's name in every type; for a numeric one the middle of its bin.
 
     Raises:
-        InputError: too many, or a numeric variable without bins.
+        InputError: too many joint states, or a numeric variable without bins.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -378,7 +376,7 @@ def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def types_of(network: Network) -> int:
-    """Number of types of records: joint states of the network.
+    """Count the types of records: joint states of the network.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -388,12 +386,12 @@ def types_of(network: Network) -> int:
     """
     for name in network.nodes:
         if not network.schema[name].size:
-            raise InputError(f"a score reads {shown(name)} by its states; give this variable bins")
+            raise InputError(f"a score needs states of {shown(name)}; declare bins for this variable")
     return math.prod(network.schema[name].size for name in network.nodes)
 
 
 def _list_values(network: Network, name: str) -> npt.NDArray[np.generic]:
-    """States of a variable, or middles of its bins."""
+    """List the states of a variable, or the middles of its bins."""
     variable = network.schema[name]
     if variable.bounds is None:
         return np.array(variable.states)
@@ -402,7 +400,7 @@ def _list_values(network: Network, name: str) -> npt.NDArray[np.generic]:
 
 
 def _find_log_sizes(network: Network) -> Floats:
-    """Logarithm of each type's size: the product of the widths of its bins."""
+    """Compute the logarithm of each type's size, the product of the widths of its bins."""
     total = np.zeros(())
     for name in network.nodes:
         variable = network.schema[name]
@@ -411,64 +409,64 @@ def _find_log_sizes(network: Network) -> Floats:
     return np.asarray(total.ravel())
 
 
-def _ask_twice(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
-    """What a user's function says of all types, asked twice; it gets copies."""
+def _call_twice(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
+    """Call a user's function on copies of all types twice, and refuse it if the results differ."""
     size = len(next(iter(types.values())))
     order = np.arange(size)[::-1]
-    first = _ask_once(function, types, candidates, size)
-    again = _ask_once(function, {name: values[order] for name, values in types.items()}, candidates, size)
+    first = _call_once(function, types, candidates, size)
+    again = _call_once(function, {name: values[order] for name, values in types.items()}, candidates, size)
     if not np.array_equal(first[order], again, equal_nan=True):
         raise InputError(
-            "the score of a record changed when records were given in another order, or a second time; it must be a "
-            "function of one record and one candidate, without chance or memory"
+            "the score of a record changed in a second call or in another order; it must be a function of one record "
+            "and one candidate, without randomness or memory"
         )
-    wrong = np.isnan(first) | (first == math.inf) | ((first == -math.inf) & (least is None))
-    if np.any(wrong):
-        at = int(np.argwhere(wrong)[0, 0])
-        place = listed([f"{name}={values[at]}" for name, values in types.items()])
-        raise InputError(f"the score of the type of record {place} is not a finite number")
+    invalid = np.isnan(first) | (first == math.inf) | ((first == -math.inf) & (least is None))
+    if np.any(invalid):
+        at = int(np.argwhere(invalid)[0, 0])
+        values_text = listed([f"{name}={values[at]}" for name, values in types.items()])
+        raise InputError(f"the score of the type of record {values_text} is not a finite number")
     return first
 
 
-def _ask_once(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
-    """Ask the user's function once about all types."""
+def _call_once(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
+    """Call the user's function once on copies of all types."""
     try:
-        found = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
+        scores = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
     except Exception as error:
         raise InputError(f"the score failed on the types of records: {type(error).__name__}: {error}") from None
-    if found.shape != (size, len(candidates)):
+    if scores.shape != (size, len(candidates)):
         raise InputError(
-            f"the score must have the shape (types, candidates) = {(size, len(candidates))}, not {found.shape}"
+            f"the score must have the shape (types, candidates) = {(size, len(candidates))}, not {scores.shape}"
         )
-    return found
+    return scores
 
 
 def _require_network(network: object) -> None:
-    """Refuse what is no network, such as a schema or a design."""
-    require(isinstance(network, Network), "a score is over a Network: `Network.empty(schema)` makes one without arcs")
+    """Refuse other objects than a network, such as a schema or a design."""
+    require(isinstance(network, Network), "a score needs a Network: `Network.empty(schema)` makes one without arcs")
 
 
 def _shape_candidates(candidates: npt.ArrayLike) -> Floats:
-    """Rows of numbers."""
+    """Read candidates as rows of numbers."""
     array = numbers(candidates, "candidates")
     return array[:, None] if array.ndim == 1 else array
 
 
 def _name_numbers(names: Scope, candidates: Floats) -> Scope:
-    """Names of the candidates' numbers."""
+    """Name the candidates' numbers."""
     size = candidates.shape[1] if candidates.ndim == 2 else 0
     return tuple(names) or (("z",) if size == 1 else tuple(f"z{at + 1}" for at in range(size)))
 
 
 def check_size(network: Network, candidates: int) -> None:
-    """Refuse tables that are too large, and those with nothing to choose.
+    """Refuse tables that are too large, or have fewer than two candidates.
 
     Args:
         network: of the types' variables.
-        candidates: how many.
+        candidates: number of candidates.
 
     Raises:
-        InputError: as it says.
+        InputError: the size is out of range.
     """
     types = types_of(network)
     if candidates < 2:
@@ -476,5 +474,5 @@ def check_size(network: Network, candidates: int) -> None:
     if types > MOST_TYPES or candidates > CANDIDATES or types * candidates > MOST_SCORE_CELLS:
         raise InputError(
             f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({MOST_TYPES:,}, "
-            f"{CANDIDATES:,}, and {MOST_SCORE_CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
+            f"{CANDIDATES:,}, and {MOST_SCORE_CELLS:,} cells); use fewer variables, wider bins or fewer candidates"
         )

@@ -1,7 +1,7 @@
-"""Tables: records that a fit reads where they are, a block at a time, instead of arrays in memory.
+"""Tables: records that a fit reads in place, a block at a time, instead of arrays in memory.
 
-A table is read through `read_records`, so a fit takes whatever that takes, and what is missing, unknown or out of
-bounds is told in the same words. Columns are found by their declared names; others are not read.
+A table is read through `read_records`, so a fit accepts the same sources, with the same errors for values that are
+missing, unknown or out of bounds. Columns are found by their declared names; others are not read.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from discreet.records.records import Records, read_records
 from discreet.records.rows import Rows, read_rows
 
 READERS = ("ibis", "pyarrow", "pyspark")
-"""Packages whose tables are read where they are, and not as arrays; frames of others are, where a target is named."""
+"""Packages whose tables are read in place and not as arrays. Frames of other packages are, if a target is named."""
 
 
 def is_table(X: Any, y: Any) -> bool:
-    """Whether records are a table by themselves.
+    """True if records are read as a table.
 
     Args:
-        X: what `fit` was given; a path, a glob, a URL and `Records` are tables, and so are open files and what one of
-            `READERS` made, unless y is given beside them.
-        y: what `fit` was given.
+        X: argument of `fit`. A path, a glob, a URL and `Records` are tables. Without y, so are open files and objects
+            of `READERS`.
+        y: argument of `fit`.
     """
     if isinstance(X, str | Path | Records):
         return True
@@ -41,15 +41,15 @@ def is_table(X: Any, y: Any) -> bool:
 
 
 def require_target(target: str | None, y: Any, *, supervised: bool) -> None:
-    """Refuse a table whose target is not named, or named for nothing.
+    """Refuse a table whose target is not named, or is named for an estimator that predicts nothing.
 
     Args:
-        target: name of its column that is predicted, or None.
-        y: what `fit` was given beside it.
-        supervised: whether the estimator predicts anything.
+        target: name of the column to predict, or None.
+        y: argument of `fit`.
+        supervised: whether the estimator predicts a target.
 
     Raises:
-        InputError: the message says what to write.
+        InputError: the message shows the argument to write.
     """
     if supervised and (target is None or y is not None):
         raise InputError("a table has its target as a column: name it, as in fit('visits/*.parquet', target='ill')")
@@ -58,63 +58,63 @@ def require_target(target: str | None, y: Any, *, supervised: bool) -> None:
 
 
 def declared_of(declared: Any, X: Any, target: str | None) -> tuple[Variable, ...]:
-    """The columns of a table's features, which are declared by their names.
+    """List the columns of a table's features, which are declared by name.
 
     Args:
         declared: variables, or bounds of the constructor.
-        X: the table. The schema of `Records` is public, and stands for bounds where there are none.
-        target: name of the column that is predicted, or None.
+        X: table. The schema of `Records` is public, and replaces missing bounds.
+        target: name of the column to predict, or None.
 
     Returns:
         Variables.
 
     Raises:
-        InputError: they are declared by nothing, or without names; or the target is among them.
+        InputError: no declaration, or one without names; or the target is among the features.
     """
     if declared is None and isinstance(X, Records):
         return tuple(variable for variable in X.schema if variable.name != target)
-    if isinstance(declared, list | tuple) and all(isinstance(one, Variable) for one in declared):
+    if isinstance(declared, list | tuple) and all(isinstance(entry, Variable) for entry in declared):
         columns = tuple(declared)
     elif isinstance(declared, Mapping):
         columns = declared_columns(declared)
     else:
-        raise InputError(f"a table needs its columns declared by name, such as {EXAMPLE}; all others are left alone")
+        raise InputError(f"a table needs columns declared by name, such as {EXAMPLE}; its other columns are not read")
     if any(variable.name == target for variable in columns):
         raise InputError(f"column {shown(target)} is the target, and cannot be a feature; take it out of the features")
     return columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KeptRecords:
-    """Records in memory of which a fit keeps some, perhaps none; all are checked, so no refusal hangs on which.
+class MaskedInput:
+    """Records in memory with a mask; a fit uses those inside. All are checked, so refusals do not depend on the mask.
 
     Args:
         X: features of all records.
-        y: their labels or targets.
-        kept: of each record, whether it is kept.
+        y: labels or targets of all records.
+        mask: True for each record that the fit uses, perhaps none, shape (records,).
     """
 
     X: Any
     y: Any
-    kept: npt.NDArray[np.bool_]
+    mask: npt.NDArray[np.bool_]
 
-    def among(self, given: Any) -> Any:
-        """Those that are kept, of all as they were read."""
-        return replace(given, X=given.X[self.kept], y=given.y[self.kept])
+    def select(self, inputs: Any) -> Any:
+        """Select the records of the mask from inputs that hold all records."""
+        return replace(inputs, X=inputs.X[self.mask], y=inputs.y[self.mask])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GivenTable:
-    """A table that `fit` was given: private but for the columns.
+class TableInput:
+    """Table passed to `fit`: private but for the columns.
 
     Args:
         source: as `read_records` takes it, or `Records`.
-        table: its name, where the source is a database.
-        target: name of the column that is predicted, or None.
-        columns: of the features, as they were declared.
-        one_record_a_unit: the curator's word, where the source is no `Records`.
+        table: its name, if the source is a database.
+        target: name of the column to predict, or None.
+        columns: of the features, as declared.
+        one_record_a_unit: declared by the curator, if the source is no `Records`.
         grouped: whether states are in groups of the design.
-        target_column: the target as it was declared, where designs have other bounds of it.
+        target_column: target as declared, if designs have other bounds for it.
     """
 
     source: Any
@@ -136,11 +136,11 @@ class GivenTable:
         return len(self.names)
 
     def records(self, columns: tuple[Variable, ...], target: Variable | None) -> Records:
-        """A view of the table; nothing but names and types is read yet.
+        """Open a view of the table; only names and types are read yet.
 
         Args:
-            columns: of the features, with cut points where they are counted.
-            target: what is predicted.
+            columns: of the features, with cut points if they are counted.
+            target: variable to predict.
 
         Returns:
             The records.
@@ -151,7 +151,7 @@ class GivenTable:
         schema = Schema((*columns, *([] if target is None else [target])))
         if isinstance(self.source, Records):
             if self.table is not None:
-                raise InputError("records are of a table already: leave out table=")
+                raise InputError("Records already name their table: leave out table=")
             return _put_in_order(self.source, target)
         return read_records(
             self.source, schema, table=self.table, out_of_bounds="clip", one_record_a_unit=self.one_record_a_unit
@@ -160,7 +160,7 @@ class GivenTable:
     def rows(
         self, design: Design, columns: npt.NDArray[np.intp], labels: npt.NDArray[Any] | None, one_record_a_unit: bool
     ) -> Rows:
-        """The records on the grid of a design over all columns; the last three say nothing that is not known here.
+        """Round the records to the grid of a design over all columns; the last three arguments are not used.
 
         Raises:
             InputError: as `read_rows`.
@@ -169,19 +169,19 @@ class GivenTable:
         return read_rows(design, self.records(self.columns, target), columns=self.columns, target_column=target)
 
     def describe(self, estimator: BaseEstimator) -> None:
-        """Set what scikit-learn keeps of the columns, at the end of a fit."""
+        """Set scikit-learn's attributes of the columns, at the end of a fit."""
         estimator.n_features_in_ = len(self.columns)
         estimator.feature_names_in_ = np.array([variable.name for variable in self.columns], object)
         estimator._mixed = None if all(variable.numeric for variable in self.columns) else self.columns
 
 
 def _put_in_order(records: Records, target: Variable | None) -> Records:
-    """Put the states of their target in the order of the estimator's classes."""
+    """Put the target's states into the order of the estimator's classes."""
     names = records.schema.names
     if target is None or target.name not in names:
         return records
-    own = records.schema[target.name]
-    if own.numeric or own.missing is not None or sorted(own.states) != sorted(target.states):
+    column = records.schema[target.name]
+    if column.numeric or column.missing is not None or sorted(column.states) != sorted(target.states):
         return records
     schema = Schema(tuple(target if variable.name == target.name else variable for variable in records.schema))
     return replace(records, schema=schema)
