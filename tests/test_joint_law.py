@@ -8,7 +8,7 @@ import pytest
 import discreet as dc
 from discreet.inference.exact_laws import Laws
 from discreet.posterior import law_plan
-from discreet.posterior.joint_law import _find_amplitudes
+from discreet.posterior.joint_law import _fit_amplitude_weights
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import LawPlan
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, PAIR_PRIOR
@@ -173,7 +173,7 @@ def test_doubt_keeps_what_was_measured_and_spreads_the_rest(posterior: dc.result
 
 def test_products_of_amplitudes_have_the_sizes_of_pairs() -> None:
     """All that an interaction of two variables is, is a product; half of all pairs have none."""
-    weights = _find_amplitudes(PAIR_PRIOR)
+    weights = _fit_amplitude_weights(PAIR_PRIOR)
     assert weights.sum() == pytest.approx(1) and weights.min() >= 0
     sizes = np.sqrt(np.multiply.outer(INTERACTION_SIZES, INTERACTION_SIZES))
     both = np.multiply.outer(weights, weights)

@@ -164,7 +164,7 @@ def test_draws_of_several_laws_are_weighed_by_the_mean_of_their_densities() -> N
     laws = [Reference(np.array([1.0, -2.0]), np.array([[0.3, 0.0], [0.1, 0.2]])), Reference(np.zeros(2), 4 * np.eye(2))]
     places = np.concatenate([t_draws(law, 20, rng) for law in laws])
     exact = np.mean([stats.multivariate_t(law.centre, law.root @ law.root.T, 5).pdf(places) for law in laws], axis=0)
-    ratio = importance._log_mixture(places, laws) - np.log(exact)
+    ratio = importance._compute_log_mixture(places, laws) - np.log(exact)
     np.testing.assert_allclose(ratio, ratio[0])
 
 

@@ -1,4 +1,5 @@
-"""The public wing, first half: from a release to a posterior. Nothing here can read a record.
+"""From a release to a posterior. Nothing here can read a record.
 
-`methods.py` chooses the method for a network, `design/weight_posterior.py` reads every payload over a design.
+`read.py` chooses the reader of a release, `methods.py` the method for a network; `design/weight_posterior.py` reads all
+payloads over a design.
 """

@@ -42,19 +42,20 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
     """Convert the draws to an InferenceData of ArviZ, for its plots, summaries and diagnostics of chains.
 
     Args:
-        posterior: all families of it are drawn. The exact one has several chains, any other has one.
+        posterior: posterior over a network; families that were not drawn yet are drawn. The exact one has several
+            chains, any other has one.
 
     Returns:
         `arviz.InferenceData` with the group `posterior`: for each node a variable with the dimensions chain, draw, the
-        parents and the node itself, whose coordinates are the names of states. The node's own dimension is called
-        `node=`: a variable cannot share its name with one of its dimensions. Where chains have not the same number of
-        draws the last ones are left out.
+        parents and the node itself, whose coordinates are the names of states. Dimensions of states are called `name=`,
+        for parents and node alike, as a variable cannot share its name with one of its dimensions. If the number of
+        draws is not a multiple of the number of chains, the first draws are left out.
 
     Raises:
-        DiscreetError: ArviZ is not installed, or has nowhere to write its cache.
+        DiscreetError: ArviZ is not installed, or cannot write its cache.
 
     Guarantee:
-        None spent: reads the posterior alone.
+        No budget is spent; only the posterior is read.
 
     Example:
         >>> import discreet as dc
@@ -79,18 +80,19 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
     Args:
         data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
-            draw, and `name=` for each of its family, whose coordinates are the names of states, all in any order.
-        network: whose probabilities these are.
+            draw, and `name=` for each variable of its family, in any order, whose coordinates are the names of states,
+            in any order.
+        network: network of these probabilities.
 
     Returns:
-        The posterior: draws come in turn from the chains. What is known of how they mixed stays behind.
+        The posterior, whose draws alternate between the chains. Their mixing is not kept.
 
     Raises:
-        InputError: no such data, a node without a variable, or one with other dimensions or states, or rows that do
-            not sum to 1.
+        InputError: an object of another type, a node without a variable, a variable with other dimensions or states, or
+            rows that do not sum to 1.
 
     Guarantee:
-        None spent: reads draws alone.
+        No budget is spent; only the draws are read.
 
     Example:
         >>> import discreet as dc
@@ -114,7 +116,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
 
 def _join_chains(node: str, drawn: Any, network: Network) -> Array:
-    """Reshape a variable of ArviZ to `(*parents, child, draws)`."""
+    """Convert a variable of ArviZ to shape `(*parents, child, draws)`, states in the network's order; refuse others."""
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
         raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")
@@ -131,8 +133,13 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
 
 
 def _split_chains(cells: Array, chains: int) -> Array:
-    """Split draws, which come in turn from the chains, to shape `(chains, draws, *parents, child)`."""
+    """Split draws that alternate between the chains, to shape `(chains, draws, *parents, child)`.
+
+    Args:
+        cells: shape `(*parents, child, draws)`.
+        chains: number of chains; if it does not divide the number of draws, the first draws are left out.
+    """
     length = cells.shape[-1] // chains
-    # The last draws of a posterior are its latest: an incomplete turn is at the start.
+    # The last draws of a posterior are its latest, so an incomplete turn of the chains is at the start.
     turns = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
     return np.moveaxis(turns, (-1, -2), (0, 1))

@@ -1,7 +1,7 @@
-"""Basis of an answer: measured, inferred from measurements, assumed by the network, or contradicted.
+"""Basis of an answer: measured, inferred from measurements, assumed by the network, contradicted, or the prior alone.
 
-And what nobody measured: a network may have families that no table holds, whole or in part, where figures by others are
-read or a family was too large. Of these a posterior knows its prior alone.
+A network may have families that no table contains, entirely or in part, if external figures are read or a family was
+too large. The posterior of such a part equals its prior.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
+"""Mark of an answer, as defined by `Basis.of`."""
 
 GAPS_AT_RANDOM = "values of {} are missing at random"
 MOST_INFERRED = 6
-"""Largest number of variables of an answer that counts as inferred when all pairs were measured."""
+"""Largest number of variables of an answer that is marked "inferred" if all its pairs were measured."""
 MOST_NAMED_PAIRS = 20
-"""Largest number of pairs that are named."""
+"""Largest number of pairs that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Basis of a posterior's answers.
+    """Basis of a posterior's answers: which variables were measured together, and what was assumed.
 
     Args:
-        evidence: that was read.
-        network: whose rows were drawn.
-        trusted: whether the network was believed against tables.
-        whole: whether weighted sums were read that leave a part of their variables' law open.
-        stored_fit: what `check_fit` says of the evidence, where that was stored with the draws; None finds it.
-        gaps: variables of which missing values are taken at random.
+        evidence: evidence that was read.
+        network: network whose rows were drawn.
+        trusted: whether the network's independences were assumed even against the tables.
+        whole: whether weighted sums were read that do not determine the law of their variables.
+        stored_fit: result of `check_fit` that was stored with the draws; None computes it at first use.
+        gaps: variables whose missing values are assumed to be missing at random.
     """
 
     evidence: Combined
@@ -52,25 +53,26 @@ class Basis:
 
     @cached_property
     def fit_check(self) -> GoodnessOfFit:
-        """Result of `check_fit` for the evidence and its own network; half a minute for a thousand variables."""
+        """Result of `check_fit` for the evidence's network, kept after first use; half a minute for 1,000 nodes."""
         return check_fit(self.evidence) if self.stored_fit is None else self.stored_fit
 
     def of(
         self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
     ) -> tuple[Mark, tuple[tuple[str, str], ...]]:
-        """Find the mark of an answer, and its unmeasured pairs.
+        """Return the mark of an answer, and its unmeasured pairs.
 
         Args:
-            names: all variables of the question, observed ones as well.
-            given: the observed ones.
-            read: whether all that tables say of them entered the answer.
+            names: all variables of the query, conditioning ones included.
+            given: the conditioning variables.
+            read: whether the answer used all joint measurements of them.
 
         Returns:
-            "contradicted" where the network was trusted in what a table contradicts (`check_fit`), of variables that
-            the question names or that its answer sums over; else "prior" where it needs what was not measured at all
-            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or more is (`assumes`),
-            "inferred" where the pairs of at most six variables do and the whole does not, and
-            "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
+            (mark, pairs of `names` that lie in no table, in the schema's order, at most 20). The mark is the first that
+            applies: "contradicted" if the network was trusted and a table contradicts it (`check_fit`) in variables
+            that the answer depends on; "prior" if the answer needs a part that was not measured at all (`prior_only`);
+            "assumed" if some pair lies in no table, measurements were not used, or an untestable assumption was made
+            (`assumes`); "inferred" if all pairs of at most six variables were measured, but no table contains all;
+            "measured".
         """
         scope = self.network.ordered(set(names))
         inside = frozenset(scope)
@@ -98,24 +100,24 @@ class Basis:
         """List the assumptions of an answer that no table can test.
 
         Args:
-            names: all variables of the question, observed ones as well.
+            names: all variables of the query, conditioning ones included.
 
         Returns:
-            A sentence each: that values of some of them are missing at random.
+            A sentence for each assumption, at present only that values are missing at random.
         """
         lost = self.gaps.intersection(names)
         return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
 
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
-        """List the parts of the network that an answer needs and that were not measured: the prior determines them.
+        """List the parts of the network that an answer needs and that were not measured: only the prior informs them.
 
         Args:
-            names: all variables of the question, observed ones as well.
-            given: the observed ones.
+            names: all variables of the query, conditioning ones included.
+            given: the conditioning variables.
 
         Returns:
-            `(node,)` for a node that no table holds, `(parent, node)` where none holds the two together: how the node
-            depends on that parent. Nothing where a table holds the question. At most 20.
+            `(node,)` for a node that no table contains, `(parent, node)` if no table contains both: the dependence of
+            the node on this parent is unmeasured. At most 20; empty if a table contains the whole query.
         """
         inside = frozenset(names)
         if not self._unmeasured_parts or (
@@ -133,13 +135,13 @@ class Basis:
 
     @cached_property
     def _unreleased_nodes(self) -> frozenset[str]:
-        """Nodes that released parameter draws leave out."""
+        """Nodes that released parameter draws leave out; empty if there is other evidence."""
         untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
         return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
-        """Parts of each node's family that neither measurements nor public records cover; see `prior_only`."""
+        """Parts of each node's family without measurements or public records, in the form of `prior_only`."""
         if self.evidence.public is not None:
             return {}
         network, unmeasured = self.evidence.network, dict[str, tuple[Scope, ...]]()
@@ -155,7 +157,8 @@ class Basis:
     def _is_in_rows(self, names: Collection[str]) -> bool:
         """Whether one of several data sets measured these variables together, and the network leaves their law free.
 
-        What not every data set told is in the rows of the network alone.
+        The joint law is fitted to sets that every data set measured; other measurements enter the rows of the network
+        alone.
         """
         several = len(self.evidence.data_sets) > 1 and any(table.issuperset(names) for table in self._sets_anywhere)
         return several and leaves_open(self.network, names)
@@ -173,7 +176,7 @@ class Basis:
 
     @cached_property
     def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
-        """Sets whose law under the network is contradicted by tables; tested at first use."""
+        """Sets of variables in which tables contradict the network; tested at first use, and kept."""
         same = self.network == self.evidence.network
         check = self.fit_check if same else check_fit(self.evidence, network=self.network)
         return tuple(frozenset(test.variables) for test in check.contradicted)
@@ -192,10 +195,10 @@ def prior_only_words(parts: Iterable[Scope]) -> str:
     """Format the result of `Basis.prior_only` as text.
 
     Args:
-        parts: as it returns them.
+        parts: parts as `Basis.prior_only` returns them.
 
     Returns:
-        A line; empty for nothing.
+        One line; empty if there are no parts.
 
     Example:
         >>> prior_only_words([("age",), ("age", "ill")])

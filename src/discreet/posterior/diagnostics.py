@@ -1,8 +1,8 @@
-"""Whether Markov chains have mixed: R-hat and effective sample size, for many quantities at once.
+"""Convergence of Markov chains: R-hat and effective sample size, for many quantities at once.
 
 Both are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): each chain is split in two, draws are
-replaced by normal scores of their ranks, and R-hat is the larger of that for the draws and that for their distances
-from the median.
+replaced by normal scores of their ranks, and R-hat is the larger of that of the draws and that of their distances from
+the median.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 from discreet.util.arrays import Floats
 
 LEAST_CHAIN_LENGTH = 8
-"""Least number of draws of a chain: a variance within a half, and a lag, need at least four draws of it."""
+"""Least number of draws of a chain. Each half then has four, the least for a variance and a lag."""
 
 
 LARGEST_R_HAT = 1.01
@@ -27,15 +27,15 @@ LARGEST_R_HAT = 1.01
 
 
 def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mixing:
-    """Measure the mixing of chains by the worst of some quantities: R-hat and effective sample size.
+    """Compute effective sample size and R-hat of several quantities, and name the worst one.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
-        name: what the quantity at a position is called.
-        sweeps: of each chain, warm-up included.
+        name: function from the position of a quantity to its name.
+        sweeps: number of sweeps of each chain, warm-up included.
 
     Returns:
-        Effective draws and name of the quantity that is worth fewest, and the largest R-hat of all.
+        Least effective sample size with the name of that quantity, and the largest R-hat of all.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -52,10 +52,10 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
 
 
 def has_mixed(mixing: Mixing) -> bool:
-    """Whether R-hat is small enough and the effective sample size of the worst quantity is large enough.
+    """Whether the worst effective sample size is at least 400 and the largest R-hat at most 1.01.
 
     Args:
-        mixing: of the chains.
+        mixing: mixing of the chains.
 
     Example:
         >>> has_mixed(Mixing(4, 1000, 399.0, "P(a=yes)", 1.0))
@@ -65,10 +65,10 @@ def has_mixed(mixing: Mixing) -> bool:
 
 
 def describe_mixing(mixing: Mixing) -> str:
-    """Describe the mixing of chains and the limits that it is judged by.
+    """Describe the mixing of chains, and the limits of `has_mixed`, in words.
 
     Args:
-        mixing: of the chains.
+        mixing: mixing of the chains.
 
     Example:
         >>> describe_mixing(Mixing(4, 1000, 12.0, "P(a=yes)", 1.2))
@@ -81,13 +81,13 @@ def describe_mixing(mixing: Mixing) -> str:
 
 
 def r_hat(draws: npt.ArrayLike) -> Floats:
-    """Compute R-hat, the spread of all chains together over that of each; above 1.01 they have not mixed.
+    """Compute R-hat: the root of the pooled variance over that within chains; above 1.01 they have not mixed.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
 
     Returns:
-        Shape `(quantities,)`; 1 for what never moves, infinite where chains stand still at different places.
+        Shape `(quantities,)`; 1 for a constant quantity, infinite for chains that are constant at different values.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -103,17 +103,17 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
     """
     split = _split_chains(draws)
     folded = np.abs(split - np.median(split, axis=(1, 2), keepdims=True))
-    return np.asarray(np.maximum(_compare_variances(_score_ranks(split)), _compare_variances(_score_ranks(folded))))
+    return np.asarray(np.maximum(_compute_plain_r_hat(_score_ranks(split)), _compute_plain_r_hat(_score_ranks(folded))))
 
 
 def effective_size(draws: npt.ArrayLike) -> Floats:
-    """Compute the bulk effective sample size: the independent draws with the same error in the middle of the law.
+    """Compute the bulk effective sample size: the number of independent draws with the same error of the mean.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
 
     Returns:
-        Shape `(quantities,)`; the number of draws for what never moves.
+        Shape `(quantities,)`; the number of draws for a constant quantity.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -129,26 +129,30 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     scores = _score_ranks(_split_chains(draws))
     _, chains, length = scores.shape
     centred = scores - scores.mean(axis=-1, keepdims=True)
+    # Autocovariances by the FFT (Wiener-Khinchin), padded to avoid wrap-around.
     size = scipy.fft.next_fast_len(2 * length)
     spectrum = np.abs(scipy.fft.rfft(centred, size, axis=-1)) ** 2
     autocovariance = scipy.fft.irfft(spectrum, size, axis=-1)[..., :length] / length
     within = autocovariance[..., 0].mean(axis=1) * length / (length - 1)
+    # var+ = W (N - 1) / N + B / N, with W the variance within chains and B / N that of their means.
     pooled = within * (length - 1) / length + scores.mean(axis=-1).var(axis=1, ddof=1)
     moves = pooled > 0
     pooled = np.where(moves, pooled, 1)
+    # Autocorrelation at lag t: 1 - (W - mean autocovariance) / var+.
     correlation = 1 - (within[:, None] - autocovariance.mean(axis=1) * length / (length - 1)) / pooled[:, None]
     correlation[:, 0] = 1
-    # Sums of neighbours are positive and fall for a reversible chain; from where they do not, they are noise.
+    # Geyer's initial monotone sequence: sums of neighbouring autocorrelations of a reversible chain are positive and
+    # decreasing, so the sum is cut where they turn negative, and made monotone.
     pairs = correlation[:, : length // 2 * 2].reshape(len(correlation), -1, 2).sum(axis=-1)
     monotone = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
     time = -1 + 2 * monotone.sum(axis=1)
-    # Chains that swing from side to side have more than independent draws, but not without bound.
+    # Antithetic chains have an effective size above the number of draws; it is limited to total log10(total).
     total = chains * length
     return np.asarray(np.where(moves, total / np.maximum(time, 1 / np.log10(total)), total))
 
 
 def _split_chains(draws: npt.ArrayLike) -> Floats:
-    """Split chains in halves, shape `(quantities, 2 chains, draws // 2)`."""
+    """Split chains in halves, shape `(quantities, 2 chains, draws // 2)`; refuse chains that are too short."""
     array = np.asarray(draws, np.float64)
     quantities, chains, length = array.shape
     if length < LEAST_CHAIN_LENGTH:
@@ -162,15 +166,16 @@ def _split_chains(draws: npt.ArrayLike) -> Floats:
 
 
 def _score_ranks(draws: Floats) -> Floats:
-    """Compute normal scores of ranks among all draws of a quantity."""
+    """Replace draws by normal scores of their ranks among all draws of the quantity."""
     flat = draws.reshape(len(draws), -1)
     # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
     ranks = scipy.stats.rankdata(flat, axis=1)
+    # Blom's formula: the quantile of (rank - 3 / 8) / (n + 1 / 4).
     return np.asarray(ndtri((ranks - 0.375) / (flat.shape[1] + 0.25))).reshape(draws.shape)
 
 
-def _compare_variances(draws: Floats) -> Floats:
-    """Compute R-hat: the root of the pooled variance over that within chains."""
+def _compute_plain_r_hat(draws: Floats) -> Floats:
+    """Compute R-hat of draws as they are, shape `(quantities,)`: the root of pooled over within-chain variance."""
     length = draws.shape[-1]
     between = draws.mean(axis=-1).var(axis=1, ddof=1)
     within = draws.var(axis=-1, ddof=1).mean(axis=1)

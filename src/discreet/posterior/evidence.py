@@ -1,6 +1,6 @@
-"""Measurements of one data set: their noise variances, the variables that they cover, the number of records.
+"""Measurements of a data set: their noise variances, the sets of variables they cover, and the number of records.
 
-Read by every posterior.
+All posteriors over a network use these functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from discreet.releases.release import Release
 
 
 def blur(measurement: Measurement) -> Blur:
-    """Find the variances that the noise of a measured table adds to its interactions."""
+    """Return the variances that the noise of a measured table adds to its interactions."""
     if measurement.star is None:
         return Blur(measurement.variance)
     blurs = star_noise_variances(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
@@ -31,13 +31,13 @@ def blur(measurement: Measurement) -> Blur:
 
 
 def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, ...]:
-    """List the measurements of releases and of external tables, in their order.
+    """List the measurements of releases and external tables, in their order.
 
     Args:
-        releases: over a network, on one data set.
+        releases: releases over a network, on one data set.
 
     Returns:
-        Tables, contrasts and weighted sums with their noise; nothing of releases of something else.
+        Tables, contrasts and weighted sums with their noise; releases of other payloads contribute nothing.
     """
     return tuple(measurement for release in releases for measurement in release.measurements)
 
@@ -46,24 +46,24 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
     """List the sets of variables that a second stage measured because no table of the first contains them.
 
     Args:
-        evidence: over a network.
+        evidence: evidence over a network.
 
     Returns:
-        Each once, in the order of the releases.
+        Each set once, in the order of the releases.
     """
     measured = (datum for releases in evidence.data_sets for datum in measurements(releases))
     return tuple(dict.fromkeys(datum.scope for datum in measured if datum.audit))
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
-    """List the largest sets of variables that were measured together, on every data set.
+    """List the largest sets of variables that were measured together on every data set.
 
     Args:
-        evidence: over a network.
-        audits: whether those count that a second stage measured.
+        evidence: evidence over a network.
+        audits: whether measurements of a second stage are included.
 
     Returns:
-        Sets of which none holds another, larger ones first; none where no table or contrast was measured.
+        Sets of which none contains another, larger ones first; empty if no table or contrast was measured.
     """
     by_data_set = [
         [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
@@ -78,11 +78,11 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
     """List the largest sets of variables that were measured together on some data set.
 
     Args:
-        evidence: over a network.
-        in_part: whether sums count that leave a part of their set open.
+        evidence: evidence over a network.
+        in_part: whether to include the sets of weighted sums that do not determine the law of their variables.
 
     Returns:
-        Sets of which none holds another.
+        Sets of which none contains another.
     """
     by_data_set = [measurements(releases) for releases in evidence.data_sets]
     sets = {names for measured in by_data_set for names in _list_identified_sets(evidence.network, measured)}
@@ -95,11 +95,12 @@ def misfit(measured: Sequence[Measurement], names: Scope) -> float:
     """Compute the chi-square distance of a pair's table from independence, with the noise in the variance of a cell.
 
     Args:
-        measured: tables, contrasts and sums of one data set.
-        names: of the variables.
+        measured: tables, contrasts and weighted sums of one data set.
+        names: names of the variables.
 
     Returns:
-        About `(size - 1) (size - 1)` for independent variables; 0 where no table is over just these two.
+        The sum over cells of (count - expected)^2 / (expected + noise variance): about `(rows - 1) (columns - 1)` for
+        independent variables. 0 if the names are not a pair, or no table is over exactly this pair.
     """
     table = next((datum for datum in measured if datum.table and set(datum.scope) == set(names)), None)
     if table is None or len(names) != 2:
@@ -113,8 +114,11 @@ def misfit(measured: Sequence[Measurement], names: Scope) -> float:
 def check_total(evidence: Combined) -> None:
     """Refuse a data set whose measurements do not determine the number of records.
 
+    Args:
+        evidence: evidence over a network.
+
     Raises:
-        InputError: sums or contrasts alone.
+        InputError: a data set of weighted sums or contrasts alone, which do not determine the number.
     """
     for releases, records in zip(evidence.data_sets, evidence.records, strict=True):
         measured = measurements(releases)
@@ -132,7 +136,7 @@ def check_total(evidence: Combined) -> None:
 
 
 def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
-    """List sets whose every subset was measured: by a table, by its contrasts, or by sums that determine it."""
+    """List sets of which every subset was measured: by a table, by its contrasts, or by sums that determine it."""
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}
     contrasts |= set(map(frozenset, list_determined(network, measured)))
@@ -145,20 +149,20 @@ def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> 
 
 
 def _keep_largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
-    """Keep the sets that are subsets of no other."""
+    """Return the sets that are subsets of no other."""
     return {names for names in sets if not any(names < larger for larger in sets)}
 
 
 def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
-    """Estimate the number of records, and the standard deviation of the error.
+    """Estimate the number of records by the mean over measurements, weighted by precision.
 
     Args:
-        measured: tables, contrasts and sums of one data set.
+        measured: tables, contrasts and weighted sums of one data set.
 
     Returns:
-        The mean of what each part says, weighted by precision, and its deviation; 0 and 0 of no parts.
+        (estimate, standard deviation of its error); (0, 0) if no measurement determines the number.
     """
-    totals = [total for total in map(_read_total, measured) if total is not None]
+    totals = [total for total in map(_estimate_total, measured) if total is not None]
     if not totals:
         return 0.0, 0.0
     weights = np.array([1 / max(variance, 1.0) for _, variance in totals])
@@ -166,12 +170,12 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
     return mean, float(weights.sum()) ** -0.5
 
 
-def _read_total(measurement: Measurement) -> tuple[float, float] | None:
+def _estimate_total(measurement: Measurement) -> tuple[float, float] | None:
     """Estimate the number of records from one measurement, with its variance; None if it does not determine it."""
     if measurement.contrasts and measurement.scope:
         return None
     if measurement.weights is not None:
-        # A combination of the sums that has weight 1 in every cell, if there is one, adds up all records.
+        # A linear combination of the sums with coefficient 1 in every cell, if there is one, counts all records.
         rows = measurement.weights.reshape(measurement.values.size, -1)
         share = np.linalg.lstsq(rows.T, np.ones(rows.shape[1]), rcond=None)[0]
         if not np.allclose(share @ rows, 1):
@@ -181,6 +185,6 @@ def _read_total(measurement: Measurement) -> tuple[float, float] | None:
     sampling = measurement.sampling
     if sampling is None:
         return total, variance
-    # Of a sample, the number also varies with who was in it.
+    # Poisson sample at rate q: total / q has the additional binomial variance n (1 - q) / q.
     total /= sampling
     return total, variance / sampling**2 + max(total, 1.0) * (1 - sampling) / sampling

@@ -1,26 +1,27 @@
 r"""Goodness of fit of a network: a test of every conditional independence that the measured tables can refute.
 
-Tables tell interactions (`least_squares.py`) that a network has no arc for: of two parents that are not joined, of
-nodes whose families were counted together. The interaction of a set T is *carried* by a network where the last node of
-T, in the network's order, has all others as parents; of those that are measured and not carried the network says what
-they must be. With y the measured interaction of T, n the number of records, phi(x) the same contrasts of one record x
-and theta the network's probabilities, as all other measurements tell them,
+Tables inform us about interactions (`least_squares.py`) that a network has no arc for: of two parents that are not
+joined, or of nodes whose families are in one table. A network *carries* the interaction of a set T if the last node of
+T, in the network's order, has all others as parents; the network determines the measured interactions it does not
+carry. With y the measured interaction of T, n the number of records, phi(x) the same contrasts of one record x, and
+theta the network's probabilities as estimated from all other measurements,
 
     r = y - n E[phi | theta],    r' V^-1 r  ~  that of a multivariate t law with covariance V,
     V = g I + n R + sum over S of g_S b_S b_S' + c I.
 
-g is the variance of the noise in y. n R is what sampling does to y and a fitted network does not follow: scores of a
-network are the functions D_v = E[phi | family of v] - E[phi | parents of v], orthogonal to each other, so
-`R = Cov(phi) - sum over v of Cov(D_v)`, over the ancestors of T (Rao's score test). The sum over the measured sets S
-inside families is the noise in theta: an error e in the counts of the family of v moves n E[phi] by
-`sum over its cells of D_v e`, and b_S are the coordinates of all D_v that the error of S meets. Sets that are not
-carried tell theta nothing, so y and theta err independently. c, one record, stands for what counts of rare cells have
-and a normal law has not. Noise is not normal, either: a sum of independent Laplace errors has an excess kurtosis of at
-most 3, so that of r is taken to be 3 s^2, with s the share of the noise in V, which is that of a t law with 4 + 2 / s^2
-degrees of freedom.
+g is the variance of the noise in y. n R is the sampling variation of y that the fitted network does not absorb: the
+scores of a network are the functions D_v = E[phi | family of v] - E[phi | parents of v], which are orthogonal, so `R =
+Cov(phi) - sum over v of Cov(D_v)`, over the ancestors of T (Rao's score test). The sum over the measured sets S inside
+families is the noise in theta: an error e in the counts of the family of v changes n E[phi] by `sum over its cells of
+D_v e`, and b_S are the coordinates of all D_v in the interaction of S. Sets that are not carried carry no information
+on theta, so the errors of y and theta are independent. c (one record) allows for the heavier tails of rare-cell counts.
+Nor is the noise normal: a sum of independent Laplace errors has an excess kurtosis of at most 3, so that of r is taken
+to be 3 s^2, with s the share of the noise in V, which is the excess kurtosis of a t law with 4 + 2 / s^2 degrees of
+freedom.
 
-p-values are corrected for the number of tests (Holm, 1979). The effect of a contradiction is in probability: half the
-sum over cells of what the interaction is beyond the network's, with what noise and sampling add to it taken off.
+p-values are corrected for the number of tests (Holm, 1979). The effect is on the probability scale: half the sum over
+cells of the difference between the measured interaction and the network's, less the expected contribution of noise and
+sampling.
 
 Source: Rao (1948) for score tests; Xiao, He, Zhang and Kifer (2023) for measured interactions.
 """
@@ -56,20 +57,22 @@ from discreet.util.randomness import Seed, as_generator
 from discreet.util.tabular import Block, Result
 
 NETWORK_DRAWS = 50
-"""Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
-error of theta is a tenth of the posterior's deviation."""
+"""Number of draws of the network's probabilities. theta is their average, each a mean given counts averaged over ten
+sweeps, so its Monte Carlo error is a tenth of the posterior's standard deviation."""
 FALSE_ALARM_RATE = 0.01
-"""Family-wise false-alarm rate: share of releases of a right network in which any test fails."""
+"""Family-wise false-alarm rate: the fraction of releases of a correct network in which any test fails."""
 LEAST_EFFECT = 0.005
-"""Least effect of a contradiction, in probability: smaller ones change no answer by more than a percentage point."""
+"""Least effect of a contradiction, on the probability scale: smaller ones change no answer by more than a percentage
+point."""
 RARE_CELL_VARIANCE = 1.0
-"""Least variance of a cell, in squared records: one record in a nearly empty cell is no evidence."""
+"""c, the variance added to every contrast, in squared records: one record in a nearly empty cell is no evidence."""
 MOST_TESTED_CONTRASTS = 512
 """Largest number of contrasts of a tested interaction."""
 MOST_UNION_CELLS = 2**22
-"""Largest number of cells of a measured set joined with a family, times contrasts: 32 MB."""
+"""Largest number of cells of a measured set joined with a family, also times contrasts: 32 MB."""
 MOST_ANCESTOR_WORK = 100_000
-"""Budget of squared ancestor counts over all tested sets: some 4 CPU seconds. Sets with many ancestors are skipped."""
+"""Budget of squared numbers of ancestors over all tested tables, about 4 CPU seconds. Tables with the most ancestors
+are skipped."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,10 @@ class Tested:
 
     Args:
         variables: two or three, in the network's order.
-        p: probability of as large a misfit if the network is right, corrected for the number of tests.
-        effect: how far the interaction is from what the network says: half the sum over joint states of the difference
-            in probability, noise and sampling taken off.
-        arcs: that would carry it, each (parent, child).
-
-    Raises:
-        Nothing: `check_fit` makes these.
+        p: probability of a misfit at least as large if the network is correct, corrected for the number of tests.
+        effect: distance of the measured interaction from the network's: half the sum over joint states of the
+            difference in probability, less the expected contribution of noise and sampling.
+        arcs: arcs (parent, child) that the network lacks to carry the interaction.
 
     Example:
         >>> import discreet as dc
@@ -101,7 +101,7 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is refuted here (p below 1 %), by enough to matter (half a percentage point)."""
+        """Whether the test refutes the network (p below 1 %) with a relevant effect (above half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
@@ -110,13 +110,11 @@ class GoodnessOfFit(Result):
     """Goodness of fit: tests of a network's independences against the tables of a release.
 
     Args:
-        tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
-            tables with fewest ancestors.
+        tests: tests of all interactions that could be tested, largest effect first; in large networks, only those of
+            the tables with fewest ancestors.
         pairs_in_tables: number of pairs of variables that lie in a table together.
-        pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
-
-    Raises:
-        Nothing: `check_fit` makes these.
+        pairs: number of all pairs of variables. For a pair that lies in no table there is only the network's
+            assumption.
 
     Example:
         >>> import discreet as dc
@@ -134,16 +132,16 @@ class GoodnessOfFit(Result):
 
     @property
     def contradicted(self) -> tuple[Tested, ...]:
-        """Tests that the network fails, those of the largest effect first."""
+        """Tests that the network fails, largest effect first."""
         return tuple(test for test in self.tests if test.contradicted)
 
     @property
     def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Pairs of variables that depend although the network says they do not, largest effect first."""
+        """Pairs of variables that depend although the network says they are independent, largest effect first."""
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
-        """Format the result in one line: the number of failed tests, the worst one, and the coverage."""
+        """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage."""
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {coverage}"
@@ -160,7 +158,8 @@ class GoodnessOfFit(Result):
         """List the tests as rows, largest effect first.
 
         Returns:
-            Rows of "variables", "effect", "p", "contradicted", and "arcs" that would carry it, in a text.
+            Rows with "variables", "effect", "p", "contradicted", and "arcs" (those that would carry the interaction) as
+            text.
         """
         return [
             {
@@ -174,7 +173,7 @@ class GoodnessOfFit(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show all tests, and the result."""
+        """Yield the table of all tests, and the result."""
         rows = [
             (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
              row["arcs"])
@@ -185,22 +184,22 @@ class GoodnessOfFit(Result):
 
 
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
-    """Test the fit of a network to a release: whether variables depend that are independent in the network.
+    """Test a network's independences against a release: whether variables depend that the network makes independent.
 
     Args:
-        evidence: of noisy counts, tables or contrasts; what else was released cannot contradict a network.
-        network: another over the same variables; None tests that of the release.
-        rng: of the network's probabilities; None takes the same ones in every call.
+        evidence: noisy counts, tables or contrasts; other payloads cannot contradict a network.
+        network: network to test, over the same variables; None tests that of the release.
+        rng: source of the draws behind the network's probabilities; None takes the same ones in every call.
 
     Returns:
-        All tests, and how much of the network could be tested at all. A right network fails one in at most one of a
-        hundred releases; what lies in no table together is never tested.
+        All tests, and how much of the network could be tested. For a correct network, any test fails in at most one of
+        a hundred releases; pairs that lie in no table together are never tested.
 
     Raises:
         InputError: a network over other variables.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Rao (1948) for score tests, Holm (1979) for many of them; `help("discreet.posterior.fit_check")` derives the
@@ -240,7 +239,7 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
 
 
 def _correct_p_values(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for multiple testing (Holm, 1979), in their order."""
+    """Correct p-values for multiple testing by Holm's step-down method (1979), in their order."""
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
@@ -257,7 +256,18 @@ def _order_names(network: Network, names: Iterable[str]) -> Scope:
 def _test_interactions(
     network: Network, evidence: Combined, rng: np.random.Generator
 ) -> Iterator[tuple[Scope, float, float]]:
-    """Test interactions on one data set; yield their variables, p-values and effects."""
+    """Test the pairs and triples of jointly measured variables that the network lacks arcs for, on one data set.
+
+    Triples and pairs with too many contrasts, and tables beyond the budget of work, are skipped.
+
+    Args:
+        network: network to test.
+        evidence: measurements of one data set.
+        rng: source of the draws of latent counts, whose average gives theta.
+
+    Returns:
+        An iterator over (variables in the network's order, uncorrected p-value, effect).
+    """
     measured = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
@@ -274,7 +284,7 @@ def _test_interactions(
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Choose the tables with fewest ancestors within the budget of work, in their order."""
+    """Choose the tables with fewest ancestors within `MOST_ANCESTOR_WORK`; return them in the given order."""
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
@@ -283,7 +293,16 @@ def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]
 
 
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
-    """Test the interactions of one table, without those that are too large for exact inference."""
+    """Test some interactions of one table; yield nothing if exact inference is too large.
+
+    Args:
+        margins: measured interactions, with noise variances.
+        theta: the network's probabilities, one draw.
+        sets: variables of each interaction, in the network's order.
+
+    Returns:
+        An iterator over (variables, uncorrected p-value, effect); interactions without a measured margin are left out.
+    """
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
     unions = dict[str, Scope]()
@@ -310,12 +329,11 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
 
 
 class _InteractionMoments:
-    """Moments of an interaction under the network: its mean, and the terms of V, summed over ancestors.
+    """Moments of one interaction under the network: its mean, and the terms of V, summed over ancestors by `add`.
 
     Args:
-        names: of the interaction, in the network's order.
-        sizes: of their states.
-        probabilities: `P(names)`, shape `sizes`.
+        names: variables of the interaction, in the network's order.
+        probabilities: `P(names)`, shape `(*sizes)`.
     """
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
@@ -324,12 +342,22 @@ class _InteractionMoments:
         flat = probabilities.ravel()
         self.mean = self.contrasts @ flat
         self.sampling = (self.contrasts * flat) @ self.contrasts.T - np.outer(self.mean, self.mean)
-        # Too many records move what the network says of all of them in proportion.
+        # An error e in the number of records changes n E[phi] by e E[phi]: b_S of the empty set.
         self.noise: dict[Scope, Floats] = {(): self.mean.copy()[:, None]}
         self.measured = True
 
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
-        """Add the sampling variance of a node's family, and the noise in its counts."""
+        """Add the terms of one ancestor's family to V in place: subtract Cov(D_v) from R, add its coordinates to b_S.
+
+        Args:
+            margins: measured interactions, with noise variances.
+            joint: the network's law of `union`, an axis for each name.
+            union: the family first, then the variables of all tested interactions.
+            node: the ancestor.
+
+        Raises:
+            InputError: an interaction with too many contrasts beside the family.
+        """
         network = margins.network
         family = network.family(node)
         scope = (*family, *(name for name in self.names if name not in family))
@@ -352,7 +380,16 @@ class _InteractionMoments:
             self.noise[subset] = self.noise.get(subset, 0.0) + share * load
 
     def _compute_scores(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
-        """Compute `E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
+        """Compute the scores D_v of a family, and the family's law.
+
+        Args:
+            joint: law of `both`, an axis for each name.
+            both: the family first, then the other variables of the interaction.
+            family: parents, then the node.
+
+        Returns:
+            (`E[phi | family] - E[phi | parents]`, shape (contrasts, *family); `P(family)`, shape (*family)).
+        """
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.
         order = [self.names.index(name) for name in both if name in self.names]
@@ -366,7 +403,7 @@ class _InteractionMoments:
         return np.asarray(family_means - parent_means), np.asarray(probabilities)
 
     def test(self, margins: Margins) -> tuple[float, float] | None:
-        """Compute p-value and effect; None if a relevant margin was not measured."""
+        """Compute the uncorrected p-value and the effect; None if a margin that they need was not measured."""
         network = margins.network
         subset = network.ordered(self.names)
         if not self.measured or subset not in margins.values:

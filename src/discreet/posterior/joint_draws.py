@@ -1,4 +1,4 @@
-"""The posterior over a network: joint draws of its probabilities, which every reader returns and every query takes."""
+"""The posterior over a network: joint draws of its probabilities. Readers of networks return it, queries take it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 LEAST_EFFECTIVE_DRAWS = 400
-"""Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
-0.13 standard deviations (Vehtari et al., 2021, recommend 400 as the least)."""
+"""Least effective sample size of the worst entry of chains: the ends of a 95 % interval then have a Monte Carlo error
+of about 0.13 standard deviations (Vehtari et al., 2021, recommend at least 400)."""
 DRAWS_FIRST_LINE = b"discreet-draws\n"
-"""The first line of a file of draws."""
+"""First line of a file of draws."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,11 @@ class Mixing:
     """Mixing of the chains of a posterior: effective sample size and R-hat.
 
     Args:
-        chains: how many.
-        sweeps: of each, warm-up included.
-        effective: independent draws that tell the worst entry as well (effective sample size).
-        worst: that entry, such as "P(lung=yes | smoke=no)".
-        r_hat: the largest of all entries.
-
-    Raises:
-        Nothing: posteriors by chains make these.
+        chains: number of chains.
+        sweeps: sweeps of each chain, warm-up included.
+        effective: effective sample size of the worst entry.
+        worst: name of that entry, such as "P(lung=yes | smoke=no)".
+        r_hat: largest R-hat of all entries.
 
     Example:
         >>> import discreet as dc
@@ -72,12 +69,12 @@ class Mixing:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A function and a generator that a posterior's new draws come from.
+    """The function and the random generator that make new draws of a posterior.
 
     Args:
-        make: as many draws of the same posterior from a generator.
-        rng: the one that the posterior was drawn with; every call takes a child of it that nobody else gets.
-        prior: of the rows, over the network that was drawn; None where it was learned.
+        make: makes as many draws of the same posterior from a generator.
+        rng: generator with which the posterior was drawn; each call of `fresh` spawns a new child of it.
+        prior: prior of the rows, over the network whose rows were drawn; None if it was learned.
     """
 
     make: Callable[[np.random.Generator], PosteriorDraws]
@@ -87,30 +84,33 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws(Posterior):
-    """Joint draws, independent except for resampling; a family is drawn at first use.
+    """Joint draws of a network's probabilities, independent except for chains and resampling.
+
+    The draws of a family are made at its first use, and kept.
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
-        method: how they were drawn: "plug-in", or one of `noise_aware`; "" if nobody said.
-        twins: a second draw of all probabilities for every draw (twin draws), given the same latent counts of records
-            as the first and independent of it otherwise: the covariance of the two is what is not known of the counts,
-            which is the part of the noise. None where no counts were drawn.
-        mixing: how well the chains mixed, where the draws come from chains.
-        worth: says how many independent draws those families are worth that have been drawn, where draws depend on each
-            other: of chains that of the worst entry, of resampled ones a bound. None: all of them.
-        source: makes new draws; None where these are all there are.
-        saturated: the same draws under the largest network that the release's tables carry, where that is another than
-            the public one: what is asked of several variables at once is answered from these, and `cells` are the
-            public network's own rows under their joint law.
-        basis: what was measured, and so what answers rest on; None where nobody knows.
-        parts: of the joint law of all variables, beside the rows; None where the network's own is the law.
-        accounts: public ids of the accounts that paid for what the draws were learned from.
+        method: method of drawing: "plug-in", or one of `noise_aware`; "" if it is unknown.
+        twins: for each draw a second draw of all probabilities, given the same latent counts of records and otherwise
+            independent. The covariance of draw and twin is the posterior variance due to the uncertainty of the counts,
+            which is the part of the privacy noise. None if no counts were drawn.
+        mixing: mixing of the chains; None if the draws do not come from chains.
+        worth: computes the effective sample size if draws depend on each other: for chains that of the worst entry, for
+            resampled draws a bound over the families drawn so far. None if all draws are independent.
+        source: makes new draws; None if there is no way to make more.
+        saturated: the same draws under the largest network whose families lie in the release's tables, if that differs
+            from the public one. Queries of several variables are answered from these; `cells` are the public network's
+            rows under their joint law.
+        basis: which variables were measured together, on which the marks of answers rest; None if it is unknown.
+        parts: draws of measured sets, from which with the rows the joint law of all variables is fitted; None if the
+            network's own joint law is used.
+        accounts: public ids of the accounts that paid for the releases behind the draws.
 
     Raises:
-        InputError: tables without an axis of draws, or twin draws of another kind.
+        InputError: tables without an axis of draws, or twins of another network or number.
 
     Guarantee:
-        None spent: draws say nothing that the release does not.
+        No budget is spent: the draws disclose nothing beyond the release.
 
     Example:
         >>> import discreet as dc
@@ -132,7 +132,7 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse a single table of probabilities."""
+        """Refuse tables without draws, and twins that do not match them."""
         if not self.cells.draws:
             raise InputError("a posterior needs at least one draw of every family")
         if self.twins is not None and (self.twins.network, self.twins.draws) != (self.network, self.cells.draws):
@@ -149,7 +149,7 @@ class PosteriorDraws(Posterior):
         return self.cells.draws or 0
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """List the probability of each state of each variable, with its interval.
+        """List the probability of each state of each variable, with its interval: the rows of `marginals`.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -160,7 +160,7 @@ class PosteriorDraws(Posterior):
         return tuple(above("PosteriorDraws.marginals")(self, level=level).tidy())
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Tables, Tables]:
-        """Equal-tailed intervals of every probability of every family.
+        """Compute equal-tailed intervals of every probability of every family; all families are drawn.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -169,7 +169,7 @@ class PosteriorDraws(Posterior):
             (lower, upper), tables without an axis of draws.
 
         Raises:
-            InputError: a level outside (0, 1), or one that so few draws cannot tell.
+            InputError: a level outside (0, 1), or too close to 1 for the number of draws.
         """
         ends = {node: tails(np.moveaxis(draws, -1, 0), level) for node, draws in self.cells.items()}
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
@@ -181,7 +181,7 @@ class PosteriorDraws(Posterior):
         yield from ("", *above("PosteriorDraws.marginals")(self, level=level).content())
 
     def _repr_html_(self) -> str:
-        """Format the network, the method and contradictions of the network for a notebook, without drawing a family."""
+        """Format method, fit check and network for a notebook; the check may be computed, no family is drawn."""
         head, network = f"{self.draws:,} posterior draws, {self.method or 'given'}", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
             return html_of([head, Picture(network._repr_html_)])
@@ -198,10 +198,10 @@ class PosteriorDraws(Posterior):
 
     @cached_property
     def law(self) -> JointLaw:
-        """The joint law of all variables under every draw, from which all answers are read; fitted at first use.
+        """Joint law of all variables under every draw, from which all answers are read; fitted at first use, and kept.
 
-        Rows of the network, with the margins of what else was measured and doubt where nothing was
-        (`discreet.posterior.joint_law`).
+        It combines the network's rows with the drawn margins of the measured sets and, if doubted, with random
+        interactions of unmeasured pairs (`discreet.posterior.joint_law`).
         """
         drawn = self if self.saturated is None else self.saturated
         if drawn.parts is None:
@@ -210,17 +210,17 @@ class PosteriorDraws(Posterior):
         return law if drawn.twins is not None else replace(law, make_twins=None)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
-        """Return the same draws under another assumption about pairs of variables that no table holds.
+        """Return the same draws under another assumption about pairs of variables that no table contains.
 
         Args:
-            assume: "network" takes such pairs as the network has them; "robust", the default, gives each an interaction
-                of its own, of a size that audited pairs teach.
+            assume: "network" takes the interactions of such pairs from the network. "robust", the default, gives each
+                pair a random interaction beside it, whose size has a prior learned from audited pairs.
 
         Returns:
-            A posterior that answers under this assumption; draws of the network's own rows stay as they are.
+            A posterior that answers under this assumption; draws of the network's own rows are the same.
 
         Raises:
-            InputError: draws that were not read from tables, or with the network trusted.
+            InputError: draws that were not read from tables, or that were read with the network trusted.
         """
         if self.saturated is not None:
             return replace(self, saturated=self.saturated.assuming(assume))
@@ -233,14 +233,14 @@ class PosteriorDraws(Posterior):
 
     @staticmethod
     def of_saturated(wide: PosteriorDraws, network: Network) -> PosteriorDraws:
-        """Make the posterior of a public network from draws under a larger network.
+        """Derive the posterior of a public network from draws under a larger network; rows are computed at first use.
 
         Args:
-            wide: over `saturated(network, ...)`.
+            wide: posterior over `saturated(network, ...)`.
             network: public.
 
         Returns:
-            Draws of `P(child | parents)` of every family of `network`, one for each of `wide`.
+            Draws of `P(child | parents)` of every family of `network`, one for each draw of `wide`.
         """
 
         def rows(node: str) -> Floats:
@@ -251,18 +251,20 @@ class PosteriorDraws(Posterior):
         return replace(wide, cells=cells, twins=wide.twins and projected(wide.twins, network), saturated=wide)
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the draws to a file, whole or not at all; loaded again they give the same answers to the last digit.
+        """Write the draws to a file, completely or not at all; loaded again they give the same answers exactly.
+
+        All families that were not drawn yet are drawn first.
 
         Args:
-            path: of the file; by convention it ends in `.draws`.
-            replace: whether a file of this name is replaced.
+            path: path of the file; by convention it ends in `.draws`.
+            replace: whether an existing file of this name is replaced.
 
         Raises:
-            FileExistsError: there is a file of this name, and it is not to be replaced.
+            FileExistsError: the file exists, and `replace` is False.
             InputError: draws that `noise_aware` did not make from a release, or a file that cannot be written.
 
         Guarantee:
-            None spent: the file says nothing that the release does not.
+            No budget is spent: the file discloses nothing beyond the release.
         """
         above("PosteriorDraws.save")(self, path, replace=replace)
 
@@ -271,16 +273,16 @@ class PosteriorDraws(Posterior):
         """Read draws that `save` or `discreet draw` wrote.
 
         Args:
-            path: of the file.
+            path: path of the file.
 
         Returns:
-            The posterior, which answers every question as the stored one did, to the last digit.
+            The posterior, which answers every query as the stored one did, to the last digit.
 
         Raises:
-            InputError: no such file, something else, damaged, or of another version of the format.
+            InputError: the file does not exist, is damaged, or is of another format or version.
 
         Guarantee:
-            None spent: the file says nothing that the release does not.
+            No budget is spent: the file discloses nothing beyond the release.
         """
         posterior: PosteriorDraws = above("PosteriorDraws.load")(path)
         return posterior
@@ -294,23 +296,23 @@ class PosteriorDraws(Posterior):
         assume: Assume | None = None,
         inside: Inside = "log-linear",
     ) -> Answer:
-        """Answer a query: short for `discreet.answer(posterior, query, ...)`, which documents it.
+        """Answer a query; a short form of `discreet.answer(posterior, query, ...)`, which documents it.
 
         Args:
-            query: such as "P(lung | smoke=yes)".
+            query: query text, such as "P(lung | smoke=yes)".
             level: posterior probability of each interval.
-            predictive: whether it is about the next record, instead of the population.
-            assume: what is believed of variables that no table holds together.
+            predictive: whether the query is about the next record, instead of the population.
+            assume: assumption about pairs of variables that no table contains, as for `assuming`.
             inside: law of numbers inside their bins.
 
         Returns:
-            Means and intervals.
+            Posterior means and intervals.
 
         Raises:
             InputError: as in `discreet.answer`.
 
         Guarantee:
-            None spent: reads the posterior alone.
+            No budget is spent; only the posterior is read.
 
         Example:
             >>> import discreet as dc
@@ -326,20 +328,20 @@ class PosteriorDraws(Posterior):
         return answer
 
     def mean(self) -> Tables:
-        """Posterior mean of every probability.
+        """Compute the posterior mean of every probability; all families are drawn.
 
         Returns:
-            Averages over the draws; Monte Carlo error is the posterior's standard deviation over the root of their
-            number. Rows sum to 1.
+            Averages over the draws, with rows that sum to 1. For independent draws their Monte Carlo error is the
+            posterior standard deviation over the root of the number of draws.
         """
         return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
 
     def as_prior(self) -> Dirichlet:
-        """Match a Dirichlet prior to the draws, to read releases on other records with (`Dirichlet.matching`).
+        """Match a Dirichlet prior to the draws by moments, to read releases on other records (`Dirichlet.matching`).
 
         Returns:
-            A prior that remembers the accounts, so that no release of theirs is read with it: its records would count
-            twice.
+            A prior that stores the accounts. No release of these accounts can be read with it, as its records would
+            count twice.
 
         Raises:
             InputError: fewer than two draws.
@@ -347,11 +349,11 @@ class PosteriorDraws(Posterior):
         return replace(Dirichlet.matching(self.cells), accounts=self.accounts)
 
     def median(self) -> Tables:
-        """Posterior median rows: those with the least expected sum of absolute errors.
+        """Compute posterior median rows: those with the least expected sum of absolute errors; all families are drawn.
 
         Returns:
-            For every row the quantiles of its cells at one common level, chosen such that they sum to 1. Where rows
-            are nearly deterministic this takes a side; the mean hedges.
+            For every row the quantiles of its cells at one common level, chosen such that they sum to 1. For a nearly
+            deterministic row the median is near one of the extremes, and the mean is between them.
 
         Source:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
@@ -368,26 +370,26 @@ class PosteriorDraws(Posterior):
         return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.cells.items()})
 
     def ess(self) -> float:
-        """Effective sample size of the draws, in the families that were read so far.
+        """Return the effective sample size of the draws, in the families drawn so far.
 
         Returns:
-            At most the number of draws; less for those of chains and for resampled ones.
+            At most the number of draws; less for chains and for resampled draws.
         """
         draws = float(self.draws)
         return draws if self.worth is None else min(self.worth(), draws)
 
     def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
-        """Draw again, independently of these draws given the release; costs time and no privacy.
+        """Make new draws, independent of these draws given the release; this takes time, and spends no budget.
 
         Args:
-            rng: source of randomness; None takes a new child of the one that the posterior was drawn with. A program
-                that is run again with the same seed makes the same draws again.
+            rng: source of randomness. None spawns a child of the generator with which the posterior was drawn, so a
+                program that is run again with the same seed makes the same new draws.
 
         Returns:
             The same posterior, drawn by the same method.
 
         Raises:
-            InputError: these draws are all there are: released ones taken as they are, or tables put together.
+            InputError: draws without a source: released draws taken as they are, or draws made from tables by hand.
             DiscreetError: as in `noise_aware`.
         """
         if self.source is None:
@@ -398,17 +400,17 @@ class PosteriorDraws(Posterior):
         return replace(posterior, basis=self.basis, accounts=self.accounts)
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Pick some of the joint draws, without repetition.
+        """Pick some of the joint draws at random, without repetition.
 
         Args:
-            n: how many; at most as many as the posterior was made with.
-            rng: picks them.
+            n: number of draws to pick, at most all.
+            rng: source of randomness.
 
         Returns:
             Probabilities, shape `(*parents, child, n)`.
 
         Raises:
-            InputError: more draws than there are.
+            InputError: `n` is not positive, or larger than the number of draws.
         """
         rng = as_generator(rng)
         if not 0 < n <= self.draws:
@@ -418,14 +420,14 @@ class PosteriorDraws(Posterior):
 
 
 def require_posterior(posterior: object) -> None:
-    """Refuse an argument that is no posterior, such as a release."""
+    """Refuse an argument that is not a posterior over a network, such as a release."""
     if not hasattr(posterior, "cells"):
         advice = "; make one by release.posterior()" if hasattr(posterior, "payload") else ""
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
 
 def law_of(posterior: NetworkPosterior) -> JointLaw:
-    """Find the joint law of a posterior; for plain draws of probabilities it is the network's own."""
+    """Return the joint law of a posterior; for plain draws of probabilities it is the network's own."""
     require_posterior(posterior)
     if isinstance(posterior, PosteriorDraws):
         return posterior.law
@@ -433,18 +435,18 @@ def law_of(posterior: NetworkPosterior) -> JointLaw:
 
 
 def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:
-    """Choose and check the prior that a release is read with.
+    """Return the prior with which a release is read, checked against the release.
 
     Args:
-        release: whose prior holds where no other is given.
-        prior: another than the curator's, or None.
-        draws: joint draws wanted.
+        release: release or combined evidence, whose own prior is the default.
+        prior: prior that replaces the default; None takes the default.
+        draws: number of joint draws, checked to be positive.
 
     Returns:
         The prior.
 
     Raises:
-        InputError: a prior over another network or from the same records, or no draws.
+        InputError: a prior over another network or learned from the same records, or no draws.
     """
     if prior is not None and not isinstance(prior, Dirichlet):
         raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")
@@ -461,9 +463,9 @@ def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
     """Whether the prior of rows is learned from the release: no prior is passed and the curator's is flat.
 
     Args:
-        release: whose prior counts where no other is given; says nothing if all cells have the same concentration. With
-            a family of more than 14 variables nothing is learned.
-        prior: another than the curator's, or None.
+        release: its prior is flat if all cells have the same concentration. If a family has more than 14 variables, no
+            prior is learned.
+        prior: prior passed instead of the curator's, or None.
 
     Example:
         >>> import discreet as dc

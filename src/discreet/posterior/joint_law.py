@@ -4,17 +4,18 @@ Under draw s, with h a hidden variable of two states,
 
     p_s(x, h)  ~  pi(h)  prod_v theta_v(x_v | parents) t_v(x_v, h)  prod_T d_T(x_T)  prod_F phi_F(x_F) prod_S phi_S(x_S)
 
-* theta are the rows; F the families, whose law keeps what the draw says of it (`pooled/family_laws.py`);
-* S are the measured sets that the network does not leave open, whose margins are the drawn ones
-  (`pooled/measured_sets.py`); all phi are found by proportional fitting on a tree of cliques
-  (`inference/clique_laws.py`): of all laws with these margins, the nearest to what stands before them;
-* t doubts the pairs that no table holds: each state of v is more or less likely by a share of a_v u_v(x_v) in each
-  state of h, with mean 0 over both. Two variables then have an interaction of size a_i a_j, whose law is that of the
-  sizes which audited pairs teach (`pooled/discrepancy.py`);
-* d doubts the triples that no table and no family holds, inside the cliques.
+* theta are the rows; F are the families, whose joint laws stay those of the draw (`pooled/family_laws.py`);
+* S are the measured sets whose law the network does not leave free; their margins are the drawn ones
+  (`pooled/measured_sets.py`). All phi are computed by iterative proportional fitting on a clique tree
+  (`inference/clique_laws.py`): of all laws with these margins, it finds the one closest in relative entropy to the
+  start;
+* t doubts the pairs that no table contains: each state of v is made more or less likely by a factor 1 + a_v u_v(x_v)
+  c(h), where u_v and c have mean 0. Two variables then have an interaction of size a_i a_j, whose prior is learned from
+  audited pairs (`pooled/discrepancy.py`);
+* d doubts the triples that no table and no family contains, inside the cliques.
 
-t and d stand before the fit: what was measured, and the rows, stay as they were drawn. All answers, records and
-predictions are read off this law, so that every way to one number agrees.
+t and d belong to the start of the fit: measured margins and the laws of families stay as they were drawn. All answers,
+records and predictions are computed from this law, so that every way to one number agrees.
 
 Source: Deming and Stephan (1940), Csiszar (1975) for proportional fitting; Jirousek and Preucil (1995) on trees.
 """
@@ -37,15 +38,15 @@ from discreet.posterior.pooled.family_laws import move_to_families
 from discreet.util.arrays import Array, Floats, margin
 
 TOURS = 20
-"""Largest number of tours of proportional fitting through all cliques."""
+"""Largest number of passes of proportional fitting over all cliques."""
 LEAST_STATE_SHARE = 0.15
 """Least probability of a state of the hidden variable."""
 LEAST_FACTOR, MOST_FACTOR = 0.05, 20.0
-"""Least and largest factor by which an unmeasured interaction changes a cell."""
+"""Least and largest factor by which a random interaction changes a cell."""
 AMPLITUDE_STEPS = 200
-"""Steps of the EM algorithm for amplitudes."""
+"""Number of EM steps for the weights of amplitudes."""
 MOST_DOUBTED_TRIPLES = 400
-"""Largest number of unmeasured triples, inside cliques, that get an interaction; more cost time and change little."""
+"""Largest number of unmeasured triples, inside cliques, that get an interaction; more take time and change little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +54,11 @@ class Doubt:
     """Prior of the sizes of unmeasured interactions, and the random generators that draw them.
 
     Args:
-        pairs: weights of the sizes of pairs, shape (sizes,); None where the network is believed.
-        triples: the same of triples.
-        generator: of a set of variables.
-        is_loose: whether three variables may have an interaction of which nothing is known.
+        pairs: prior probabilities of the sizes of pair interactions (`INTERACTION_SIZES`), shape (sizes,); None if the
+            network is assumed.
+        triples: prior probabilities of the sizes of triple interactions, shape (sizes,).
+        generator: function from a set of variables to its own generator.
+        is_loose: whether three variables may have an unmeasured interaction.
     """
 
     pairs: Floats | None
@@ -68,14 +70,14 @@ class Doubt:
 def fit_joint_law(
     plan: LawPlan, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], doubt: Doubt
 ) -> Tables:
-    """Fit the joint law of every draw by proportional fitting.
+    """Fit the joint law of every draw by iterative proportional fitting.
 
     Args:
-        plan: of it.
+        plan: plan of the law, with a tree.
         cells: rows of the network, shape `(*parents, child, draws)`.
-        families: their laws, by node.
+        families: joint laws of the families, by node, same shape.
         drawn: laws of the plan's sets, shape `(*sizes, draws)`.
-        doubt: of what was not measured.
+        doubt: prior of unmeasured interactions.
 
     Returns:
         Rows of `plan.wide`, float32.
@@ -85,8 +87,8 @@ def fit_joint_law(
     singles = {node: margin(law, network.family(node), (node,)) for node, law in families.items()}
     factors: list[tuple[Scope, Array]] = [(network.family(node), cells[node]) for node in network.nodes]
     if plan.doubt and doubt.pairs is not None:
-        factors += _doubt_pairs(plan.hidden, singles, doubt, draws)
-    factors += _doubt_triples(plan, singles, doubt)
+        factors += _draw_pair_factors(plan.hidden, singles, doubt, draws)
+    factors += _draw_triple_factors(plan, singles, doubt)
     targets: list[tuple[Scope, Array]] = [
         (names, move_to_families(drawn[names], names, network, families)) for names in plan.sets
     ]
@@ -95,23 +97,46 @@ def fit_joint_law(
     return Tables(plan.wide, {name: rows for name, (_, rows) in fitted.rows.items()}, draws=draws)
 
 
-def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws: int) -> Iterator[tuple[Scope, Array]]:
-    """Draw the law of the hidden variable, and the factor that it multiplies each state of the others by."""
+def _draw_pair_factors(
+    hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws: int
+) -> Iterator[tuple[Scope, Array]]:
+    """Draw the law pi of the hidden variable and the factors t_v of all others, from which pairs get interactions.
+
+    Args:
+        hidden: name of the hidden variable.
+        singles: law of each variable, shape `(size, draws)`.
+        doubt: prior of unmeasured interactions.
+        draws: number of draws.
+
+    Returns:
+        An iterator over (variables, factor with an axis for each and one of draws).
+    """
     assert doubt.pairs is not None
-    amplitudes, chances = np.sqrt(INTERACTION_SIZES), _find_amplitudes(tuple(doubt.pairs.tolist()))
+    amplitudes, chances = np.sqrt(INTERACTION_SIZES), _fit_amplitude_weights(tuple(doubt.pairs.tolist()))
     high = doubt.generator(()).uniform(LEAST_STATE_SHARE, 1 - LEAST_STATE_SHARE, draws)
-    # Codes have mean 0 and variance 1 over the two states; each u_v below has mean 0 under the law of v.
+    # Codes c(h) have mean 0 and variance 1 over the two states; each u_v below has mean 0 under the law of v.
     codes = np.stack([-np.sqrt(high / (1 - high)), np.sqrt((1 - high) / high)])
     yield (hidden,), np.stack([1 - high, high])
     for name, law in singles.items():
         rng = doubt.generator((name,))
         root, normal = np.sqrt(np.maximum(law, 1e-9)), rng.standard_normal(law.shape)
+        # a_v u_v: a normal vector, projected orthogonally to the root of the law, over that root, times a random
+        # amplitude.
         towards = (normal - root * (root * normal).sum(axis=0)) / root * rng.choice(amplitudes, draws, p=chances)
         yield (name, hidden), np.clip(1 + towards[:, None] * codes, LEAST_FACTOR, MOST_FACTOR)
 
 
-def _doubt_triples(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
-    """Draw interactions of unmeasured triples inside the cliques."""
+def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
+    """Draw the factors d_T of unmeasured triples inside the cliques: 1 + random interaction over the independent law.
+
+    Args:
+        plan: plan of the law, with a tree.
+        singles: law of each variable, shape `(size, draws)`.
+        doubt: prior of unmeasured interactions.
+
+    Returns:
+        An iterator over (triple, factor with an axis for each variable and one of draws).
+    """
     assert plan.tree is not None
     inside = (
         triple
@@ -129,14 +154,15 @@ def _doubt_triples(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -
 
 
 @lru_cache(maxsize=64)
-def _find_amplitudes(sizes: tuple[float, ...]) -> Floats:
-    """Find weights of roots of the sizes, such that products of two of them come nearest to the sizes' weights.
+def _fit_amplitude_weights(sizes: tuple[float, ...]) -> Floats:
+    """Fit weights of amplitudes a_v such that the law of products a_i a_j is closest to that of the sizes, by EM.
 
     Args:
-        sizes: weights of `INTERACTION_SIZES`.
+        sizes: probabilities of `INTERACTION_SIZES`, shape (sizes,).
 
     Returns:
-        The weights of least relative entropy, by the EM algorithm: of a product, which two it is of is not seen.
+        Probabilities of the roots of `INTERACTION_SIZES`, shape (sizes,), of least relative entropy. Which two
+        amplitudes made a product is the missing data of the EM algorithm.
     """
     grid = np.sqrt(INTERACTION_SIZES)
     ends = [INTERACTION_SIZES[1] / 2, *np.sqrt(np.multiply(INTERACTION_SIZES[1:-1], INTERACTION_SIZES[2:]))]
@@ -145,6 +171,7 @@ def _find_amplitudes(sizes: tuple[float, ...]) -> Floats:
     for _ in range(AMPLITUDE_STEPS):
         both = np.multiply.outer(weights, weights)
         implied = np.bincount(nearest.ravel(), both.ravel(), len(grid))
+        # E step: distribute each size over the pairs of amplitudes that round to it; M step: sum over the second one.
         weights = (both * np.divide(sizes, np.maximum(implied, 1e-300))[nearest]).sum(axis=1)
         weights /= weights.sum()
     return np.asarray(weights)

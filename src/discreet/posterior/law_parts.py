@@ -1,4 +1,4 @@
-"""Ingredients of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
+"""Inputs of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from discreet.util.arrays import Array, Floats, Ints
 from discreet.util.option_texts import LawAssume
 
 MOST_ROUNDS, LARGEST_CHANGE = 200, 1e-7
-"""Most rounds, and the largest change of a share that ends them: a round leaves a part of the error that is the part of
-the records with a gap, so that where half are missing the end is as far off as the last step."""
+"""Largest number of EM rounds, and the largest change of a probability that ends them. A round multiplies the error by
+the fraction of records with a missing value: if half are incomplete, the final error is as large as the last step."""
 # --------------------------------------------------------------------------------------------------------------------
 # The law of complete records of one measured set, if its values are missing at random.
 #
-# A table tells the law of what was seen of its variables: `s` has a value of each, or that there is none. Of every draw
-# the law of complete records is found under which what was seen is most probable, with the model
+# A table informs us about the law of observed values: `s` has for each variable its value, or that it is missing. For
+# every draw of this law the law of complete records is fitted by maximum likelihood, with the model
 #
 #     P(s) = c_s sum of theta(x) over all x that agree with s,
 #
-# c_s the chance that of a record like this so much is missing, which depends on what is seen alone. Each round gives
-# the records of a pattern of gaps to complete records in the proportions that the last theta has for them. Whatever was
-# measured with a set, pairs beside the network among them, is completed by itself, so that it is not lost.
+# where c_s is the probability of this pattern of missing values, which depends on the observed values alone. The E step
+# distributes the records of each pattern over the complete records that agree with them, in proportion to the last
+# theta; the M step adds them up. Each measured set is completed separately, including pairs that the network does not
+# join, so that their interactions are not lost.
 #
 # Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM, section 4.1.1.
 
 LEAST_SHARE = 1e-300
-"""Least share in a denominator."""
+"""Least probability in a denominator."""
 
 
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
-    """Complete the law of partially observed variables under every draw, by the EM algorithm.
+    """Fit the law of complete records to the law of partially observed variables, for every draw, by the EM algorithm.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
-        gaps: of each variable, whether its last state says that the value is missing.
+        gaps: for each variable, whether its last state means that the value is missing.
 
     Returns:
-        Law of complete records, shape `(*complete sizes, draws)`: without these states. A draw in which nothing is seen
-        is even.
+        Law of complete records, shape `(*complete sizes, draws)`, without the states for missing values. It is uniform
+        for a draw in which nothing is observed.
 
     Example:
         >>> seen = np.array([[0.4, 0.1, 0.1], [0.1, 0.1, 0.2]])  # rows: no gap; columns: no, yes, missing
@@ -74,9 +75,8 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     return theta
 
 
-"""Assumption about pairs that no table holds."""
 DRAW_STREAM, TWIN_STREAM = 3, 4
-"""Streams of a set's generator for the doubt of draws and of their twins."""
+"""Streams of a set's generator, for the random interactions of draws and of their twins."""
 
 
 class Complete(NamedTuple):
@@ -93,16 +93,16 @@ class Complete(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LawParts:
-    """Parts of the joint law of a posterior's draws.
+    """Inputs of the joint laws of a posterior's draws; sets are drawn and laws fitted at first use, and kept.
 
     Args:
-        sets: that tables hold.
-        count_parents: records of parents that are not joined, by node, shape `(*parents, draws)`; None where all sets
-            are drawn already.
-        drawn: laws of sets, as far as they were drawn.
-        assume: what is believed of pairs that no table holds: "robust" gives each an interaction of its own, "network"
-            believes the network.
-        complete: where values are missing at random; None where gaps are states like others.
+        sets: measured sets, which draws their laws.
+        count_parents: function from a node to the latent counts of its parents, shape `(*parents, draws)`, for parents
+            that no family contains; None if all sets are drawn already.
+        drawn: laws of the sets drawn so far.
+        assume: assumption about pairs that no table contains: "robust" gives each a random interaction, "network" takes
+            it from the network.
+        complete: laws of complete records if values are missing at random; None if a missing value is a state.
     """
 
     sets: MeasuredSets
@@ -118,11 +118,11 @@ class LawParts:
         return replace(self, assume=assume)
 
     def completed(self, rows: Tables, parents: Mapping[Scope, Array]) -> LawParts:
-        """Return the parts for complete records.
+        """Return the inputs for the laws of complete records, with nothing fitted yet.
 
         Args:
-            rows: of these, shape `(*parents, child, draws)`.
-            parents: laws of sets of parents in them, shape `(*sizes, draws)`.
+            rows: rows of complete records, shape `(*parents, child, draws)`.
+            parents: their laws of sets of parents, shape `(*sizes, draws)`.
         """
         return replace(self, complete=Complete(rows, parents), _laws={}, _plans={})
 
@@ -133,12 +133,12 @@ class LawParts:
 
     @property
     def told(self) -> MeasuredSets | None:
-        """Measured sets over the law's variables; None for complete records, which no table holds."""
+        """Measured sets over the law's variables; None for complete records, which no table contains."""
         return self.sets if self.complete is None else None
 
     @property
     def plan(self) -> LawPlan:
-        """Plan of the joint law."""
+        """Plan of the joint law under the present assumption; made at first use, and kept."""
         if self.assume not in self._plans:
             doubt, contradict = self.assume == "robust", self.sets.contradict
             self._plans[self.assume] = LawPlan.of(self.network, self.sets.tables, doubt=doubt, contradict=contradict)
@@ -146,13 +146,13 @@ class LawParts:
 
     @property
     def law(self) -> JointLaw:
-        """The joint law, fitted at first use."""
+        """Joint law under the present assumption; fitted at first use, and kept."""
         if self.assume not in self._laws:
             self._laws[self.assume] = self._fit_complete() if self.complete is not None else self._fit_seen()
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the law of observed values, and of twins."""
+        """Fit the joint law of observed values; the law of the twins is fitted at its first use."""
         sets = self.sets
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
@@ -167,7 +167,7 @@ class LawParts:
         return JointLaw(self.network, cells, make_twins, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the law of complete records, which has no twins."""
+        """Fit the joint law of complete records, whose measured sets are completed by EM; it has no twins."""
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
@@ -180,17 +180,17 @@ class LawParts:
         return JointLaw(self.network, cells, plan=self.plan)
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
-        """Draw sets of unjoined parents and all sets of the plan, as far as not drawn before."""
+        """Draw and keep the laws of unjoined parents and of the plan's sets that are missing; return all of them."""
         return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
     def _draw_set(self, names: Scope) -> DrawnSet:
-        """Draw a set, if not drawn before."""
+        """Return the law of a set; draw and keep it if it is missing."""
         if names not in self.drawn:
             self.drawn[names] = self.sets.draw(names, self.families, self._twin_families)
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
-        """Draw the laws of unjoined parents, as far as not drawn before."""
+        """Draw and keep the laws of unjoined parents that are still missing; return all of them."""
         network = self.sets.network
         for node in network.order:
             parents = network.parents[node]
@@ -201,16 +201,26 @@ class LawParts:
 
     @cached_property
     def families(self) -> Mapping[str, Floats]:
-        """Laws of the families of observed values, by node."""
+        """Joint laws of the families of observed values, by node, shape `(*parents, child, draws)`."""
         return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
     def _twin_families(self) -> Mapping[str, Floats]:
-        """Laws of the families under the twins, by node."""
+        """Joint laws of the families under the twins, by node, shape `(*parents, child, twins)`."""
         return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
-        """Fit the law of some draws."""
+        """Fit joint laws to rows, families and measured sets, with random interactions drawn from one stream.
+
+        Args:
+            cells: rows, shape `(*parents, child, draws)`.
+            families: joint laws of the families, by node, same shape.
+            drawn: laws of the plan's sets, shape `(*sizes, draws)`.
+            stream: stream of the generators of random interactions.
+
+        Returns:
+            Rows of the joint laws, over the plan's network.
+        """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
         return fit_joint_law(self.plan, cells, families, drawn, doubt)
@@ -224,5 +234,5 @@ class LawParts:
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of the network."""
+        """Families of the network, as sets."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

@@ -1,7 +1,7 @@
-"""Plan of the joint law: the sets whose margins it is fitted to, its tree of cliques, and the sets left out.
+"""Plan of the joint law: the sets to whose margins it is fitted, its clique tree, and the sets left out.
 
-A plan rests on the public network and on which sets of variables tables hold, and on no number of theirs: what an
-answer rests on is known before anything is drawn.
+A plan depends on the public network and on which sets of variables tables contain, not on their numbers. So the basis
+of an answer is known before anything is drawn.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from discreet.posterior.saturated import leaves_open
 from discreet.util.arrays import Floats
 
 HIDDEN = "(doubt)"
-"""Name of the hidden variable, unless a variable of the network has it."""
+"""Name of the hidden variable, unless a variable of the network has this name."""
 LAW_CELLS = 2**15
-"""Cells of all cliques of a law, for one draw: 128 MiB for 1,000 draws, some seconds."""
+"""Largest number of cells of all cliques of a law, for one draw: 128 MiB for 1,000 draws, some seconds."""
 MOST_SET_CELLS = 1000
-"""Largest number of cells of a measured set that is drawn separately; the same as of an enlarged family."""
+"""Largest number of cells of a measured set whose law is drawn; the same as for an enlarged family."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Least number of twin draws of a joint law, which estimate the share of the noise within about .05; and the largest
-step from one draw with a twin to the next, so that twins cost a third of the draws."""
+"""Least number of twin draws of a joint law, which estimate the noise's share of a variance within about .05; and the
+largest step from one draw with a twin to the next, with which twins cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
 class LawPlan:
-    """Parts of the joint law, the same for every draw.
+    """Structure of the joint law, the same for every draw.
 
     Args:
-        network: whose rows are drawn.
-        sets: measured together, and not left open by the network, whose margins the law gets; in the network's order.
-        parents: sets of parents that are not joined, of whose interactions a table tells.
-        left_out: measured sets for which there is no room: the law has them as the network does, doubt and all.
-        doubt: whether pairs that no table holds are doubted, by a hidden variable of two states.
-        tree: of cliques; None where there is no room for a law, or nothing to fit: the network's own is the law.
+        network: network whose rows are drawn.
+        sets: measured sets whose margins are fitted, as the network does not leave their joint law free; in the
+            network's order.
+        parents: sets of parents that no family contains, about whose joint law a table is informative.
+        left_out: measured sets for which there is no room: their interactions are those of the network, doubt included.
+        doubt: whether pairs that no table contains are doubted, by a hidden variable of two states.
+        tree: clique tree; None if there is no room for a law or nothing to fit: the network's own joint law is used.
     """
 
     network: Network
@@ -61,13 +62,14 @@ class LawPlan:
         doubt: bool,
         contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None = None,
     ) -> LawPlan:
-        """Plan the joint law within the budget of cells: the hidden variable first, then sets that contradict most.
+        """Plan the joint law within the budget of cells: first the hidden variable, then the sets that contradict most.
 
         Args:
-            network: whose rows are drawn.
+            network: network whose rows are drawn.
             tables: sets of variables that were measured together.
-            doubt: whether pairs that no table holds are to be doubted.
-            contradict: how much some sets contradict the network; asked where not all of them fit; None: all alike.
+            doubt: whether pairs that no table contains are to be doubted, if there is room.
+            contradict: function from sets to how much they contradict the network, called only if not all sets fit;
+                None ranks small sets first.
 
         Example:
             >>> from discreet import Variable
@@ -117,7 +119,7 @@ class LawPlan:
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether the law uses all that tables measured of some variables together."""
+        """Whether the law uses all joint measurements of some variables."""
         variables = frozenset(names)
         return not any(len(variables & scope) > 1 for scope in self._unread)
 
@@ -128,13 +130,16 @@ def _choose_sets(
     sizes: Mapping[str, int],
     contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None,
 ) -> tuple[tuple[Scope, ...], CliqueTree | None]:
-    """Choose the sets that fit into the budget, and their tree; no tree if not even the families fit.
+    """Choose sets greedily within the budget, and build their clique tree; no tree if not even the families fit.
 
     Args:
-        scopes: of the families, with the hidden variable.
-        sets: by set, it with the hidden variable.
-        sizes: states of each variable.
-        contradict: see `LawPlan.of`.
+        scopes: families, with the hidden variable; chosen sets are appended in place.
+        sets: candidate sets, each with itself plus the hidden variable.
+        sizes: number of states of each variable.
+        contradict: ranks the sets, as for `LawPlan.of`.
+
+    Returns:
+        (chosen sets in the given order, tree or None).
     """
     tree, whole = CliqueTree.of(scopes, sizes), CliqueTree.of([*scopes, *sets.values()], sizes)
     if tree.cells > LAW_CELLS:
@@ -152,7 +157,7 @@ def _choose_sets(
 
 
 def _hidden_name(network: Network) -> str:
-    """Find a name that no variable has."""
+    """Choose a name for the hidden variable that no variable has."""
     name = HIDDEN
     while name in network.schema:
         name = f"({name})"
@@ -170,7 +175,7 @@ def twin_step(draws: int) -> int:
 
 
 def pick_twins(twins: Tables) -> Tables:
-    """Pick the twins of a joint law from one twin for each draw."""
+    """Pick the twins of a joint law: every `twin_step`-th of those of all draws."""
     draws = twins.draws or 1
     return twins.of_draws(np.arange(0, draws, twin_step(draws)))
 
@@ -180,10 +185,10 @@ class JointLaw:
     """Joint law of all variables, one for every draw.
 
     Args:
-        network: over the variables, whose rows were drawn.
-        cells: rows of a network over the variables, and perhaps a hidden one; shape `(*parents, child, draws)`.
-        make_twins: makes the same of the twins of some draws; None where there are none.
-        plan: of the law; None where nothing but rows was drawn.
+        network: network over the variables, whose rows were drawn.
+        cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
+        make_twins: makes the same rows for the twins of every `step`-th draw; None if there are no twins.
+        plan: plan of the law; None if it is that of the rows alone.
     """
 
     network: Network
@@ -193,25 +198,30 @@ class JointLaw:
 
     @staticmethod
     def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
-        """Make the law of a network's rows alone, where all draws have twins or none has."""
+        """Return the law of a network's rows alone.
+
+        Args:
+            cells: rows, shape `(*parents, child, draws)`.
+            twins: a twin for each draw, same shape; None if there are none.
+        """
         return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
 
     @property
     def step(self) -> int:
-        """Step from one draw with a twin to the next, from the first draw on."""
+        """Step from one draw with a twin to the next; the first draw has one."""
         return twin_step(self.cells.draws or 1)
 
     @cached_property
     def twins(self) -> Tables | None:
-        """Rows of the twins of every `step`-th draw, otherwise like `cells`; made at first use."""
+        """Rows of the twins of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
         return None if self.make_twins is None else self.make_twins()
 
     def rows_of(self, family: Scope) -> Floats:
-        """Compute the rows of a family, shape `(*parents, child, draws)`; rows that cannot occur are uniform."""
+        """Compute a family's rows by exact inference, shape `(*parents, child, draws)`; impossible rows are uniform."""
         law = Laws(self.cells).joint(family)
         total = law.sum(axis=-2, keepdims=True)
         return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether the law uses all that tables measured of some variables together."""
+        """Whether the law uses all joint measurements of some variables."""
         return self.plan is None or self.plan.reads(names)

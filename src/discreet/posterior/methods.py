@@ -1,25 +1,25 @@
 """Choice of the method of a noise-aware posterior, in which the privacy noise is part of the likelihood.
 
-    exact        chains over the records themselves (`exact/`): releases of noisy counts, tables or contrasts, any
-                 number of them on any number of data sets; all that they share informs all the rest. Rows with
-                 Dirichlet priors.
-    pooled       tables pooled by least squares, records that flow from the roots down, rows with a prior that is
-                 learned from the release or with a Dirichlet prior (`pooled/`): noisy counts, tables or contrasts on
-                 one data set.
-    particles    released draws of parameters (`particles.py`).
-    family       released draws of a family's parameters, whose prior is the family's own (`family_draws.py`).
-    choice       choices among public candidates, any number of them on one data set (`choices.py`).
-    sequential   data set by data set, the posterior of those before as the prior of the next, by its first two moments.
+    exact        MCMC over the latent records (`exact/`): releases of noisy counts, tables or contrasts, any
+                 number of them on any number of data sets, in one joint model. Rows have Dirichlet priors.
+    pooled       Tables pooled by least squares, latent counts drawn from the roots of the network down, rows with
+                 a prior that is learned from the release, or a Dirichlet prior (`pooled/`): noisy counts, tables
+                 or contrasts on one data set.
+    particles    Released draws of parameters (`particles.py`).
+    family       Released draws of a family's parameters, with the family's own prior (`family_draws.py`).
+    choice       Choices among public candidates, any number of them on one data set (`choices.py`).
+    sequential   Data set by data set: the posterior of each, matched by two moments, is the prior of the next.
 
-The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
-is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is. Its
-rows have Dirichlet priors, so it learns none: with a learned prior's moments, row by row, it reads the release twice.
-Where no prior is given it takes the curator's, and is not chosen by itself (`docs/reading.md`, section 1).
+The exact posterior takes some thousand sweeps over all records. "auto" chooses it if a Dirichlet prior is given and it
+takes seconds, or if no other method reads the evidence; `PosteriorDraws.method` names the method used. Its rows have
+Dirichlet priors, so it learns no prior: matching a learned prior by moments, row by row, would use the release twice.
+If no prior is given it takes the curator's, and "auto" prefers other methods (`docs/reading.md`, section 1).
 
-Where the prior of rows is learned, all that tables say is read: rows are drawn of the largest network that the tables
-carry (`saturated.py`), and one joint law a draw has their margins and those of all other tables, with doubt of pairs
-that none holds (`joint_law.py`). The public network's own rows follow from that law. A prior that is given is about
-the public network's rows, and so trusts it; so do the exact posterior, particles and choices, which have such a prior.
+If the prior of rows is learned, all tables are used: rows are drawn for the largest network whose families lie in the
+tables (`saturated.py`), and each draw has one joint law with their margins and those of all other tables, in which
+pairs that no table contains are doubted (`joint_law.py`). The public network's own rows follow from that law. A given
+prior is about the public network's rows, and so the network is trusted; this also holds for the exact posterior,
+particles and choices, which have such a prior.
 """
 
 from __future__ import annotations
@@ -58,16 +58,17 @@ from discreet.util.progress import Bar, under_way
 from discreet.util.randomness import Seed, as_generator
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
-"""Method of reading a release: "auto" takes the preferred one of those that apply. "exact": Markov chains over records;
+"""Method of reading a release; "auto" takes the preferred one of those that apply. "exact": MCMC over records;
 "pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
 candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
 MOST_DRAWN_CELLS = 2**36
 """Largest number of cells of all tables times draws: half a tebibyte."""
 PRIOR_DRAWS = 400
-"""Number of draws of the learned prior, whose moments are matched."""
+"""Number of draws whose moments are matched to approximate a learned prior."""
 LEAST_PRIOR_CONCENTRATION = 0.01
-"""Least concentration of a cell in the matched prior: chains would never leave a nearly impossible state."""
+"""Least concentration of a cell in a matched prior: with a smaller one, chains would never leave a nearly impossible
+state."""
 
 
 def noise_aware(
@@ -80,39 +81,41 @@ def noise_aware(
     trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Draw all probabilities from their joint posterior given a release, with the noise as part of the model.
+    """Draw all probabilities from their joint posterior given a release, with the privacy noise in the likelihood.
 
     Args:
-        evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
-            others (`measured`), or what `combine` made of several. A choice by a `CategoricalFactor` is read over a
-            network of its one feature, its states the whole numbers from 0, with Dirichlet(1) as the prior that is
-            taken by itself.
-        draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
-        rng: seed or generator; nothing here is private. The same seed gives the same draws under the same versions
-            of this package and NumPy, with numba and without, if the method is the same: "auto" takes the exact one
-            only with numba.
-        prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
-            concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
-            a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
-            curator's.
-        method: "auto" chooses; `discreet.tools.Method` has the others.
-        trust_network: whether what the public network says of independence is believed even where tables of the release
-            could contradict it. By default only variables that no table holds together are as it says, and doubted.
-        progress: of the exact posterior, told how well the chains have mixed after every round; None for a bar, where
-            somebody looks (`discreet.util.progress`).
+        evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, external
+            figures (`measured`), or several of them put together by `combine`. A choice by a `CategoricalFactor` is
+            read over a network of its one feature, whose states are the whole numbers from 0, with the default prior
+            Dirichlet(1).
+        draws: number of joint draws; with 1,000 the ends of a 95 % interval have a Monte Carlo error of about 0.1
+            standard deviations.
+        rng: seed or generator; it is not secret. The same seed gives the same draws under the same versions of this
+            package and NumPy, with numba and without, if the method is the same: "auto" takes the exact one only with
+            numba.
+        prior: prior of the rows. None learns it from noisy tables if the curator's prior is uninformative (the same
+            concentration in every cell), and takes the curator's otherwise; `release.prior` always takes the curator's.
+            If a family has more than 14 variables, no prior is learned. The exact posterior learns no prior, and takes
+            the curator's by default.
+        method: "auto" chooses; `discreet.tools.Method` lists the others.
+        trust_network: whether the public network's independences are assumed even if tables of the release could
+            contradict them. By default they are assumed only for variables that no table contains together, and these
+            are doubted.
+        progress: function that the exact posterior calls with the mixing of its chains after every round; None shows a
+            bar on a terminal (`discreet.util.progress`).
 
     Returns:
-        The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
-        more or less (`mixing`). But for "exact" a family is drawn, after its ancestors', when it is first asked for,
-        each with a generator of its own: what a query answers does not depend on which others were asked.
+        The posterior; its `method` names the method used. Draws are independent except for resampling; those of "exact"
+        are correlated (`mixing`). Except for "exact", a family is drawn at its first use, after its ancestors, with its
+        own generator: the answer to a query does not depend on earlier queries.
 
     Raises:
         InputError: a prior over another network or from the same records, no draws, a method that cannot read the
-            evidence, or a release over a design or of a network.
-        DiscreetError: chains that do not mix; or, when a family is drawn, noise so large that it could not be.
+            evidence, or a release over a design or of a network's structure.
+        DiscreetError: chains that have not mixed; or, when a family is drawn, noise too large to draw it.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; the models: `docs/posterior.md`,
@@ -149,7 +152,7 @@ def noise_aware(
             "reads the draws with a Dirichlet prior of the types of records"
         )
     trusted = trust_network or (method in by_method and way.trusts) or not _rests_on_tables(combined, believed)
-    wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
+    wide = combined.network if trusted else saturated(combined.network, _sort_measured_sets(combined))
     task = DrawTask(combined, believed, draws, wide, trusted)
     cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
@@ -161,23 +164,23 @@ def noise_aware(
             if method == "auto"
             else _draw_by_method(task, rng, method, report)
         )
-    return _add_source(posterior, task, rng)
+    return _attach_source(posterior, task, rng)
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
-    """Count the rows whose noisy total is below the standard deviation of the noise: little is known of them.
+    """Count the rows whose noisy total is below the standard deviation of its noise, and which are nearly unknown.
 
     Args:
-        release: of noisy counts, tables or contrasts; nothing else is read.
+        release: release of noisy counts, tables or contrasts; other payloads are ignored.
 
     Returns:
-        For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
+        For each node with such rows: (their number, number of all rows); empty for releases that measure no counts.
 
     Raises:
-        Nothing: every release over a network can be asked.
+        Nothing: releases of any kind are accepted.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Example:
         >>> import discreet as dc
@@ -209,13 +212,13 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
     """List the readers of evidence that are methods of `noise_aware`, the preferred one first.
 
     Args:
-        combined: the evidence.
+        combined: evidence of one or several data sets.
 
     Returns:
-        The preferred one first.
+        At least one reader. "sequential" is in the list only if there are several data sets, each with a reader.
 
     Raises:
-        InputError: none does.
+        InputError: no method reads the evidence.
 
     Example:
         >>> import discreet as dc
@@ -250,7 +253,7 @@ def _require_way(reader: registry.Reader) -> registry.Way:
 
 
 def _can_read(combined: Combined) -> bool:
-    """Whether one data set has a reader."""
+    """Whether some method reads the evidence of one data set."""
     try:
         return bool(able_readers(combined))
     except InputError:
@@ -263,10 +266,10 @@ class DrawTask:
 
     Args:
         combined: evidence.
-        believed: the prior, over `network`; None learns it.
-        draws: how many.
-        network: whose rows are drawn: that of the releases, or a larger one.
-        trusted: whether the network of the releases is believed against their tables.
+        believed: prior of the rows, over `network`; None learns it.
+        draws: number of joint draws.
+        network: network whose rows are drawn: that of the releases, or a larger one.
+        trusted: whether the public network's independences are assumed even against the tables.
     """
 
     combined: Combined
@@ -276,10 +279,10 @@ class DrawTask:
     trusted: bool
 
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
-        """Return the prior updated by public records; None means that it is learned.
+        """Return the prior updated by public records; None if there are none and the prior is to be learned.
 
         Args:
-            rng: of what is learned first, where there are.
+            rng: source of randomness of the learned prior, which is drawn if public records update it.
         """
         if self.combined.public is None:
             return self.believed
@@ -287,19 +290,19 @@ class DrawTask:
 
 
 def _show_mixing(bar: Bar, mixing: Mixing) -> None:
-    """Show the effective sample size of the worst entry of chains, and R-hat."""
+    """Show R-hat, and the effective sample size of the worst entry, on a progress bar."""
     bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
     bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
 
-def _order_sets(combined: Combined) -> list[frozenset[str]]:
-    """Sort the sets that were measured together, pairs furthest from independence first."""
+def _sort_measured_sets(combined: Combined) -> list[frozenset[str]]:
+    """Sort the sets that were measured together by the pair's chi-square distance from independence, largest first."""
     measured = measurements(combined.parts)
     return sorted(measured_sets(combined), key=lambda names: -misfit(measured, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """Whether all evidence is pooled tables, without an informative prior of the network's rows."""
+    """Whether all evidence is pooled tables, with neither an informative prior of rows nor public records."""
     data_sets = _split_data_sets(combined)
     return (
         believed is None
@@ -311,7 +314,7 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 def _draw_automatically(
     task: DrawTask, rng: np.random.Generator, able: list[registry.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """Draw by the automatic choice among the methods that read the evidence."""
+    """Draw by the first method that reads the evidence, after trying fast exact methods if a prior is given."""
     if task.believed is not None and len(able) > 1:
         for eager in (_require_way(reader).eager for reader in able if _require_way(reader).eager):
             posterior: PosteriorDraws | None = registry.load_function(eager)(task, rng, progress)
@@ -321,8 +324,8 @@ def _draw_automatically(
 
 
 def _draw_again(task: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
-    """Draw again by the same method."""
-    return _add_source(_draw_by_method(task, rng, method, None), task, rng)
+    """Draw by the same method, and attach the source of new draws."""
+    return _attach_source(_draw_by_method(task, rng, method, None), task, rng)
 
 
 def restore_source(
@@ -334,18 +337,21 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Restore the posterior of stored draws; without a generator it makes no new draws.
+    """Attach source and basis to stored draws; without a generator the posterior makes no new draws.
 
     Args:
-        posterior: under the network whose rows were drawn.
-        combined: evidence.
-        prior: over that network; None where it was learned.
-        rng: the generator that the posterior was drawn with, where it stood.
-        trusted: whether the network of the releases was believed against their tables.
-        stored_fit: what `fit` says of the evidence, where it was stored.
+        posterior: draws under the network whose rows were drawn.
+        combined: evidence that was read.
+        prior: prior over that network; None if it was learned.
+        rng: generator of the posterior in its stored state; None if it was not stored.
+        trusted: whether the public network's independences were assumed even against the tables.
+        stored_fit: stored result of `check_fit`; None computes it at first use.
+
+    Returns:
+        The posterior over the public network.
     """
     task = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
-    restored = _add_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
+    restored = _attach_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return restored
     alone = restored.saturated and replace(restored.saturated, source=None)
@@ -353,14 +359,21 @@ def restore_source(
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """Whether a method trusts the public network against the tables."""
+    """Whether a method assumes the public network's independences even against the tables."""
     return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 
-def _add_source(
+def _attach_source(
     posterior: PosteriorDraws, task: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
-    """Make the posterior of the public network, with the source of new draws."""
+    """Attach source, basis and accounts to drawn rows; if they are of a larger network, project to the public one.
+
+    Args:
+        posterior: draws under the task's network.
+        task: task that was drawn.
+        rng: generator of new draws.
+        stored_fit: stored result of `check_fit`; None computes it at first use.
+    """
     method = posterior.method
     again = partial(_draw_again, task, method)
     basis = Basis(
@@ -375,7 +388,7 @@ def _add_source(
 def _draw_by_method(
     task: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """Draw by one method; a prior of None is learned."""
+    """Draw by the method of this name, under the task's network."""
     reader = next(reader for reader in registry.readers_of(task.combined) if reader.method == method)
     posterior: PosteriorDraws = registry.load_function(_require_way(reader).draw)(task, rng, progress)
     return posterior
@@ -384,12 +397,12 @@ def _draw_by_method(
 def draw_pooled(
     task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw from pooled tables: latent counts, then rows, with unmeasured interactions unless the network is trusted.
+    """Draw from pooled tables: latent counts, then rows; unless the network is trusted, also prepare measured sets.
 
     Args:
-        task: of tables on one data set.
-        rng: source of the draws.
-        progress: not told: nothing mixes.
+        task: tables of one data set.
+        rng: source of randomness.
+        progress: unused, as the method has no chains.
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
@@ -401,28 +414,28 @@ def draw_pooled(
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
-    """Split evidence by data set, those with external tables alone last, public records with the first.
+    """Split evidence by data set: those with external tables alone last, public records with the first.
 
-    Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
+    External figures often cover only some families; the posterior of a whole network is a better prior of the others.
     """
     ordered = sorted(combined.data_sets, key=lambda releases: all(release.one_release is None for release in releases))
     return [Combined((releases,), None if index else combined.public) for index, releases in enumerate(ordered)]
 
 
 def _choose_step_method(data_set: Combined) -> str:
-    """Choose the method of one data set among several: not one with its own prior, which would ignore the others."""
+    """Name the preferred method of one data set among several that accepts a prior, which holds the other data sets."""
     return next(reader.method for reader in able_readers(data_set) if not _require_way(reader).own_prior)
 
 
 def draw_sequentially(
     task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw data set by data set; the matched posterior of the rows is the prior of the next.
+    """Draw data set by data set: a Dirichlet matched to the posterior of the rows is the prior of the next data set.
 
     Args:
-        task: of several data sets.
-        rng: source of the draws.
-        progress: not told: each data set's chains are its own.
+        task: evidence of several data sets.
+        rng: source of randomness.
+        progress: unused, as each data set has its own chains.
     """
     *before, last = _split_data_sets(task.combined)
     believed = task.believed
@@ -432,12 +445,12 @@ def draw_sequentially(
     drawn = _draw_by_method(
         DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
-    # Twins would leave out the noise of the data sets before.
+    # Twins of the last data set would ignore the noise of the earlier ones, so they are dropped.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
-    """Match a Dirichlet to the prior that is learned from the first data set's tables."""
+    """Match a Dirichlet to the prior learned from the first data set's tables; the curator's if it has none."""
     first = Combined(_split_data_sets(combined)[0].data_sets)
     if all(reader.method != "pooled" for reader in able_readers(first)):
         return combined.dirichlet

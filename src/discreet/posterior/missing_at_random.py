@@ -1,23 +1,25 @@
 """Missing at random: laws of complete records, from draws in which "missing" is a state like others.
 
-A release over variables that may be missing tells the law of what was seen, `s`: of every variable its value or that
-there is none. Values are *missing at random* if, given all that was seen of a record, whether another value is missing
-does not depend on that value. For each draw the law of complete records is found under which what was seen is most
-probable (EM), so draws stay draws: sampling and noise are in them already.
+A release over variables that may be missing informs us about the law of observed values, `s`: for every variable its
+value, or that it is missing. Values are *missing at random* if, given all observed values of a record, whether another
+value is missing does not depend on that value. For each draw the law of complete records is fitted by maximum
+likelihood (EM). The result is again a posterior draw, as the draws already include sampling variation and noise.
 
-Records with a gap make the variables around it depend on each other through it, which no network over `s` says. So a
-draw is believed in the laws of its families, which tables hold, and not beyond. The complete law has the rows
-`theta(x_v | x_parents)` of the network, and a record's gaps the weight of a product of functions of families:
+Records with missing values make the variables around a gap depend on each other through it, which no network over `s`
+represents. So only the draw's laws of families are used, which tables contain, and not its joint law. The law of
+complete records has the rows `theta(x_v | x_parents)` of the network, and a pattern of missing values is weighted by a
+product of functions of families:
 
     P(x, s) = prod_v theta_v(x_v | x_parents) psi_v(s_v, s_parents)
 
-for all `s` that agree with `x`. Each round fits `psi` to the draw's laws of families (iterative proportional fitting),
-and then `theta` to what it makes of complete records. The truth is a fixed point wherever the chance of a gap is a
-product of functions of what was seen in each family; that a gap depends on what no family holds with it, or on the
-value that is missing, is not identified, and the answer is off by as much.
+for all `s` that agree with `x`. Each round fits `psi` to the draw's laws of families (a step of iterative proportional
+fitting), and `theta` to the complete records expected under the result. The true law is a fixed point if the
+probability of a gap is a product of functions of the observed values in each family. If a gap depends on variables
+outside of its families, or on the missing value itself, this is not identified, and the answer is biased accordingly.
 
-What tables hold beside the families is completed set by set, each by its own EM (`law_parts.py`). Of complete
-rows, the laws of parents that come with them, and complete sets one joint law is fitted, as of what was seen.
+Measured sets that no family contains are completed separately, each by its own EM (`law_parts.py`). One joint law is
+fitted to the complete rows, the laws of parents that come with them, and the complete sets, as is done for observed
+values.
 
 Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; Csiszár and Tusnády (1984), rounds of two
 projections; Sadinle and Reiter (2017), gaps that do not depend on their own value.
@@ -40,34 +42,34 @@ from discreet.posterior.pooled.family_laws import family_laws
 from discreet.util.arrays import Array
 
 DRAWS_AT_ONCE = 32
-"""Number of draws that are processed together."""
+"""Number of draws that are fitted together."""
 MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
-"""Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
-record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
-records, on two patterns of gaps in asia and in child."""
+"""Largest number of EM rounds, and the largest change of a probability that ends them. What still changes then are rows
+with hardly any records, or rows that gaps leave undetermined: after 150 rounds and 3,000 no cell of a family differed
+by more than .007 of all records, on two patterns of gaps in asia and in child."""
 LEAST_PROBABILITY = 1e-12
 """Least probability in a denominator."""
 
 
 def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
-    """Compute the posterior of complete records, if values are missing at random.
+    """Compute the posterior of complete records if values are missing at random, by an EM fit of every draw.
 
     Args:
-        posterior: of a release over variables of which some may be missing, as `noise_aware` returns it.
+        posterior: posterior of a release over variables of which some may be missing, as `noise_aware` returns it.
 
     Returns:
-        As many draws, over the network without the states that say that a value is missing. Answers about variables
-        with gaps are "assumed", and say why.
+        As many draws, over the network without the states for missing values. Answers about variables with missing
+        values are marked "assumed", with the reason.
 
     Raises:
-        InputError: no variable may be missing, or the law of complete records needs more memory than there is.
+        InputError: no variable may be missing, or the law of complete records is too large for exact inference.
 
     Guarantee:
-        None spent: reads the posterior alone.
+        No budget is spent; only the posterior is read.
 
     Source:
-        Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM;
-        `help("discreet.posterior.missing_at_random")` has the model.
+        Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; see
+        `help("discreet.posterior.missing_at_random")`, which describes the model.
 
     Example:
         >>> import discreet as dc
@@ -90,22 +92,33 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 
 
 def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
-    """Fit rows of complete records under every draw, and laws of all sets of parents, shape `(*sizes, draws)`."""
+    """Fit the rows of complete records to every draw by EM, and the laws of all sets of parents.
+
+    Args:
+        wide: draws under the network whose rows were drawn, with states for missing values.
+
+    Returns:
+        (rows of the network without these states; laws of sets of parents, shape `(*sizes, draws)`).
+
+    Raises:
+        InputError: the law of complete records has more cells than exact inference allows.
+    """
     network, draws = wide.network, wide.cells.draws or 1
     thetas: dict[str, list[Array]] = {node: [] for node in network.nodes}
     parent_laws: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
-    sizes = {variable.name: _list_seen_states(network, variable.name).size for variable in network.schema}
+    sizes = {variable.name: _map_to_seen_states(network, variable.name).size for variable in network.schema}
     joint = FactorLaws(scopes, sizes)
     if joint.cells > CELL_BUDGET:
         raise InputError(
             f"complete records need {joint.cells:,} cells for each draw, more than the budget of "
             f"{CELL_BUDGET:,}; read the release with missing as a state"
         )
-    # Where a network does not join all parents it makes up what they are together; tables say what was measured.
+    # If a network does not join all parents, their joint law is its assumption; use the measured one if there is one.
     laws = family_laws(wide.cells, {}) if wide.parts is None else wide.parts.families
-    # All families take their steps at once; each goes so far that those which share a variable do not overshoot. Longer
-    # steps where fewer share one went round in circles on one of three patterns of gaps in child.
+    # All families are updated at once. The exponent 1 / (1 + most children) keeps updates of families that share a
+    # variable from overshooting. Larger exponents for families that share less did not converge on one of three
+    # patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
     for start in range(0, draws, DRAWS_AT_ONCE):
         chunk = slice(start, start + DRAWS_AT_ONCE)
@@ -122,8 +135,16 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     return Tables(network.without_missing(), rows, draws=draws), parents
 
 
-def _list_seen_states(network: Network, name: str) -> Array:
-    """List the observed state of a variable for each complete state: all values, then all again as missing."""
+def _map_to_seen_states(network: Network, name: str) -> Array:
+    """List the observed state of each (value, flag): first every value as observed, then every value as missing.
+
+    Args:
+        network: network with states for missing values.
+        name: name of the variable.
+
+    Returns:
+        Observed states, shape (values,), or (2 * values,) if the variable may be missing.
+    """
     size = network.schema[name].size
     if network.schema[name].missing is None:
         return np.arange(size)
@@ -131,20 +152,20 @@ def _list_seen_states(network: Network, name: str) -> Array:
 
 
 class _FamilyFit:
-    """EM fit of one family: rows of complete records and weights of observed patterns, under some draws."""
+    """EM fit of one family under some draws: rows of complete records, and weights psi of observed patterns."""
 
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
-        """Start from missingness that is independent of the value.
+        """Start with psi = 1 and the rows of records without gaps.
 
         Args:
-            network: of what was seen.
-            node: whose family it is.
-            law: of what was seen of the family, shape `(*sizes, draws)`.
-            step: power of what the weights are off by that a round takes of them.
+            network: network with states for missing values.
+            node: node of the family.
+            law: law of the observed values of the family, shape `(*sizes, draws)`.
+            step: exponent of the proportional fitting update of psi.
         """
         names = network.family(node)
         self.gaps = [network.schema[name].missing is not None for name in names]
-        self.seen = np.ix_(*(_list_seen_states(network, name) for name in names))
+        self.seen = np.ix_(*(_map_to_seen_states(network, name) for name in names))
         sizes = [network.schema[name].size - gap for name, gap in zip(names, self.gaps, strict=True)]
         self.value = np.ix_(*(np.tile(range(size), 1 + gap) for size, gap in zip(sizes, self.gaps, strict=True)))
         self.law = law
@@ -154,14 +175,14 @@ class _FamilyFit:
         self.law_of_parents: Array = np.ones(0)
 
     def factor(self) -> Array:
-        """Compute the family's factor of the joint law of complete and observed values."""
+        """Compute the family's factor theta psi of P(x, s), an axis of flagged complete states for each variable."""
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
-        """Take one EM step towards the draw's law of observed values; return the largest change of a probability.
+        """Update psi, theta and the law of parents in place by one EM step; return the largest change of theta.
 
         Args:
-            margin: the present law of the family, complete and seen, shape as of `factor`.
+            margin: present P(x, s) of the family, in the shape of `factor`.
         """
         # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)
@@ -178,7 +199,7 @@ class _FamilyFit:
 
 
 def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
-    """Sum a law of complete and observed values to the observed or to the complete ones."""
+    """Sum a law P(x, s) over x, to the observed states (`seen`), or over s, to the complete ones."""
     for axis, gap in enumerate(gaps):
         if gap:
             there, gone = np.split(law, 2, axis=axis)
@@ -187,6 +208,6 @@ def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
 
 
 def _normalise_rows(law: Array) -> Array:
-    """Normalise a family's law to conditional probabilities."""
+    """Normalise a family's law over the child's axis to conditional probabilities."""
     law = np.maximum(law, LEAST_PROBABILITY)
     return np.asarray(law / law.sum(axis=-2, keepdims=True))

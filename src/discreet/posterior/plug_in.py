@@ -1,7 +1,7 @@
-"""The plug-in posterior: what was released, taken as if it were the counts, or draws given the counts themselves.
+"""The plug-in posterior: released counts taken as if they were exact, or released draws as they are.
 
-It is over-confident: on noisy counts its nominal 95 % intervals cover 22 / 74 / 87 % on the Asia network at epsilon
-0.1 / 1 / 3. It is here for comparison, under its own name.
+It is overconfident: on noisy counts its nominal 95 % intervals cover 22 / 74 / 87 % on the Asia network at epsilon 0.1
+/ 1 / 3. It is included for comparison, under its own name.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ def plug_in(
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
-    Tables over sets of variables are fitted by least squares with no cell below 0; two stages, and contrasts, by plain
-    least squares. Released draws are drawn from with replacement; a chosen candidate is every draw.
+    Tables over sets of variables are fitted by nonnegative least squares; two-stage releases and contrasts are fitted
+    by ordinary least squares. Released draws are resampled with replacement; if the release is a choice, all draws are
+    the chosen candidate.
 
     Args:
-        release: of any kind, or figures by others.
+        release: release of any kind over a network, or external figures.
         draws: number of joint draws.
-        rng: seed or generator; nothing here is private.
-        prior: another than the curator's; released draws and choices have no use for it.
+        rng: seed or generator; it is not secret.
+        prior: prior that replaces the curator's; released draws and choices do not use it.
 
     Returns:
-        The posterior, for comparison: its intervals are too short, because they do not count the noise.
+        The posterior, for comparison: its intervals are too short, because they ignore the noise.
 
     Raises:
         InputError: a prior over another network or from the same records, or no draws.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithms 1 and 2; Chowdhury, Rekatsinas and Jha (ICML 2020),
@@ -75,28 +76,28 @@ def plug_in(
     basis, believed = Basis(evidence_of(release), release.network, trusted=True), prior_for(release, prior, draws)
     accounts = believed.accounts.union(payers_of([release]))
     plain = next((reader.plain for reader in readers_of(release) if reader.plain), "")
-    take = load_function(plain) if plain else _add_counts
+    take = load_function(plain) if plain else _draw_from_counts
     return replace(take(release, believed, draws, rng), basis=basis, accounts=accounts)
 
 
-def _add_counts(
+def _draw_from_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """Add estimated counts of every family to the prior."""
-    counts = {node: np.maximum(table, 0) for node, table in _fit_tables(release).items()}
+    """Estimate the counts of every family, set negative ones to 0, and draw from the prior updated by them."""
+    counts = {node: np.maximum(table, 0) for node, table in _estimate_counts(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """Draw independent Dirichlet rows."""
+    """Draw independent Dirichlet rows; the posterior's source repeats this."""
     source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
-def _fit_tables(release: Release | External) -> dict[str, Array]:
-    """Estimate counts of every family: as released, or by least squares, nonnegative for planned tables.
+def _estimate_counts(release: Release | External) -> dict[str, Array]:
+    """Estimate counts of every family: as released, or by least squares, nonnegative for tables over sets of variables.
 
-    A pair that no family holds says nothing of one to whoever ignores noise.
+    Audited pairs are ignored: no family contains them, and without a noise model they are uninformative about families.
     """
     network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
     kind = type(getattr(release, "payload", release))

@@ -1,4 +1,4 @@
-"""The one protocol of posteriors: what every reader of a release returns, whatever was released."""
+"""The protocol of posteriors: every reader of a release returns a `Posterior`, whatever was released."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ from discreet.util.randomness import Seed
 from discreet.util.tabular import Block, Result
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
-"""A function of draws, over the first axis, and a level that returns lower and upper ends of intervals."""
+"""A function from draws, over the first axis, and a level to the lower and upper ends of intervals."""
 
 
 class Posterior(Result):
-    """Draws of the quantities that a release informs about: numbers with names, each with an interval.
+    """Draws of the named quantities that a release informs about, each with an interval.
 
-    Over a network these are probabilities (`PosteriorDraws`), over a design weights or components, of a family its
-    parameters, of a choice by a score of one's own the laws that records may have.
-
-    Raises:
-        Nothing: readers make these.
+    Over a network the quantities are probabilities (`PosteriorDraws`), over a design weights or components, for a
+    family its parameters, for a choice by a custom score the possible laws of the records.
 
     Example:
         >>> import discreet as dc
@@ -40,7 +37,7 @@ class Posterior(Result):
     """
 
     noun: ClassVar[str] = "name"
-    """Heading of the column of names, where rows are printed."""
+    """Heading of the column of names in printed rows."""
     method: str
     """Name of the method of drawing."""
 
@@ -51,11 +48,11 @@ class Posterior(Result):
 
     @abstractmethod
     def mean(self) -> Any:
-        """Posterior means of all quantities, in the shape of one draw."""
+        """Compute posterior means of all quantities, in the shape of one draw."""
 
     @abstractmethod
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Any, Any]:
-        """Equal-tailed intervals, lower and upper ends in the shape of `mean`.
+        """Compute equal-tailed intervals: lower and upper ends in the shape of `mean`.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -63,26 +60,26 @@ class Posterior(Result):
 
     @abstractmethod
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """Rows of the quantities: their names, "mean", "lower" and "upper".
+        """List the quantities as rows: their names, "mean", "lower" and "upper".
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
         """
 
     def ess(self) -> float:
-        """Effective sample size of the draws."""
+        """Return the effective sample size of the draws."""
         return float(self.draws)
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
+        """List the rows of `rows`, each with its "level"; errors as for `rows`."""
         return [{**row, "level": level} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
-        """The rows as aligned text, and how they were drawn.
+        """Format the rows as aligned text, with the method of drawing.
 
         Args:
-            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
-            width: columns of the terminal, as of `columns`.
+            level: posterior probability of each interval, between 0 and 1; errors as for `rows`.
+            width: columns of the terminal, as for `columns`.
         """
         return text_of(self.content(level=level), width)
 
@@ -93,23 +90,20 @@ class Posterior(Result):
         yield from (IntervalTable(self.tidy(level=level), self.noun), "", f"posterior: {self.method}")
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the draws to a file, if their kind can be stored: draws of a network can.
+        """Refuse to store the draws; posteriors over a network override this.
 
         Args:
-            path: of the file.
-            replace: whether a file of this name is replaced.
+            path: path of the file.
+            replace: whether an existing file of this name is replaced.
 
         Raises:
-            InputError: draws of another kind.
+            InputError: draws that are not over a network.
         """
         raise InputError("only draws over a network can be stored yet; save the release, and read it again")
 
 
 class NetworkPosterior(Protocol):
-    """A distribution over all probabilities of a network, represented by draws: the interface that queries need.
-
-    Raises:
-        Nothing: a protocol.
+    """Interface that queries need: a distribution over all probabilities of a network, represented by draws.
 
     Example:
         >>> import discreet as dc
@@ -129,7 +123,7 @@ class NetworkPosterior(Protocol):
         """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
 
     def mean(self) -> Tables:
-        """Posterior mean of every probability.
+        """Compute the posterior mean of every probability.
 
         Returns:
             Tables without an axis of draws.
@@ -139,8 +133,8 @@ class NetworkPosterior(Protocol):
         """Pick some of the joint draws.
 
         Args:
-            n: how many.
-            rng: picks them.
+            n: number of draws to pick.
+            rng: source of randomness.
 
         Returns:
             Probabilities, shape `(*parents, child, n)`.
@@ -150,19 +144,19 @@ class NetworkPosterior(Protocol):
 def name_rows(
     heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float
 ) -> tuple[dict[str, Any], ...]:
-    """List named quantities with their intervals, one row each.
+    """List named quantities with posterior means and intervals, one row each.
 
     Args:
-        heads: what names each number.
+        heads: for each number the fields that name it.
         draws: shape `(draws, numbers)`.
-        tails_of: makes intervals over the first axis, as `tails`.
+        tails_of: computes intervals over the first axis, as `tails` does.
         level: posterior probability of each interval.
 
     Returns:
-        For each number its head, "mean", "lower" and "upper".
+        For each number a row with its head's fields, "mean", "lower" and "upper".
 
     Raises:
-        InputError: as of `tails_of`.
+        InputError: as for `tails_of`.
     """
     lower, upper = tails_of(draws, level)
     return tuple(
@@ -172,7 +166,7 @@ def name_rows(
 
 
 def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute equal-tailed intervals over the first axis.
+    """Compute equal-tailed intervals over the first axis, from its quantiles.
 
     Args:
         draws: shape `(draws, ...)`.
@@ -182,7 +176,7 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
         (lower, upper), shape `(...)` each.
 
     Raises:
-        InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
+        InputError: a level outside (0, 1), a single draw, or a level too close to 1 for the number of draws.
 
     Example:
         >>> lower, upper = tails(np.arange(101.0), 0.9)
@@ -194,12 +188,14 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Floats]:
-    """Compute the quantiles of an equal-tailed interval over an axis of draws; probabilities have `credible_interval`.
+    """Compute the quantiles that bound an equal-tailed interval, over an axis of draws, without checking the level.
+
+    Probabilities have `credible_interval`, whose ends can be exactly 0 or 1.
 
     Args:
-        draws: of numbers without an end, or of what nobody takes for 0 or 1.
-        level: posterior probability; checked by whoever asks.
-        axis: that of the draws.
+        draws: draws of any shape.
+        level: posterior probability; the caller checks it.
+        axis: axis of the draws.
 
     Returns:
         (lower, upper), without that axis.
@@ -213,14 +209,14 @@ def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Flo
 
 
 def require_level(level: float, draws: int) -> None:
-    """Refuse a level that is too close to 1 for a number of draws: less than one draw would lie beyond each end.
+    """Refuse a level too close to 1 for the number of draws: less than one draw would lie beyond each end.
 
     Args:
         level: posterior probability, between 0 and 1.
-        draws: how many there are.
+        draws: number of draws.
 
     Raises:
-        InputError: as `tails`.
+        InputError: as for `tails`.
 
     Example:
         >>> require_level(0.95, 40)

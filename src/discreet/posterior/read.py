@@ -1,7 +1,7 @@
 """Entry point `read`: from any release to its posterior, by the reader of its kind.
 
-`READERS` is the one list of readers. It says what each reads, what it costs and what it gives, and loads none of their
-modules until one is asked. A reader of another kind of payload is one function beside its posterior and one entry here.
+`READERS` is the package's only list of readers. An entry says what a reader reads, what it costs and what it gives; its
+module is loaded at first use. To support another payload, add one function beside its posterior and one entry here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from discreet.util.pack_entries import of_packs
 from discreet.util.randomness import Seed, as_generator
 
 Gives = Literal["network", "family", "states", "weights", "structure"]
-"""Kind of answers of a release: probabilities of a network, also of a family's parameters, or of the states of one
-variable; numbers with names, such as coefficients; a network that was chosen, and nothing else."""
+"""Kind of answers of a release: probabilities of a network, or also of a family's parameters, or of the states of one
+variable; named numbers, such as coefficients; or only the structure of a chosen network."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Way:
     """Method of `noise_aware`; functions are named as dotted module, colon, name.
 
     Args:
-        draw: home of what makes the posterior of a `Reading`, given its generator and whom to tell of progress.
+        draw: function that draws the posterior of a `DrawTask`, given its generator and a progress function.
         across: whether it reads several data sets at once.
-        trusts: whether it believes the public network whatever the tables say.
-        own_prior: whether what is drawn has a prior of its own, so that none can be given.
-        eager: home of what draws at once where that is a matter of seconds, else gives None; "" where nothing does.
+        trusts: whether it assumes the public network's independences even against the tables.
+        own_prior: whether the drawn quantities have their own prior, so that none can be passed.
+        eager: function that draws at once if that takes seconds, and else returns None; "" if there is none.
     """
 
     draw: str
@@ -51,20 +51,21 @@ class Way:
 
 @dataclass(frozen=True)
 class Reader:
-    """Registry entry of a reader: the kinds of release that it reads, and the function that does.
+    """Registry entry of a reader: the payloads that it reads, and the function that draws their posterior.
 
     Args:
-        name: the word for `method`.
-        gives: what its posterior answers with.
-        cost: of reading, in words.
-        home: dotted module, a colon and the function, which takes the evidence, `draws`, `rng` and the options.
-        kinds: of payload that it reads, or figures by others.
-        only: says which payloads of these kinds, given all of them; None for any.
-        options: words that it takes beside `draws` and `rng`.
-        method: of `noise_aware`; "" for a function that has no such option.
-        quick: function beside it, of the release alone: the means at once; "" where there is none.
-        way: how `noise_aware` draws by this method; None of others.
-        plain: dotted home of what takes the released numbers as they are, for `plug_in`; "" where counts are fitted.
+        name: name of the method, as passed to `read`.
+        gives: kind of answers of its posterior.
+        cost: cost of reading, in words.
+        home: dotted module, colon, function; it takes the evidence, `draws`, `rng` and the options.
+        kinds: types of payload, or of external figures, that it reads.
+        only: condition on all payloads of these types; None accepts any.
+        options: names of the options that it takes beside `draws` and `rng`.
+        method: `method` that is passed to `noise_aware`; "" for functions without this option.
+        quick: function in the same module that computes posterior means of a release without draws; "" if there is
+            none.
+        way: how `noise_aware` draws by this method; None for other readers.
+        plain: function that takes the released numbers without regard to noise, for `plug_in`; "" if counts are fitted.
 
     Example:
         >>> next(reader for reader in READERS if reader.name == "moments").cost
@@ -84,13 +85,17 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """Whether all parts of the evidence are of the reader's kinds."""
+        """Whether the reader accepts all parts of the evidence."""
         payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
 
     def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
-        """Draw the posterior; arguments, result and errors as of `discreet.read`."""
+        """Draw the posterior; arguments, result and errors as for `discreet.read`. The reader's module is loaded here.
+
+        Raises:
+            InputError: an option that the reader does not take.
+        """
         unknown = [name for name in options if name not in self.options]
         if unknown:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
@@ -101,33 +106,33 @@ class Reader:
 
 
 def load_function(home: str) -> Callable[..., Any]:
-    """Load a function by its dotted module, a colon and its name."""
+    """Import a function by its dotted module, a colon and its name."""
     module, _, function = home.partition(":")
     loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return loaded
 
 
-def _predicts(payloads: Sequence[Any]) -> bool:
-    """Whether sums include products with a target."""
+def _all_have_target(payloads: Sequence[Any]) -> bool:
+    """Whether all payloads have a target, so that their sums include products with it."""
     return all(payload.design.target is not None for payload in payloads)
 
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
-    """Whether tables are small enough to be pooled."""
+    """Whether the tables of all payloads are small enough to be pooled."""
     measured = [datum for payload in payloads for datum in payload.measurements]
     return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
 
 TABLES = (MeasuredTables, External)
-"""Payload kinds of noisy measurements over the states of a network's variables."""
+"""Payload types of noisy measurements over the states of a network's variables."""
 MOMENTS, GRADIENTS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,)
-"""Payload kinds of a regression."""
+"""Payload types of regressions."""
 ONE_SCALE = (held.NoisyMoments,)
-"""Payload kinds of moments with noise of one scale."""
+"""Payload types of moments with noise of one scale."""
 OPTIONS = ("prior", "trust_network", "progress")
-"""Options of a network's readers."""
+"""Options of the readers of a network."""
 KNOWN = ("covariates", "public")
-"""Options of the reader of gradients: other knowledge."""
+"""Options of the reader of gradients: public knowledge beside the release."""
 HERE = "discreet.posterior."
 NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
 POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
@@ -137,17 +142,19 @@ READERS = (
     Reader("pooled", "network", "seconds", NETWORK, TABLES, _is_poolable, OPTIONS, "pooled", "", POOLED),
     Reader("sequential", "network", "each data set's", NETWORK, TABLES, None, OPTIONS, "sequential", "", SEQUENTIAL),
     Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
-    Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
-    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
+    Reader(
+        "moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _all_have_target, quick="estimate_moments"
+    ),
+    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _all_have_target),
     Reader(
         "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
 )
-"""The package's readers; of those that read the same kind the default stands first."""
+"""The package's readers; of those that read the same payload the default comes first."""
 
 
 def every_reader() -> tuple[Reader, ...]:
-    """List the readers of the package, then those of packs."""
+    """List the readers of the package, then those of installed packs."""
     return (*READERS, *of_packs("discreet.readers"))
 
 
@@ -155,10 +162,10 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """List the readers of some evidence, the default first.
 
     Args:
-        evidence: a release, figures by others, or several of them.
+        evidence: a release, external figures, or several of them put together.
 
     Raises:
-        InputError: something else.
+        InputError: an object of another type, or evidence that no reader accepts.
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
@@ -176,14 +183,14 @@ def quick_estimate(release: Release) -> Floats:
     """Compute posterior means of a regression's weights directly, without draws.
 
     Args:
-        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
-            that weights are many, the released weights themselves.
+        release: noisy moments, draws of weights, or gradients. Gradients without a curvature, or of a design with
+            groups, whose weights are many, give the released weights.
 
     Returns:
         Shape (size,), in the design's coordinates.
 
     Raises:
-        InputError: a release of something else.
+        InputError: a release of another kind.
     """
     reader = readers_of(release)[0]
     require(bool(reader.quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
@@ -191,41 +198,41 @@ def quick_estimate(release: Release) -> Floats:
 
 
 def posterior_kind(evidence: Evidence) -> Gives:
-    """Return the kind of answer that the default reader of some evidence gives."""
+    """Return the kind of answers that the default reader of some evidence gives."""
     return readers_of(evidence)[0].gives
 
 
 def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
-    """Read a release of any kind: draw its posterior, which includes sampling error and privacy noise.
+    """Draw the posterior of a release of any kind; it accounts for sampling error and privacy noise.
 
     Args:
-        evidence: a release of any kind, figures by others (`measured`), or what `combine` made of several.
-        method: "auto" takes what the release is read by; others, where there are some, are those of `noise_aware` over
-            a network, "parameters" of a family, "exact" of the moments of a regression, "components" of a direction.
-        draws: number of joint draws; of a choice by a score of one's own made-up data sets of each law. Released draws
-            of weights are returned as they are.
-        rng: seed or generator; nothing here is private. The same seed gives the same draws.
-        options: by the method. Over a network `prior`, `trust_network` and `progress`, as of `noise_aware`; of the
-            probabilities of one variable's states `prior`. Of gradients of two classes `covariates`, the features' law,
-            where the release has no curvature, and `public`, labelled `PublicRecords`; of a direction `likelihood`. Of
-            a choice by a score of one's own `score`, the same `OwnFactor`, `make_up(law, records, rng)`, which makes
-            up records of a law, and `prior`, the laws' probabilities before the choice.
+        evidence: a release of any kind, external figures (`measured`), or several of them put together by `combine`.
+        method: "auto" takes the default reader of the release. Others are, over a network, those of `noise_aware`;
+            "parameters" for a family, "exact" for the moments of a regression, "components" for a direction.
+        draws: number of joint draws; for a choice by a custom score, of simulated data sets for each law. Released
+            draws of weights are returned as they are.
+        rng: seed or generator; it is not secret. The same seed gives the same draws.
+        options: options of the method. Over a network `prior`, `trust_network` and `progress`, as for `noise_aware`;
+            for the states of one variable `prior`. For gradients of two classes `covariates`, the features' law, if the
+            release has no curvature, and `public`, labelled `PublicRecords`; for a direction `likelihood`. For a choice
+            by a custom score `score`, the same `OwnFactor`, `make_up(law, records, rng)`, which simulates records of a
+            law, and `prior`, the prior probabilities of the laws.
 
     Returns:
-        A `Posterior`: over a network `PosteriorDraws`, over a design `WeightPosterior` or `ComponentPosterior`, of
-        parameters `FamilyPosterior`, of laws `LawWeights`.
+        A `Posterior`: over a network `PosteriorDraws`, over a design `WeightPosterior` or `ComponentPosterior`, for
+        parameters `FamilyPosterior`, for laws `LawWeights`.
 
     Raises:
-        InputError: no evidence, a method or an option that it is not read by, no draws, or what the reader needs beside
-            the release and was not given. A network that was chosen has no posterior.
-        DiscreetError: chains that do not mix, or hardly anything that explains what was released.
+        InputError: no evidence, a method or an option that does not apply to it, no draws, or a missing option that the
+            reader needs. A chosen network has no posterior.
+        DiscreetError: chains that have not mixed, or simulations that hardly ever match the release.
 
     Guarantee:
-        None spent: reads what was released, and what else is given, alone.
+        No budget is spent; only the release and the options are read.
 
     Source:
-        Williams and McSherry (NIPS 2010), equation 3: the noise is in the likelihood. The documentation's page on
-        reading has each method.
+        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood. The documentation's page on reading
+        describes each method.
 
     Example:
         >>> import discreet as dc

@@ -1,4 +1,4 @@
-"""Posteriors held by a server: functions called with one send the call there and return its result."""
+"""Posteriors held by a server: functions called with such a posterior send the call to it and return its result."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class RemotePosteriorBase(ABC):
 
     @abstractmethod
     def ask(self, function: str, given: Mapping[str, Any]) -> Any:
-        """Call a function of this package for this posterior, and return its result.
+        """Call a function of this package for this posterior in the other process, and return its result.
 
         Args:
-            function: its name.
-            given: all its other arguments by name, defaults among them.
+            function: name of the function.
+            given: all its other arguments by name, including defaults.
         """
 
 
 def delegates_to_server(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function of a posterior to delegate to the server that holds it; signature and docstring stay.
+    """Decorate a function of a posterior so that it calls the server that holds it; signature and docstring stay.
 
     Args:
-        function: whose first parameter is called `posterior`.
+        function: function whose first parameter is named `posterior`.
 
     Returns:
-        The function; of a posterior that is here it is called as it is.
+        The decorated function; for a posterior in this process it calls `function` itself.
 
     Example:
         >>> class Parrot(RemotePosteriorBase):

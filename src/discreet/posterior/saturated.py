@@ -1,11 +1,11 @@
-"""The saturated network: the largest one whose families the released tables cover, so that all of them are used.
+"""The saturated network: the largest one whose families the released tables cover, so that all tables are used.
 
-A public network decides which tables are measured, and says that the rest is independent. Tables often hold more than
-it says: the table of a large family, of several families counted together, or of a workload shows pairs that the
-network has no arc for, and where these contradict it, its answers are wrong with short intervals. So a release is read
-under a larger network: the same order, and for each node whose family lies in a table all variables of that table that
-come before. What the public network says of independence is then assumed only where nothing was measured. Its own
-rows, P(node | parents), follow from the larger one's joint law.
+A public network decides which tables are measured, and assumes independence of the rest. Tables often contain more than
+it assumes: the table of a large family, of several families counted together, or of a workload shows pairs that the
+network has no arc for. If these contradict the network, its answers are wrong with short intervals. So a release is
+read under a larger network: the same order, and for each node whose family lies in a table all variables of that table
+that come before it. Then independences of the public network are assumed only where nothing was measured. Its own rows,
+P(node | parents), are computed from the larger network's joint law.
 
 Source: a DAG whose families are complete in an order assumes nothing (the chain rule); Spirtes, Glymour and Scheines
 (2000) for the statistical reading of arcs.
@@ -26,11 +26,11 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
 MOST_FAMILY_CELLS = 1000
-"""Most cells of an enlarged family: rows of a larger one would have few records each, and what a table says of its
-pairs would be below their noise."""
+"""Largest number of cells of an enlarged family: rows of a larger one would have few records each, and its interactions
+would be below the noise."""
 MOST_GROWTH, ALWAYS_ALLOWED_CELLS = 4, 200_000
-"""Cells of all cliques of the larger network: at most so many times those of the public one, or so many in any case.
-Answers stay as quick as the network promised."""
+"""Largest size of the larger network, in cells of all cliques: a multiple of the public network's, or this number if it
+is larger. Queries stay about as fast as under the public network."""
 
 
 def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
@@ -38,12 +38,11 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 
     Args:
         network: public; its order stays.
-        tables: sets of variables that were measured together; of equally large ones the first is taken.
+        tables: sets of variables that were measured together; of sets of the same size the first has priority.
 
     Returns:
-        A network with the same nodes whose families hold those of `network`, own parents first; families that lie in
-        no table stay as they are. The network itself where nothing can be added, or where exact inference would become
-        too large.
+        A network with the same nodes whose families contain those of `network`, own parents first; families that lie in
+        no table are unchanged. `network` itself if no arc can be added, or if exact inference would become too large.
 
     Example:
         >>> from discreet import Variable
@@ -58,7 +57,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         return network
     limit = MOST_FAMILY_CELLS
     while True:
-        wide = _enlarge(network, sets, limit)
+        wide = _enlarge_families(network, sets, limit)
         if wide.arcs == network.arcs:
             return network
         if marginals_cost(wide) <= max(MOST_GROWTH * public_cost, ALWAYS_ALLOWED_CELLS):
@@ -66,8 +65,8 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         limit //= 2
 
 
-def _enlarge(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
-    """Enlarge families as far as tables and a number of cells allow."""
+def _enlarge_families(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
+    """Enlarge families by variables of their tables, up to a number of cells."""
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
         node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, limit))
@@ -79,7 +78,18 @@ def _enlarge(network: Network, tables: Sequence[frozenset[str]], limit: int) -> 
 def _choose_more_parents(
     network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], limit: int
 ) -> Scope:
-    """Choose earlier variables from the table that has most of them; leave out those with the most states first."""
+    """Choose earlier variables from the table that has most of them, leaving out those with most states first.
+
+    Args:
+        network: public.
+        node: node whose family is enlarged.
+        tables: sets of variables that were measured together, largest first.
+        position: position of each node in the network's order.
+        limit: largest number of cells of the enlarged family.
+
+    Returns:
+        New parents in the network's order; empty if the family lies in no table.
+    """
     family: Scope = network.family(node)
     best: Scope = ()
     for table in tables:
@@ -95,15 +105,15 @@ def _choose_more_parents(
 
 
 def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Arcs that a network lacks to leave the interaction of a set of variables open.
+    """List the arcs that a network lacks to carry the interaction of some variables.
 
     Args:
         network: public.
-        names: of nodes.
+        names: names of nodes.
 
     Returns:
-        Arcs (parent, child) to the last of the nodes, in the network's order, from those that are not its parents; none
-        where these are joined.
+        Arcs (parent, child) to the last of the nodes, in the network's order, from those that are not its parents;
+        empty if all are.
 
     Example:
         >>> from discreet import Variable
@@ -117,15 +127,15 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
 
 def leaves_open(network: Network, names: Iterable[str]) -> bool:
-    """Whether a network leaves a joint distribution free: every joint law of these variables is one of its laws.
+    """Whether a network leaves a joint distribution free: it can represent every joint law of these variables.
 
-    The last of them, in the network's order, has the others among its parents, of which all that holds as well: a law
-    of two parents that are not joined is fixed by their margins, and so are, in part, those of their child and of its
-    children, whatever their rows.
+    This holds if the last of them, in the network's order, has the others as parents, and if it holds for the set of
+    all its parents. The law of two unjoined parents is determined by their margins; so, in part, are those of their
+    child and of its children, whatever their rows.
 
     Args:
         network: public.
-        names: of nodes, at least one.
+        names: names of nodes, at least one.
 
     Example:
         >>> from discreet import Variable
@@ -145,15 +155,15 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 
 
 def projected(cells: Tables, network: Network) -> Tables:
-    """Project another network's joint law onto the conditional probability tables of a network.
+    """Project another network's joint law onto the conditional probability tables of a network, at their first use.
 
     Args:
         cells: probabilities of the other network, shape `(*parents, child, draws)`.
-        network: over the same variables.
+        network: network over the same variables.
 
     Returns:
-        `P(child | parents)` for each family of `network`, made when it is asked for; a row that cannot occur is the
-        mean of those that it stands for, where the other network has these parents and more, and else uniform.
+        `P(child | parents)` for each family of `network`. An impossible row is the mean of the other network's rows
+        with these parents, if it has these parents and more; else it is uniform.
 
     Example:
         >>> from discreet import Variable

@@ -1,14 +1,14 @@
 """File format of posterior draws: a posterior that took seconds to draw is read in milliseconds.
 
-The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
-its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
-what `fit` says of the evidence. Then come the arrays, float64 in little-endian order: concentrations of the prior where
-one was given, probabilities of every family, their twins, and the weights that sets of rows are drawn with; and in
-float32 the laws of the sets that joint laws are fitted to. Their shapes follow from the network and the head. The last
-32 bytes are the SHA-256 of all before them: against damage, not against forgery; who answers from a file that a
-stranger gave believes the stranger.
+The file begins with a line that names the format, the length of the head in bytes, and the head in JSON: the evidence
+as its own document, the method, the versions, the mixing of chains, the state of the posterior's random generator, and
+the result of `fit`. Then come the arrays in little-endian float64: concentrations of the prior if one was given,
+probabilities of every family, their twins, and the prior weights with which sets of rows are drawn; and in float32 the
+laws of the sets to which joint laws are fitted. Shapes follow from the network and the head. The last 32 bytes are the
+SHA-256 of everything before. It protects against damage, not against forgery: answers from a file are as trustworthy as
+whoever supplied it.
 
-Nothing in a file is run, and no more memory is taken than the file has bytes.
+Reading a file runs no code from it, and takes no more memory than the size of the file.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ DRAWS_VERSION = 2
 HEAD_BYTES = 8
 """Bytes of the integer that holds the length of the head; the head is padded with blanks to a multiple of it."""
 CHECKSUM_BYTES = 32
-"""Bytes of the checksum."""
+"""Length of the checksum."""
 DRAWS_NAME = "posterior draws"
 ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
-"""Largest deviation from 1 of a row's sum, and of the sum of a set's law, which is stored in single precision."""
+"""Largest deviation from 1 of the sum of a row, and of the sum of a set's law, which is stored in single precision."""
 
 
 class _Generator(DocumentPart):
-    """State of a random generator: PCG64 and the seeds of its children, as `default_rng` makes them."""
+    """State of a random generator: PCG64 and its seed sequence, as `default_rng` makes them."""
 
     state: dict[str, Any]
     entropy: int | list[int]
@@ -67,7 +67,7 @@ class _Generator(DocumentPart):
 
 
 class _JointLaws(DocumentPart):
-    """Ingredients of joint laws: seed, assumption, and the sets of variables whose laws are stored."""
+    """Inputs of the joint laws: seed, assumption, and the sets of variables whose laws are stored."""
 
     seed: int
     assume: LawAssume
@@ -84,7 +84,7 @@ class _StoredTest(DocumentPart):
 
 
 class _StoredFit(DocumentPart):
-    """Stored result of `check_fit`, which would take a second to compute again."""
+    """Result of `check_fit`, stored because it takes about a second to compute."""
 
     tests: list[_StoredTest]
     pairs_in_tables: int
@@ -113,7 +113,7 @@ class _StoredHead(DocumentPart):
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
-    """Write a posterior, whole or not at all; see `PosteriorDraws.save`."""
+    """Write a posterior, completely or not at all; see `PosteriorDraws.save`."""
     write_whole(to_bytes(posterior, checked=True), Path(path), DRAWS_NAME, replace=replace)
 
 
@@ -123,25 +123,25 @@ def load_draws(path: str | Path) -> PosteriorDraws:
 
 
 def check_draws(path: str | Path) -> None:
-    """Refuse a damaged file, without parsing its content.
+    """Refuse a damaged file by its checksum, without parsing the content.
 
     Raises:
-        InputError: no such file, no file of draws, or one whose checksum does not agree.
+        InputError: the file does not exist, is not a file of draws, or its checksum is wrong.
     """
     _find_head(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), f"{DRAWS_NAME} {shown_path(path)}")
 
 
 def evidence_in(path: str | Path) -> Evidence:
-    """Read the evidence of stored draws from the head of their file alone; the numbers are not read or checked.
+    """Read the evidence of stored draws from the head of the file; the arrays and the checksum are not read.
 
     Raises:
-        InputError: no such file, or no file of draws.
+        InputError: the file does not exist, or is not a file of draws.
     """
     return loads(_read_file_head(path).evidence)
 
 
 def _read_file_head(path: str | Path) -> _StoredHead:
-    """Read the head of a file."""
+    """Read the head of a file, without the arrays and the checksum."""
     label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
@@ -155,11 +155,11 @@ def _read_file_head(path: str | Path) -> _StoredHead:
 
 
 def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
-    """Serialise a posterior; families that were not drawn yet are drawn.
+    """Serialise a posterior; families and sets that were not drawn yet are drawn first.
 
     Args:
-        posterior: made by `noise_aware`.
-        checked: whether what `fit` says goes with it, which takes a second to find.
+        posterior: posterior made by `noise_aware`.
+        checked: whether the result of `check_fit` is stored as well, which takes about a second to compute.
 
     Raises:
         InputError: draws that `noise_aware` did not make from a release.
@@ -220,7 +220,7 @@ def _pad(text: bytes, by: bytes = b" ") -> bytes:
 
 
 def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
-    """Join arrays in single precision, padded to a multiple of 8 bytes."""
+    """Concatenate arrays in single precision, padded to a multiple of 8 bytes."""
     joined = np.concatenate([array.ravel() for array in arrays], dtype="<f4") if arrays else np.empty(0, np.float32)
     return np.pad(joined, (0, joined.size % 2)).tobytes()
 
@@ -229,12 +229,13 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     """Deserialise a posterior from the bytes of `to_bytes`.
 
     Args:
-        raw: of a file.
-        name: of the file, for errors.
-        evidence: the same as the file's, which an object has that stays; None reads the file's document.
+        raw: content of the file.
+        name: name of the file, for error messages.
+        evidence: the file's evidence, if the caller has it and wants the posterior to refer to that very object; None
+            parses it from the head.
 
     Raises:
-        InputError: something else, damaged, or of another version.
+        InputError: content that is damaged, or of another format or version.
     """
     label = f"{DRAWS_NAME} {name}"
     start, end = _find_head(raw, label)
@@ -265,7 +266,18 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
 
 
 def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
-    """Read the ingredients of joint laws."""
+    """Read the inputs of joint laws: component weights, and the laws of sets with those of their twins.
+
+    Args:
+        taken: reader, positioned before these arrays, which it passes.
+        combined: evidence of the file.
+        cells: rows, shape `(*parents, child, draws)`.
+        twins: their twins, same shape.
+        laws: seed, assumption and sets, from the head.
+
+    Raises:
+        InputError: sets of unknown variables, or laws that are not probabilities.
+    """
     network, draws = cells.network, cells.draws or 1
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
         raise InputError(f"{taken.label} has joint laws of sets of variables that are none of its network")
@@ -295,7 +307,7 @@ def _head_start() -> int:
 
 
 def _find_head(raw: bytes, label: str) -> tuple[int, int]:
-    """Find where the head of a file begins and ends; refuse other files, and damaged ones."""
+    """Find the positions where the head begins and ends; refuse other files, and damaged ones by their checksum."""
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
         raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
@@ -308,7 +320,7 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
 
 
 def _read_head(raw: bytes, label: str) -> _StoredHead:
-    """Parse the head of a file."""
+    """Parse the head of a file; refuse another version."""
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
         raise InputError(
@@ -322,28 +334,28 @@ def _read_head(raw: bytes, label: str) -> _StoredHead:
 
 
 class _ArrayReader:
-    """Reader of the arrays of a file, one after the other."""
+    """Reader of the arrays of a file, which it passes one after the other."""
 
     def __init__(self, numbers: Floats, network: Network, label: str) -> None:
         self._numbers, self._network, self.label, self._at = numbers, network, label, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
-        """Read the next array."""
+        """Read the next array of this shape."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
             raise InputError(f"{self.label} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
-        """Read an array for each family."""
+        """Read an array for each family, shape `(*parents, child, *more)`."""
         return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
 
     def singles(self, number: int) -> npt.NDArray[np.float32]:
-        """Read the next numbers in single precision, two in eight bytes; the last may stand alone."""
+        """Read the next numbers in single precision, which are padded to an even number."""
         return self.next(((number + 1) // 2,)).view("<f4")[:number]
 
     def probabilities(self, draws: int) -> Tables:
-        """Read draws of every family, and check that rows are probabilities."""
+        """Read draws of every family; refuse rows that are not probabilities."""
         tables = self.tables(draws)
         for node, table in tables.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
@@ -351,13 +363,13 @@ class _ArrayReader:
         return Tables(self._network, tables, draws=draws)
 
     def check_end(self) -> None:
-        """Refuse numbers beyond the end."""
+        """Refuse numbers after the last array."""
         if self._at != len(self._numbers):
             raise InputError(f"{self.label} has more numbers than its head says")
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:
-    """Store the state of a generator; None unless it is of the kind of `default_rng`."""
+    """Convert a generator to its stored state; None if it is not of the kind that `default_rng` makes."""
     bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None
@@ -375,13 +387,13 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
 
 
 def _restore_fit(stored: _StoredFit) -> GoodnessOfFit:
-    """Restore the result of `check_fit`."""
+    """Convert a stored result of `check_fit` to the result."""
     tests = [Tested(tuple(t.variables), t.p, t.effect, tuple((a, b) for a, b in t.arcs)) for t in stored.tests]
     return GoodnessOfFit(tuple(tests), stored.pairs_in_tables, stored.pairs)
 
 
 def _restore_generator(stored: _Generator) -> np.random.Generator:
-    """Restore a random generator."""
+    """Convert a stored state to a generator."""
     seeds = np.random.SeedSequence(
         stored.entropy, spawn_key=stored.spawn_key, pool_size=stored.pool_size, n_children_spawned=stored.children
     )

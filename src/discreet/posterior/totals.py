@@ -1,4 +1,4 @@
-"""Prior laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
+"""Laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, Ints
 
 BINS_PER_FOLD = 8
-"""Bins per factor e of a total, used where draws of it are too few or absent."""
+"""Number of bins per factor e of a total, for totals with few draws or none."""
 DRAWS_PER_BIN = 25
+"""Number of draws for each bin of a total's histogram."""
 LEAST_BINS, MOST_BINS = 4, 40
-"""Least and largest number of bins between the quantiles of the draws: the law is as fine as they are."""
+"""Least and largest number of bins between the quantiles of the draws of a total."""
 MOST_BINS_OF_NOISY_TOTAL = 2**17
 """Largest number of bins of a total's law given a noisy count of it."""
 MOST_EXPECTED_RECORDS = 1e8
-"""Upper bound on the number of records, used where the number is private and was not measured."""
+"""Upper bound on the number of records if it is private and was not measured."""
 SPREAD_SHARE = 0.02
-"""Probability that a predictive law spreads over all totals, for values that the draws missed."""
+"""Probability that a predictive law spreads evenly over all bins, for values that the draws missed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,8 @@ class TotalLaw:
     """Law of a row total: a histogram over bins of integers, uniform within each bin.
 
     Args:
-        edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
-        mass: of each bin, at least 0, not all 0; need not sum to 1.
+        edges: int64, increasing, shape (bins + 1,); bin i contains the totals from `edges[i]` to `edges[i + 1] - 1`.
+        mass: weight of each bin, at least 0, not all 0, shape (bins,); need not sum to 1.
     """
 
     edges: Ints
@@ -47,7 +48,7 @@ class TotalLaw:
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
-        """Compute the logarithm of the probability of each total; -inf outside the bins."""
+        """Compute the log probability of each total, in the shape of `totals`; -inf outside the bins."""
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
         at = np.clip(bins, 0, len(self.mass) - 1)
@@ -57,16 +58,18 @@ class TotalLaw:
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
-    """Find the law of each row total of a family: Binomial(n, P(parents)) averaged over draws of the ancestors.
+    """Estimate the law of each row total of a family: Binomial(n, P(parents)) averaged over draws of the ancestors.
 
     Args:
-        node: of the network.
-        cells: draws of the ancestors, made here from the roots down where they are not made yet.
-        records: law of the number of records; None for a flat one.
+        node: node of the network.
+        cells: draws of the network's rows; the ancestors' that are missing are drawn here, from the roots down, and
+            kept.
+        records: law of the number of records n; None for a flat one.
         rng: source of randomness.
 
     Returns:
-        A law for every parent configuration; None for a flat one.
+        A histogram for every parent configuration; None stands for a flat law, also if exact inference over the
+        ancestors is too large.
     """
     network, parents = cells.network, cells.network.parents[node]
     rows = network.cells(parents)
@@ -74,7 +77,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
         return [None] * rows
     if not parents:
         return [records]
-    # From the roots down: left to `joint`, a long chain would nest as deep as it is long.
+    # Draw from the roots down: drawn by `joint`, a long chain of ancestors would exceed the recursion limit.
     above = network.ancestors(parents)
     for ancestor in network.order:
         if ancestor in above:
@@ -89,7 +92,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 
 
 def log_flat_law(most: float) -> TotalLaw:
-    """Make the law of an unknown total: log(1 + N) is uniform up to log(1 + most).
+    """Return the law of an unknown total: log(1 + N) is uniform up to log(1 + most).
 
     Example:
         >>> law = log_flat_law(1000)
@@ -101,16 +104,14 @@ def log_flat_law(most: float) -> TotalLaw:
 
 
 def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
-    """Make the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
-
-    With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
+    """Compute the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
 
     Args:
-        totals: noisy numbers, which may be negative, and the scales of their noise, records; at least one.
-        most: records that nobody expects to be exceeded, a whole number or infinite.
+        totals: noisy counts, which may be negative, and the scales of their noise, unit: records; at least one.
+        most: largest number of records, a whole number or infinite.
 
     Returns:
-        The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
+        The law, within forty scales of the count with the least noise; bins are finer than a thousandth of the scale.
 
     Example:
         >>> law = measured_total_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
@@ -123,6 +124,7 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
     steps = np.linspace(low, high, min(high - low, MOST_BINS_OF_NOISY_TOTAL) + 1).round().astype(np.int64)
     fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
+    # Log prior of each bin, plus the log Laplace density |N - count| / scale of each noisy count.
     logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
     for noisy_total, width in totals:
         logs = logs - np.abs(edges[:-1] - noisy_total) / width
@@ -130,7 +132,7 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:
-    """Make a rounded normal law, truncated at 0; a point mass if the deviation is 0.
+    """Return a normal law rounded to integers and truncated at 0; a point mass if the deviation is 0.
 
     Example:
         >>> law = normal_law(50.0, 0.0)
@@ -146,9 +148,13 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
 
 
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
-    """Fit the law of a total to draws of it: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
+    """Fit a histogram to draws of a total: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
 
-    With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
+    With few draws, quantiles would be overconfident: bins of equal width in log(1 + N) replace them, smoothed.
+
+    Args:
+        totals: draws, shape (draws,).
+        most: largest total of the law.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
@@ -158,12 +164,13 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
         edges = np.concatenate([edges[edges < inner[0]], inner, edges[edges > inner[-1]]])
     mass = np.histogram(totals, edges)[0] / totals.size
     if bins < LEAST_BINS:
+        # Binomial smoothing, 1/4 1/2 1/4.
         padded = np.pad(mass, 1, mode="edge")
         mass = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
     return TotalLaw(edges.astype(np.int64), (1 - SPREAD_SHARE) * mass / mass.sum() + SPREAD_SHARE / mass.size)
 
 
 def _list_fold_edges(most: int) -> Ints:
-    """Edges of bins of equal width in log(1 + N) that hold the totals from 0 to `most`, and no other."""
+    """List edges of bins of equal width in log(1 + N) that cover exactly the totals from 0 to `most`."""
     folds = np.arange(BINS_PER_FOLD * np.log1p(most) + 1) / BINS_PER_FOLD
     return np.unique(np.append(np.minimum(np.expm1(folds).round(), most + 1), most + 1)).astype(np.int64)

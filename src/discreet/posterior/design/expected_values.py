@@ -1,4 +1,4 @@
-"""Predictions of a regression for given features: means and intervals over draws of its weights."""
+"""Predictions of a regression for given features: means and intervals over posterior draws of its weights."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 MOST_VALUES = 2**22
-"""Largest product of draws, records and outputs that is held at once: 32 MiB."""
+"""Largest product of draws, records and outputs in memory at once: 32 MiB."""
 
 
 class ExpectedValues(NamedTuple):
     """Expected values with intervals.
 
     Args:
-        outputs: what the columns are: the target, or each of its classes, whose probabilities are expected.
+        outputs: names of the columns: the target, or each of its classes, whose probabilities are predicted.
         mean: float64, shape (records, outputs), in the unit of the target.
-        lower: ends of the intervals, same shape.
-        upper: likewise.
+        lower: lower ends of the intervals, same shape.
+        upper: upper ends of the intervals, same shape.
     """
 
     outputs: tuple[str, ...]
@@ -36,19 +36,21 @@ class ExpectedValues(NamedTuple):
 
 
 def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
-    """Compute the expected target of records, or the probabilities of its classes.
+    """Compute the expected target of records, or the probabilities of its classes, with intervals.
 
     Args:
-        posterior: of a regression.
+        posterior: posterior of a regression.
         features: float64, shape (records, features), in the design's order and in the units of the columns; numbers
-            outside their bounds count at the bound.
+            outside their bounds are clamped to the bound.
         level: posterior probability of each interval, between 0 and 1.
 
     Returns:
-        Means over the draws and equal-tailed intervals. They are of the expectation, not of the next record's value.
+        Means over the draws and equal-tailed intervals of the expectation; they are not predictive intervals of a
+        record.
 
     Raises:
-        InputError: no regression, features of another shape or that are not finite, or as `WeightPosterior.interval`.
+        InputError: a posterior of a direction, features of another shape or that are not finite, or as
+            `WeightPosterior.interval`.
 
     Example:
         >>> import discreet as dc
@@ -76,10 +78,14 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Convert records with named features to rows of a design.
+    """Convert records with named features to rows in the design's order, shape (records, features).
+
+    Args:
+        design: design of the regression.
+        records: for each record its features by name, in the units of the columns.
 
     Raises:
-        InputError: a feature that is missing, that is no number, or that the design has not.
+        InputError: a feature that is missing, that is not a finite number, or that is not in the design.
     """
     rows = np.empty((len(records), len(design.features)))
     for at, record in enumerate(records):
@@ -96,7 +102,15 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
 
 
 def _predict_means(design: Design, linear: Floats) -> Floats:
-    """Convert linear predictors (draws, outputs, records) to means (draws, outputs or classes, records)."""
+    """Apply the mean function to linear predictors.
+
+    Args:
+        design: design of the regression.
+        linear: shape (draws, outputs, records).
+
+    Returns:
+        Shape (draws, outputs, records); with two classes (draws, 2, records), their probabilities.
+    """
     if design.predicts == "number":
         return design.predicted(linear)
     if design.predicts == "count":

@@ -1,7 +1,8 @@
-"""Importance sampling of a density of weights: t proposals around its mode, adapted to weighted draws.
+"""Importance sampling of a density of weights: t proposals around its mode, adapted to the weighted draws.
 
-Nothing has to mix and nothing is compiled: a density is a function of many positions at once. How many independent
-draws the weighted ones are worth says whether they do; where the density is too far from a t law, `slices` goes on.
+No chain has to mix and nothing is compiled: a density is a function of many positions at once. The effective sample
+size shows whether the sample is good enough. If the density is too far from a t law, slice sampling takes over
+(`logistic.py`).
 """
 
 from __future__ import annotations
@@ -16,24 +17,26 @@ from scipy.special import logsumexp
 from discreet.util.arrays import Floats
 
 DEGREES_OF_FREEDOM = 5.0
-"""Degrees of freedom of the t laws: tails heavier than the posterior's."""
+"""Degrees of freedom of the t proposals, whose tails are heavier than the posterior's."""
 MOST_PROPOSAL_ROUNDS, PROPOSAL_WIDENING = 15, 1.3
-"""Largest number of rounds of adaptive proposals, and their width over that of the weighted draws."""
+"""Largest number of rounds of adaptive proposals, and the ratio of a proposal's width to that of the weighted draws."""
 DRAWS_PER_COORDINATE = 3
-"""Least effective draws per coordinate for estimating a covariance."""
+"""Least effective sample size per coordinate for estimating a covariance."""
 MOST_CLIMBS, STEP_HALVINGS, LEAST_CLIMB, SLOPE_STEP = 40, 12, 1e-2, 1e-4
-"""Most steps to the mode, halvings of a step, least increase of the log density, difference of numeric slopes."""
+"""Largest number of steps to the mode, number of step lengths tried (each half of the last), least increase of the log
+density that counts as progress, and step of numeric derivatives."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightLikelihood:
-    """A likelihood of the weights, and perhaps of latent quantities around 0.
+    """A likelihood of the weights and, possibly, of latent quantities centred at 0.
 
     Args:
-        log: of positions, weights and then latents, shape (draws, size + latents), to logarithms, shape (draws,).
-        near: for weights, shape (size,), where latents are 0: the slope of the logarithm, shape (size,), which may
-            leave out small parts, and how steeply it falls around its mode, shape (size, size).
-        latents: deviation of each latent quantity, about, shape (latents,).
+        log: log-likelihood of positions (weights, then latent quantities), from shape (draws, size + latents) to shape
+            (draws,).
+        near: from weights, shape (size,), with latent quantities 0, to the gradient of the log-likelihood, shape
+            (size,), and the Fisher information, shape (size, size). Both may be approximate.
+        latents: approximate standard deviation of each latent quantity, shape (latents,).
     """
 
     log: Callable[[Floats], Floats]
@@ -42,7 +45,7 @@ class WeightLikelihood:
 
 
 class Reference(NamedTuple):
-    """A t law of five degrees of freedom: its centre, shape (length,), and a lower root, shape (length, length)."""
+    """A t law of five degrees of freedom: centre, shape (length,), and Cholesky factor, shape (length, length)."""
 
     centre: Floats
     root: Floats
@@ -53,9 +56,9 @@ class WeightedDraws:
     """Weighted draws.
 
     Args:
-        positions: float64, shape (draws, length), weights and then latents.
+        positions: weights, then latent quantities, float64, shape (draws, length).
         probabilities: shape (draws,).
-        size: of the weights.
+        size: number of weights.
     """
 
     positions: Floats
@@ -64,26 +67,26 @@ class WeightedDraws:
 
     @property
     def weights(self) -> Floats:
-        """Weights of the regression, without latents, shape (draws, size)."""
+        """Weights of the regression, without latent quantities, shape (draws, size)."""
         return self.positions[:, : self.size]
 
     @property
     def effective(self) -> float:
-        """Effective sample size."""
+        """Kish's effective sample size."""
         return float(1 / np.sum(self.probabilities**2))
 
     def equal(self, draws: int) -> Floats:
-        """Resample draws of equal weight, systematically, shape (draws, size)."""
+        """Resample weights systematically to draws of equal probability, shape (draws, size)."""
         ends = np.cumsum(self.probabilities)
         picked = np.searchsorted(ends, (np.arange(draws) + 0.5) / draws * ends[-1])
         return np.asarray(self.weights[picked])
 
     def mean(self) -> Floats:
-        """Posterior means, shape (size,)."""
+        """Compute posterior means of the weights, shape (size,)."""
         return np.asarray(self.probabilities @ self.weights)
 
     def reference(self, wider: float = 1.0) -> Reference:
-        """Make the t law with their mean, and their covariance times a factor."""
+        """Return the t law whose centre is the weighted mean and whose root is the Cholesky factor times `wider`."""
         centre = self.probabilities @ self.positions
         off = self.positions - centre
         covariance = (off * self.probabilities[:, None]).T @ off
@@ -92,12 +95,12 @@ class WeightedDraws:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Posterior density up to a constant: likelihoods times the prior N(0, deviation^2 I) of the weights.
+    """Posterior density up to a constant: the prior N(0, deviation^2 I) of the weights times likelihoods.
 
     Args:
-        size: of the weights.
-        deviation: of each weight a priori.
-        evidence: likelihoods, of which the first alone may have latents.
+        size: number of weights.
+        deviation: prior standard deviation of each weight.
+        evidence: likelihoods, of which only the first may have latent quantities.
     """
 
     size: int
@@ -106,11 +109,11 @@ class Density:
 
     @property
     def latents(self) -> Floats:
-        """Deviations of the latent quantities, shape (latents,)."""
+        """Approximate standard deviations of the latent quantities, shape (latents,)."""
         return self.evidence[0].latents if self.evidence else np.empty(0)
 
     def log(self, positions: Floats) -> Floats:
-        """Compute the log density at positions of shape (draws, length); shape (draws,)."""
+        """Compute the log density, up to a constant, at positions of shape (draws, length); shape (draws,)."""
         weights = positions[:, : self.size]
         total = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
         for index, likelihood in enumerate(self.evidence):
@@ -118,14 +121,18 @@ class Density:
         return np.asarray(total)
 
     def mode(self) -> tuple[Floats, Floats]:
-        """Find the mode approximately, and a covariance there: Fisher scoring, then numeric slopes."""
+        """Find the mode approximately by Fisher scoring with step halving, then with numeric gradients.
+
+        Returns:
+            (mode, shape (length,); inverse information there as covariance, shape (length, length)).
+        """
         size, latents = self.size, self.latents
         at = np.zeros(size + len(latents))
         height, covariance = float(self.log(at[None])[0]), np.diag(np.concatenate([np.zeros(size), latents**2]))
         aside, exact = SLOPE_STEP * np.eye(len(at)), False
         flat = np.eye(size) / self.deviation**2
         for _ in range(MOST_CLIMBS):
-            # Newton's step: (I / deviation^2 + sum of Fisher informations)^-1 times the slope of the log density.
+            # Fisher scoring: (I / deviation^2 + sum of Fisher informations)^-1 times the gradient of the log density.
             near = [likelihood.near(at[:size]) for likelihood in self.evidence]
             covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
             slope = np.zeros(len(at))
@@ -145,17 +152,17 @@ class Density:
 
 
 def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.Generator) -> WeightedDraws:
-    """Draw from a density by adaptive importance sampling.
+    """Draw from a density by adaptive multiple importance sampling.
 
     Args:
-        density: of weights and latents.
-        draws: of each round, or more where there are many coordinates; there are 2 to 15 rounds.
-        wanted: independent draws that end the rounds.
+        density: density of weights and latent quantities.
+        draws: number of draws of a round, or more if there are many coordinates; there are 2 to 15 rounds.
+        wanted: effective sample size that ends the rounds.
         rng: source of randomness.
 
     Returns:
-        The draws of all rounds. `effective` says how many they are worth: fewer than wanted, where 15 rounds did not
-        do.
+        The draws of all rounds. Their effective sample size (`effective`) is below `wanted` if 15 rounds do not reach
+        it.
 
     Source:
         Cornuet, Marin, Mira and Robert (2012), adaptive multiple importance sampling.
@@ -168,17 +175,18 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
     while True:
         new = t_draws(laws[-1], draws, rng)
         positions, heights = np.concatenate([positions, new]), np.concatenate([heights, density.log(new)])
-        score = heights - _log_mixture(positions, laws)
+        # Balance heuristic: every draw is weighted by density / mixture of all proposals so far.
+        score = heights - _compute_log_mixture(positions, laws)
         if (len(laws) > 1 and _weigh_draws(positions, score, 1.0, size).effective >= wanted) or len(
             laws
         ) == MOST_PROPOSAL_ROUNDS:
             break
-        # Where few draws have all the weight, their covariance would be too narrow: flatter weights come first.
+        # If a few draws have all the weight, their covariance would be too narrow: temper the weights by a power.
         power = 1.0
         while (flatter := _weigh_draws(positions, score, power, size)).effective < DRAWS_PER_COORDINATE * len(centre):
             power *= 0.7
         laws.append(flatter.reference(PROPOSAL_WIDENING))
-    # Capped weights have a finite variance, and a bias that vanishes (Ionides, 2008).
+    # Truncated weights have a finite variance and a vanishing bias (Ionides, 2008): at most sqrt(N) times their mean.
     return _weigh_draws(positions, np.minimum(score, logsumexp(score) - 0.5 * np.log(len(score))), 1.0, size)
 
 
@@ -195,8 +203,8 @@ def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
     return np.asarray(law.centre + normal @ law.root.T)
 
 
-def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
-    """Compute the log density of a mixture of t laws, up to a constant, shape (draws,)."""
+def _compute_log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
+    """Compute the log density of an equal mixture of t laws, up to a constant, shape (draws,)."""
     size = positions.shape[1]
     logs = []
     for centre, root in laws:
@@ -209,6 +217,6 @@ def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
 
 
 def _weigh_draws(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
-    """Weigh draws by a power of their importance weights."""
+    """Normalise a power of the importance weights, whose logarithms are `score`, to probabilities of the draws."""
     heavy = np.exp(power * (score - score.max()))
     return WeightedDraws(positions, heavy / heavy.sum(), size)

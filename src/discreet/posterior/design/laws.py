@@ -1,9 +1,9 @@
-"""Laws of covariates, which inference from gradients alone has to assume.
+"""Laws of covariates, which a posterior given gradients alone has to assume.
 
 The expected gradient of a logistic regression at weights w needs `m(w) = E[sigmoid(w . v) v]` over the records'
-features v. A law is public: declared (on a sphere, in a box), read off public records, or learned from released
-histograms. The last coordinate of v is the constant feature, where there is one. Laws read neither records nor
-gradients.
+features v. A law is public: declared (on a sphere, in a box), the empirical law of public records, or learned from
+released histograms. The last coordinate of v is the constant feature, if there is one. Laws read neither private
+records nor gradients.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from discreet.model.design import Design
 from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128
-"""Nodes of the quadrature over the angle with a direction."""
+"""Number of nodes of the quadrature over the angle between a direction and the weights."""
 SPREAD_POINTS = 4096
 """Number of points that represent a box or histograms: a power of two, as Sobol points require."""
 MOST_FEATURES = 1000
-"""Largest number of features: beyond it points represent a law poorly, and Sobol's direction numbers end."""
+"""Largest number of features: with more, points represent a law poorly, and Sobol's direction numbers end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +35,11 @@ class WeightedPoints:
     """Law of covariates on finitely many points with probabilities.
 
     Args:
-        points: float64, shape (points, size), scaled features and then the constant.
-        weights: float64, shape (points,): probabilities.
+        points: float64, shape (points, size), scaled features, then the constant.
+        weights: probabilities of the points, float64, shape (points,).
 
     Raises:
-        InputError: points that are not finite or none, or weights that are no probabilities of them.
+        InputError: points that are not finite, no points, or weights that are not probabilities, one for each point.
 
     Example:
         >>> import numpy as np
@@ -52,7 +52,7 @@ class WeightedPoints:
     weights: Floats
 
     def __post_init__(self) -> None:
-        """Refuse what is no law, and keep read-only copies."""
+        """Refuse wrong shapes and values, and keep read-only copies."""
         points, weights = read_only(self.points, np.float64), read_only(self.weights, np.float64)
         if points.ndim != 2 or points.size == 0 or not np.all(np.isfinite(points)):
             raise InputError("points of a law must be a finite array of shape (points, size) with neither of them 0")
@@ -63,7 +63,7 @@ class WeightedPoints:
 
     @property
     def size(self) -> int:
-        """Coordinates of v."""
+        """Number of coordinates of v."""
         return int(self.points.shape[1])
 
 
@@ -72,9 +72,9 @@ class UniformSphere:
     """Law of covariates with uniform direction and fixed norm.
 
     Args:
-        features: how many, at least 2.
+        features: number of features, at least 2.
         norm: their l2 norm.
-        constant: the constant feature's value; None where there is no intercept.
+        constant: value of the constant feature; None without an intercept.
 
     Raises:
         InputError: fewer than 2 or more than 1,000 features, a norm that is not positive, or a constant outside (0, 1].
@@ -90,14 +90,14 @@ class UniformSphere:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse what is no law."""
+        """Refuse wrong values."""
         _check_features(self.features, self.constant, least=2)
         if not 0 < self.norm < math.inf:
             raise InputError(f"the norm of features on a sphere must be finite and greater than 0, got {self.norm}")
 
     @property
     def size(self) -> int:
-        """Coordinates of v."""
+        """Number of coordinates of v."""
         return self.features + (self.constant is not None)
 
 
@@ -106,8 +106,8 @@ class UniformBox:
     """Law of covariates that are independent and uniform on [-1, 1].
 
     Args:
-        features: how many.
-        constant: the constant feature's value; None where there is no intercept.
+        features: number of features.
+        constant: value of the constant feature; None without an intercept.
 
     Raises:
         InputError: no features or more than 1,000, or a constant outside (0, 1].
@@ -122,25 +122,25 @@ class UniformBox:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse what is no law."""
+        """Refuse wrong values."""
         _check_features(self.features, self.constant, least=1)
 
     @property
     def size(self) -> int:
-        """Coordinates of v."""
+        """Number of coordinates of v."""
         return self.features + (self.constant is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Empirical law of public records' covariates.
+    """Empirical law of the covariates of public records.
 
     Args:
-        rows: float64, shape (records, features), scaled like the private ones.
-        constant: the constant feature's value; None where there is no intercept.
+        rows: float64, shape (records, features), scaled like the private records.
+        constant: value of the constant feature; None without an intercept.
 
     Raises:
-        InputError: rows that are no table of numbers in [-1, 1], or a constant outside (0, 1].
+        InputError: rows that are not a table of numbers in [-1, 1], or a constant outside (0, 1].
 
     Example:
         >>> import numpy as np
@@ -153,7 +153,7 @@ class PublicRows:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse what is no law, and keep a read-only copy."""
+        """Refuse wrong shapes and values, and keep a read-only copy."""
         rows = read_only(self.rows, np.float64)
         if rows.ndim != 2 or rows.size == 0 or not np.all(np.abs(rows) <= 1):
             raise InputError(
@@ -165,19 +165,19 @@ class PublicRows:
 
     @property
     def size(self) -> int:
-        """Coordinates of v."""
+        """Number of coordinates of v."""
         return int(self.rows.shape[1]) + (self.constant is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Law of independent covariates, each with the density of a noisy released histogram.
+    """Law of independent covariates, each with the piecewise constant density of a noisy released histogram.
 
     Args:
-        edges: for each feature float64, shape (cells + 1,): where its cells begin and end, rising from -1 to 1.
-        counts: for each feature float64, shape (cells,), unit: records. With noise: negative ones count as none, and a
-            histogram of none is flat.
-        constant: the constant feature's value; None where there is no intercept.
+        edges: for each feature the edges of its cells, rising from -1 to 1, float64, shape (cells + 1,).
+        counts: for each feature the noisy counts of its cells, float64, shape (cells,), unit: records. A negative count
+            is taken as 0; if no count of a histogram is positive, its law is uniform.
+        constant: value of the constant feature; None without an intercept.
 
     Raises:
         InputError: edges that do not rise from -1 to 1, counts of another number of cells, or a constant outside (0,
@@ -198,7 +198,7 @@ class Histograms:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse what is no law, and keep read-only copies."""
+        """Refuse wrong shapes and values, and keep read-only copies."""
         _check_features(len(self.edges), self.constant, least=1)
         edges, counts = (tuple(read_only(row, np.float64) for row in rows) for rows in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
@@ -214,7 +214,7 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """Coordinates of v."""
+        """Number of coordinates of v."""
         return len(self.edges) + (self.constant is not None)
 
 
@@ -225,15 +225,12 @@ def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
     """Represent a law by weighted points.
 
     Args:
-        law: of the features.
-        points: how many there are where a law is not itself made of points; a power of two.
+        law: law of the features.
+        points: number of points, a power of two, for a law that does not consist of points itself.
 
     Returns:
-        The law's own points where it has some; else Sobol points, carried to the law by its inverse distribution
-        functions, each with its mirror image where the law is symmetric.
-
-    Raises:
-        Nothing: every law has points.
+        The law's own points if it consists of points. Otherwise Sobol points, mapped by the inverse distribution
+        functions of the law; for box and sphere each point comes with its mirror image.
 
     Source:
         Owen (2023), Practical quasi-Monte Carlo integration, chapters 5 and 15.
@@ -264,11 +261,16 @@ def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
 
 
 def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
-    """Make the quadrature over the cosine between a uniform direction and a fixed one.
+    """Compute the quadrature nodes of the cosine between a uniform direction and a fixed one.
+
+    The quadrature is over the angle a, whose density is proportional to sin(a)^(p - 2) for p features. That density is
+    smooth at 0 and pi for every p; the density of the cosine is not.
+
+    Args:
+        law: sphere of p features.
 
     Returns:
-        Cosines and their probabilities, shape (nodes,) each. The density of the angle a is that of sin(a)^(p - 2): it
-        is smooth at 0 and pi for every number of features p, which that of the cosine is not.
+        (cosines, their probabilities), shape (nodes,) each.
 
     Example:
         >>> cosine, probability = cosines(UniformSphere(3, norm=1.0, constant=None))
@@ -285,7 +287,7 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
     """Compute `m(w) = E[sigmoid(w . v) v]`, the expected prediction part of a record's gradient.
 
     Args:
-        law: of v.
+        law: law of v.
         weights: w, shape (size,).
 
     Returns:
@@ -309,14 +311,14 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
 
 
 def moments_of(law: Law) -> Callable[[Floats], Floats]:
-    """Make a function that computes `moment` of many weights at once, unchecked, with constants precomputed.
+    """Return a function that computes `moment` for many weights at once, with constants precomputed and without checks.
 
     Args:
-        law: of v.
+        law: law of v.
 
     Returns:
-        From weights, shape (draws, size), to the same shape. On a sphere the part of the features points along theirs
-        of w, so one integral over the cosine gives it; else a sum over points.
+        A function from weights, shape (draws, size), to moments of the same shape. For a sphere the moment is one
+        integral over a cosine, as its features' part is parallel to the slopes; otherwise it is a sum over points.
     """
     if not isinstance(law, UniformSphere):
         at = spread(law)
@@ -337,14 +339,14 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
 
 
 def _weigh_evenly(features: Floats, constant: float | None) -> WeightedPoints:
-    """Give points equal weights, with the constant as last coordinate."""
+    """Build the law of equally likely points, and append the constant as last coordinate."""
     count = len(features)
     points = features if constant is None else np.column_stack([features, np.full(count, constant)])
     return WeightedPoints(points, np.full(count, 1 / count))
 
 
 def _make_sobol_points(features: int, points: int) -> Floats:
-    """Make Sobol points in (0, 1): the unscrambled sequence, moved to the middles of its cells."""
+    """Generate Sobol points in (0, 1): the unscrambled sequence, shifted by half a cell."""
     # By its full name scipy.stats is loaded here, and not with every command.
     return np.asarray(scipy.stats.qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
@@ -359,7 +361,7 @@ def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
 
 
 def _check_features(features: int, constant: float | None, *, least: int) -> None:
-    """Refuse what is no number of features, or no constant."""
+    """Refuse a number of features or a constant outside its range."""
     if not least <= features <= MOST_FEATURES:
         raise InputError(f"this law needs {least} to {MOST_FEATURES} features, got {features}")
     if constant is not None and not 0 < constant <= 1:
@@ -367,20 +369,20 @@ def _check_features(features: int, constant: float | None, *, least: int) -> Non
 
 
 def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
-    """Make the uniform law over what is public of covariates: the box of the bounds, or the sphere of the norm.
+    """Return the uniform law over the public range of covariates: the box of their bounds, or the sphere of the norm.
 
     Args:
         design: public.
 
     Returns:
-        A law of the design's coordinates; of one feature with a norm, the two ends.
+        A law in the design's coordinates. For one feature with a norm it has two points, the ends of the range.
 
     Raises:
         InputError: a design with groups.
 
     Guarantee:
-        None spent: reads no data. It is an assumption: features that do not fill their bounds evenly make intervals
-        wrong.
+        No budget is spent; no data is read. The law is an assumption: if features do not fill their bounds evenly,
+        intervals are wrong.
 
     Example:
         >>> import discreet as dc

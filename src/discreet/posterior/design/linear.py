@@ -1,26 +1,26 @@
 r"""Posterior of linear regression from second moments under noise of known law: coefficients and residual variance.
 
-A record is v = (u_1, ..., u_p, [1], y) with all entries in [-1, 1]. Published are noisy sums over the records: products
-of its entries, squares as 2 v_i^2 - 1, and the number of records where that is private. The noise is uniform on the
-surfaces of cubes, with density `exp(-||noise||_inf / scale)`.
+A record is v = (u_1, ..., u_p, [1], y) with all entries in [-1, 1]. The release has noisy sums over the records:
+products of the entries of v, squares as 2 v_i^2 - 1, and the number of records if it is private. The noise has the
+density `exp(-||noise||_inf / scale)`, which is constant on the surfaces of cubes.
 
-Model: y given the features x = (u, [1]) is normal with mean theta'x and variance s2; theta ~ N(0, deviation^2 I);
-p(s2) is proportional to 1 / s2 between `LEAST_RESIDUAL_DEVIATION^2` and 1. Of the features only second moments matter.
-Their prior is uniform in the sense of statistics, not of entries: any correlation matrix is as likely as any other, and
-so are all means and variances that fit in [-1, 1]; the number of records, where it is private, is uniform.
+Model: y given the features x = (u, [1]) is normal with mean theta'x and variance s2; theta ~ N(0, deviation^2 I); p(s2)
+is proportional to 1 / s2 between `LEAST_RESIDUAL_DEVIATION^2` and 1. Of the features only second moments enter. Their
+prior is uniform in statistics, not in entries: all correlation matrices are equally likely, and so are all means and
+variances that fit in [-1, 1]; the number of records, if it is private, is uniform.
 
-Let A = sum x x', b = sum x y, c = sum y^2, C the scatter of u about its mean (about 0 without a constant) and
-rss = c - b' A^-1 b. Given A and s2, b is normal with mean 0 and covariance s2 A + deviation^2 A^2 once theta is
-integrated out, and rss / s2 is chi-squared with n - d degrees of freedom, independent of b; the Jacobian from (b, rss)
-to (b, c) is 1. Proposals (A, b) = values - noise are flat; given the noise's radius, c may be anywhere in an interval
-of that length, and so may rss. A chi-squared variate is drawn, and s2 so that log s2 is uniform on the interval where
-both rss and s2 are possible. The weight of a proposal then is
+Let A = sum x x', b = sum x y, c = sum y^2, C the scatter of u about its mean (about 0 without a constant) and rss = c -
+b' A^-1 b. Given A and s2, b is normal with mean 0 and covariance s2 A + deviation^2 A^2 once theta is integrated out,
+and rss / s2 is chi-squared with n - d degrees of freedom, independent of b; the Jacobian from (b, rss) to (b, c) is 1.
+Proposals (A, b) = values - noise have a flat law; given the noise's radius, c is uniform in an interval of that length,
+and so is rss. A chi-squared variate is drawn, and then s2 such that log s2 is uniform on the interval of values that
+rss and s2 allow. The weight of a proposal is
 
     interval / radius * N(b; 0, s2 A + deviation^2 A^2) * n^-(p (p + 1) / 2 [+ p]) * prod_i (C_ii / n)^-((p - 1) / 2),
 
-where the last two factors turn entries into correlations, means and variances; theta given (A, b, s2) is normal. That
-is weighted resampling, exact up to the number of proposals. Where too few of them are worth anything (much noise in
-many dimensions), it is refused.
+where the last two factors are the Jacobian from entries to correlations, means and variances; theta given (A, b, s2) is
+normal. This is weighted resampling, exact up to the number of proposals. If the effective sample size is too small
+(large noise in many dimensions), the method is refused.
 
 Source: Zhang, Rubinstein and Dimitrakakis (AAAI 2016) and Bernstein and Sheldon (NeurIPS 2019) for regression from
 noisy sufficient statistics; Hardt and Talwar (STOC 2010) for the noise; Lewandowski, Kurowicka and Joe (2009) for
@@ -40,16 +40,17 @@ from discreet.util.arrays import Floats
 LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
 LEAST_EFFECTIVE_PROPOSALS = 1000.0
-"""Least effective sample size of resampling."""
+"""Effective sample size of the proposals that ends the rounds of resampling."""
 NUMBERS_PER_BATCH = 2_000_000
-"""Largest size of a batch of proposals: values times proposals."""
+"""Size of a batch of proposals: values times proposals."""
 MOST_PROPOSED_NUMBERS = 40_000_000
 """Largest size of all proposals together; about ten seconds."""
 TOO_NOISY = (
     "the noise is too large for an exact posterior of that many features; read(release), which is the default "
     "(on the command line a query without --method), reads the same release by a normal approximation"
 )
-"""Error message if too few proposals are plausible; the release itself is not affected."""
+"""Error message if the effective sample size is too small. The release itself is valid, and other methods can read
+it."""
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -57,12 +58,12 @@ TOO_NOISY = (
 
 @dataclass(frozen=True)
 class SumLayout:
-    """Layout of the published sums.
+    """Layout of the released sums.
 
     Args:
-        features: p, the constant not counted.
+        features: p, the number of features without the constant.
         intercept: whether there is a constant feature, last.
-        records: the number of records if it is public; None if it is the first of the values.
+        records: number of records if it is public; None if it is private, and then its noisy value is the first sum.
 
     Raises:
         InputError: no features.
@@ -82,18 +83,18 @@ class SumLayout:
 
     @property
     def coefficients(self) -> int:
-        """d: number of features and the constant."""
+        """d: number of features, plus one for the constant."""
         return self.features + self.intercept
 
     @property
     def values(self) -> int:
-        """Number of published values: (m + 1) m / 2 for m entries of v, less the constant's square, plus private n."""
+        """Number of released values: m (m + 1) / 2 for m entries of v, less the constant's square, plus a private n."""
         size = self.coefficients + 1
         return size * (size + 1) // 2 - self.intercept + (self.records is None)
 
     @property
     def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows and columns of the published products of v, in order."""
+        """Rows and columns of the released products of v, in their order."""
         rows, columns = np.triu_indices(self.coefficients + 1)
         if not self.intercept:
             return rows, columns
@@ -103,7 +104,7 @@ class SumLayout:
 
 @dataclass(frozen=True, eq=False)
 class RegressionSums:
-    """Sums over records; d = p + 1 with a constant feature (last), else p.
+    """Sums over records; d is p + 1 with a constant feature (last), else p.
 
     Args:
         records: n, shape `(...)`, unit: records.
@@ -119,18 +120,18 @@ class RegressionSums:
 
 
 def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
-    """Unpack published values to sums.
+    """Convert released values to sums over records.
 
     Args:
-        values: shape `(..., entries)`: the number of records first if it is private, then the products in row order
-            of the upper triangle, squares as sums of 2 v_i^2 - 1.
-        layout: what they are of.
+        values: shape `(..., entries)`: the number of records first if it is private, then the products in row order of
+            the upper triangle, squares as sums of 2 v_i^2 - 1.
+        layout: layout of the values.
 
     Returns:
-        The sums. The number of records that they hold may be any real number, as the noise has left it.
+        The sums. A private number of records is returned as it was released, and may be any real number.
 
     Raises:
-        InputError: another number of values than the layout's.
+        InputError: a number of values other than the layout's.
 
     Example:
         >>> layout = SumLayout(1, intercept=False, records=4)
@@ -149,6 +150,7 @@ def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
     rows, columns = layout.upper
     size, square = layout.coefficients + 1, rows == columns
     matrix = np.zeros((*array.shape[:-1], size, size))
+    # sum v_i^2 = (sum (2 v_i^2 - 1) + n) / 2.
     filled = np.where(square, (products + count[..., None]) / 2, products)
     matrix[..., rows, columns] = filled
     matrix[..., columns, rows] = filled
@@ -166,23 +168,23 @@ def moment_draws(
     """Draw coefficients and residual variance given noisy second moments, by weighted resampling.
 
     Args:
-        values: what was published, shape `(entries,)`.
-        layout: what they are of.
-        scale: of the noise, whose density is `exp(-||noise||_inf / scale)`.
-        prior_deviation: standard deviation of each coefficient under the prior, in scaled units.
-        draws: how many.
+        values: released values, shape `(entries,)`.
+        layout: layout of the values.
+        scale: scale of the noise, whose density is `exp(-||noise||_inf / scale)`.
+        prior_deviation: prior standard deviation of each coefficient, in scaled units.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Coefficients in scaled units, shape `(draws, d)`, that of the constant feature last, and the residual's
-        variances, shape `(draws,)`; independent given the proposals.
+        (coefficients in scaled units, that of the constant feature last, shape `(draws, d)`; residual variances, shape
+        `(draws,)`). Draws are independent given the proposals.
 
     Raises:
-        InputError: values of another number; no more records than coefficients; or so much noise that
+        InputError: a wrong number of values; no more records than coefficients; or noise so large that
             `LEAST_EFFECTIVE_PROPOSALS` effective proposals would take more than `MOST_PROPOSED_NUMBERS` numbers.
 
     Source:
-        See the module.
+        The derivation is at the head of the module.
     """
     if layout.records is not None and not layout.records > layout.coefficients:
         raise InputError("more records than coefficients are needed")
@@ -192,18 +194,20 @@ def moment_draws(
     variances: list[Floats] = []
     tried = 0
     while True:
+        # Cube noise: the radius is gamma with shape entries + 1, and given it the noise is uniform in the cube. The
+        # last value, c, keeps its interval (`_complete_proposals`).
         radius = rng.gamma(values.size + 1, scale, batch)
         noise = radius[:, None] * rng.uniform(-1, 1, (batch, values.size))
         noise[:, -1] = 0.0
         moments = unpack(values - noise, layout)
-        log_weight, theta, variance = _weigh_proposals(moments, radius, layout.features, prior_deviation, rng)
+        log_weight, theta, variance = _complete_proposals(moments, radius, layout.features, prior_deviation, rng)
         logs, thetas, variances = [*logs, log_weight], [*thetas, theta], [*variances, variance]
         tried += batch
         log_weights = np.concatenate(logs)
-        effective = _effective_size(log_weights)
+        effective = _compute_effective_size(log_weights)
         if effective >= LEAST_EFFECTIVE_PROPOSALS:
             break
-        # Effective numbers grow with the proposals at the most.
+        # The effective sample size grows at most in proportion to the number of proposals.
         if tried + batch > limit or effective * limit / tried < LEAST_EFFECTIVE_PROPOSALS:
             raise InputError(TOO_NOISY)
     weight = np.exp(log_weights - log_weights.max())
@@ -211,21 +215,31 @@ def moment_draws(
     return np.concatenate(thetas)[which], np.concatenate(variances)[which]
 
 
-def _effective_size(log_weight: Floats) -> float:
-    """Compute Kish's effective sample size of weighted proposals."""
+def _compute_effective_size(log_weight: Floats) -> float:
+    """Compute Kish's effective sample size from log weights."""
     if not log_weight.size:
         return 0.0
     weight = np.exp(log_weight - log_weight.max())
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def _weigh_proposals(
+def _complete_proposals(
     moments: RegressionSums, radius: Floats, features: int, deviation: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute log weights of the possible proposals, and draw coefficients and variance for each.
+    """Draw s2 and theta for each possible proposal, and compute its log weight (module docstring).
 
-    The sum of squares of the target is the middle of its interval, of length `radius`. In the eigenvectors of A the
-    covariance of b, and that of theta given b, are diagonal.
+    The proposed square c is the middle of its interval, of length `radius`. Along the eigenvectors of A the covariances
+    of b, and of theta given b, are diagonal.
+
+    Args:
+        moments: proposed sums, for each proposal.
+        radius: radius of the noise of each proposal, shape (proposals,).
+        features: p.
+        deviation: prior standard deviation of each coefficient.
+        rng: source of randomness.
+
+    Returns:
+        (log weights, shape (possible,); coefficients, shape (possible, d); residual variances, shape (possible,)).
     """
     width = moments.cross.shape[-1]
     possible, variances = _find_possible(moments, features)
@@ -242,21 +256,29 @@ def _weigh_proposals(
     interval = np.log(high[valid] / low[valid])
     s2 = low[valid] * np.exp(interval * rng.uniform(size=len(interval)))
 
-    # N(b; 0, s2 A + deviation^2 A^2) along the eigenvectors of A, times the other factors of the weight.
+    # Log weight: interval / radius, N(b; 0, s2 A + deviation^2 A^2) along the eigenvectors of A, Jacobian.
     total = s2[:, None] + deviation**2 * eigenvalues
     log_weight = np.log(interval / radius[valid]) - np.log(eigenvalues * total).sum(-1) / 2
     log_weight -= (rotated**2 / (eigenvalues * total)).sum(-1) / 2
     log_weight -= (features * (features + 1) / 2 + (width - features) * features) * np.log(records)
     log_weight -= (features - 1) / 2 * np.log(variances[valid]).sum(-1)
+    # theta given (A, b, s2) is normal with covariance (A / s2 + I / deviation^2)^-1, diagonal along the eigenvectors.
     noise = deviation * np.sqrt(s2[:, None] / total) * rng.standard_normal(total.shape)
     theta = np.einsum("kij,kj->ki", axes, deviation**2 * rotated / total + noise)
     return log_weight, theta, s2
 
 
 def _find_possible(moments: RegressionSums, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Find the proposals with more records than coefficients and features in [-1, 1], and their features' variances.
+    """Find the proposals with more records than coefficients, and with features whose moments fit in [-1, 1].
 
-    Whether the matrices are positive definite is not looked at yet.
+    Whether A is positive definite is checked later, with its eigenvalues.
+
+    Args:
+        moments: proposed sums.
+        features: p.
+
+    Returns:
+        (mask of the possible proposals, shape (proposals,); variances of their features, shape (possible, p)).
     """
     width = moments.cross.shape[-1]
     some = moments.records > width

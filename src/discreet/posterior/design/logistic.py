@@ -1,28 +1,28 @@
-"""The posterior of a logistic regression given noisy gradients of its likelihood.
+"""Posterior of a logistic regression given noisy gradients of its likelihood.
 
-Records (v_i, y_i) are drawn from a law of v, with y_i ~ Bernoulli(sigmoid(theta . v_i)). A release tells public points
-theta_1 .. theta_T and gradients
+Records (v_i, y_i) are drawn from a law of v, with y_i ~ Bernoulli(sigmoid(theta . v_i)). A release discloses public
+points theta_1 .. theta_T and gradients
 
     g_t = sum_i (y_i - sigmoid(theta_t . v_i)) v_i + noise_t.
 
-By the central limit theorem the sums are jointly normal over the draw of the records: with f_t = (y - sigmoid(theta_t .
+By the central limit theorem the sums are jointly normal over the draw of the records. With f_t = (y - sigmoid(theta_t .
 v)) v, their mean is `n E f_t = n (m(theta) - m(theta_t))`, where `m(w) = E[sigmoid(w . v) v]`, and their covariance is
 n times
 
-    Cov(f_t, f_s) = E[p (1 - p) v v'] + Cov[(p - p_t) v, (p - p_s) v],    p = sigmoid(theta . v), p_t likewise:
+    Cov(f_t, f_s) = E[p (1 - p) v v'] + Cov[(p - p_t) v, (p - p_s) v],    p = sigmoid(theta . v), p_t likewise.
 
-the noise of the labels, which all gradients share, and how the records at hand differ from their law. The noise of a
-gradient is normal given a latent variance, so everything but theta and these variances is integrated exactly: nothing
-is summed over data sets, and the cost does not depend on the number of records. theta and the variances, and the
-number of records where it has noise, are drawn by importance around the mode (`weighted`), or where that is worth too
-little by chains (`slices`).
+The first term is the sampling variation of the labels, which all gradients share; the second is the sampling variation
+of the features. The noise of a gradient is normal given a latent variance, so everything except theta and these
+variances is integrated out exactly: there is no sum over data sets, and the cost does not depend on the number of
+records. theta, the variances and, if it is noisy, the number of records are drawn by importance sampling around the
+mode (`importance.py`) or, if the effective sample size is too small, by MCMC (elliptical slice sampling, below).
 
-For the "ball" that is exact: exp(-|b|_2 / s) in d dimensions is a normal law whose variance is gamma with shape (d + 1)
-/ 2 and scale 2 s^2. No mixture of round normal laws is a cube: for exp(-max_j |b_j| / s) the gamma law has the shape
-and the scale that give the norm |b|_2 its second and its fourth moment. In one dimension, where ball and cube are the
-Laplace law, both are exact. The "diamond" is matched as the cube is.
+For the "ball" the mixture is exact: exp(-|b|_2 / s) in d dimensions is a normal law whose variance is gamma with shape
+(d + 1) / 2 and scale 2 s^2. The cube law is not a scale mixture of spherical normals: for exp(-max_j |b_j| / s) the
+gamma law is matched to the second and the fourth moment of |b|_2. In one dimension, where ball and cube are the Laplace
+law, both are exact. The "diamond" is matched like the cube.
 
-The module reads a release's arrays and no records, but public ones.
+The module reads a release's arrays and public records; it never reads private records.
 """
 
 from __future__ import annotations
@@ -54,40 +54,43 @@ from discreet.util.arrays import Floats, Ints
 from discreet.util.number_checks import positive
 
 # --------------------------------------------------------------------------------------------------------------------
-# Chains on elliptical slices, for densities of weights that importance cannot draw: many side by side, in NumPy.
+# Elliptical slice sampling, for densities of weights for which importance sampling fails: parallel chains in NumPy.
 #
-# Every chain moves on an ellipse through its place and a draw of a normal law, by shrinking an interval of angles until
-# the density there is high enough: there is no step to tune and no slope to compute. The normal law is a t law's given
-# its latent scale, so tails heavier than normal are walked, too. Each round of chains is twice as long as the last one
-# and takes its t law from it; it alone is kept, so all before has been warm-up.
+# Each step moves a chain along the ellipse through its position and a draw of a normal law. An interval of angles is
+# shrunk until the density at the proposed angle is high enough, so no step size is tuned and no gradient is computed.
+# The normal law is that of a t law given its latent scale, so the chains also explore tails heavier than normal. Each
+# round of chains is twice as long as the round before, from which its t law is estimated. Only the draws of the last
+# round are returned; all earlier rounds are warm-up.
 #
 # Source: Murray, Adams and MacKay (2010), elliptical slice sampling; Nishihara, Murray and Adams (2014) for the t law.
 
 SLICE_CHAINS = 8
-"""Number of parallel chains; evaluated together they cost little more than one."""
+"""Number of parallel chains. They are evaluated together, so eight cost little more than one."""
 LEAST_SLICE_STEPS = 200
 """Least number of steps of a chain in the first round."""
 SLICE_ROUNDS = 6
-"""Rounds of chains, each twice as long as the last: the last has 6,400 steps at least."""
+"""Largest number of rounds of chains. Each is twice as long as the round before, so the sixth has at least 6,400
+steps."""
 MOST_SHRINKS = 60
-"""Largest number of shrinkings of an interval of angles, on average to 1e-15 of a turn; then a chain stays."""
+"""Largest number of shrinkages of an interval of angles, which reduce it to about 1e-15 of a turn; then the chain
+stays."""
 
 
 def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
-    """Draw from a density by slice-sampling chains, in rounds until they mix.
+    """Draw from a density by elliptical slice sampling, in rounds of doubled length until the chains have mixed.
 
     Args:
-        density: of weights and latents.
-        law: about as wide as the density; chains start from its draws, apart from each other.
-        draws: how many are wanted.
+        density: density of weights and latent quantities.
+        law: t law about as wide as the density; the chains start from independent draws of it.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Weights, shape (draws, size), of all chains in random order; and their mixing: every weight's R-hat, and that of
-        the last latent quantities, is at most 1.01, and the worst is worth 400 independent draws.
+        (weights of all chains in random order, shape (draws, size); mixing of the chains). R-hat of every weight and
+        latent quantity is at most 1.01, and the least effective sample size is at least 400.
 
     Raises:
-        InputError: chains that did not mix.
+        InputError: chains that have not mixed after the last round.
     """
     places = t_draws(law, SLICE_CHAINS, rng)
     heights = density.log(places)
@@ -102,7 +105,7 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
         if has_mixed(mixing):
             flat = samples.reshape(-1, samples.shape[-1])
             return flat[rng.permutation(len(flat))[:draws], : density.size], mixing
-        law = _fit_law(samples, law)
+        law = _refit_reference(samples, law)
         steps *= 2
     raise InputError(
         f"the chains of the logistic posterior have not mixed after {done:,} steps: {describe_mixing(mixing)}; give a "
@@ -113,41 +116,61 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
 def _move_chains(
     density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move every chain by one step; return places, shape (chains, length), and log densities."""
+    """Move every chain by one step of elliptical slice sampling.
+
+    Args:
+        density: target density.
+        law: t law whose latent scale gives each ellipse.
+        places: positions, shape (chains, length).
+        heights: log densities there, shape (chains,).
+        rng: source of randomness.
+
+    Returns:
+        New (positions, log densities) in the same shapes; a chain whose interval was shrunk too often stays.
+    """
     chains, length = places.shape
     at = np.linalg.solve(law.root, (places - law.centre).T).T
-    # The t law given its scale is normal; given the place, one over the scale is gamma.
+    # Gibbs step of the t law's latent scale: given the position, (nu + d^2) / scale is chi-squared with nu + length
+    # degrees of freedom. Given the scale, the law is normal, and `across` is a draw of it in whitened coordinates.
     squares = np.sum(at**2, axis=1)
     scales = (DEGREES_OF_FREEDOM + squares) / rng.chisquare(DEGREES_OF_FREEDOM + length, chains)
     across = np.sqrt(scales)[:, None] * rng.standard_normal(places.shape)
-    least = heights + _log_inverse_density(squares, length) + np.log(rng.uniform(size=chains))
+    # Slice level: log(density / t density) at the position, plus the logarithm of a uniform number.
+    least = heights + _compute_negative_log_t(squares, length) + np.log(rng.uniform(size=chains))
     angle: Floats = np.asarray(rng.uniform(0, 2 * np.pi, chains))
     low, high = angle - 2 * np.pi, angle.copy()
     places, heights = places.copy(), heights.copy()
     moving = np.arange(chains)
     for _ in range(MOST_SHRINKS):
         turn = angle[moving, None]
+        # Point of the ellipse at the proposed angle.
         tried = at[moving] * np.cos(turn) + across[moving] * np.sin(turn)
         proposed = law.centre + tried @ law.root.T
         logs = density.log(proposed)
-        accepted = logs + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
+        accepted = logs + _compute_negative_log_t(np.sum(tried**2, axis=1), length) > least[moving]
         places[moving[accepted]], heights[moving[accepted]] = proposed[accepted], logs[accepted]
         moving = moving[~accepted]
         if not len(moving):
             break
+        # Shrink the interval towards angle 0, which is the present position.
         below = angle[moving] < 0
         low[moving[below]], high[moving[~below]] = angle[moving[below]], angle[moving[~below]]
         angle[moving] = rng.uniform(low[moving], high[moving])
     return places, heights
 
 
-def _log_inverse_density(squares: Floats, length: int) -> Floats:
-    """Compute the negative log t density at squared distances, up to a constant."""
+def _compute_negative_log_t(squares: Floats, length: int) -> Floats:
+    """Compute the negative log t density at squared Mahalanobis distances, up to a constant, shape (chains,)."""
     return np.asarray((DEGREES_OF_FREEDOM + length) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM))
 
 
-def _fit_law(samples: Floats, law: Reference) -> Reference:
-    """Fit the t law to a round's draws, if they determine a covariance; else keep the old one."""
+def _refit_reference(samples: Floats, law: Reference) -> Reference:
+    """Fit the t law's centre and scale to the second half of a round; keep the old law if the covariance is singular.
+
+    Args:
+        samples: draws of the round, shape (chains, steps, length).
+        law: the old law.
+    """
     flat = samples[:, samples.shape[1] // 2 :].reshape(-1, samples.shape[-1])
     spread = np.cov(flat.T)
     if len(flat) < 10 * flat.shape[1] or not np.linalg.eigvalsh(np.atleast_2d(spread))[0] > 0:
@@ -156,7 +179,13 @@ def _fit_law(samples: Floats, law: Reference) -> Reference:
 
 
 def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
-    """Measure the mixing of chains by the worst coordinate."""
+    """Compute R-hat and effective sample size of all coordinates, and name the worst one.
+
+    Args:
+        samples: draws, shape (chains, steps, length): weights first, then latent quantities.
+        size: number of weights.
+        done: number of steps of each chain so far, warm-up included.
+    """
 
     def name(worst: int) -> str:
         return f"weight {worst}" if worst < size else "a latent quantity"
@@ -165,15 +194,16 @@ def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
 
 
 COVARIANCE_POINTS = 256
-"""Number of points that estimate a covariance to some per cent; the mean needs all points of a law."""
+"""Number of points of a law with which covariances are estimated, to some per cent; means use all its points."""
 DENSITY_NUMBERS = 2**21
-"""Numbers in memory while a density is computed."""
+"""Largest number of floating-point numbers of one array while a density is evaluated: 16 MiB."""
 LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE = 2000, 40
-"""Proposals of each round of importance sampling: at least so many, and so many per coordinate."""
+"""Proposals of each round of importance sampling: the least number, and the number per coordinate."""
 WANTED_WEIGHTED_DRAWS, LEAST_WEIGHTED_DRAWS = 2000, 1000
-"""Effective sample size that ends the rounds, and the least one after the last round, as for linear regressions."""
+"""Effective sample size that ends the rounds of importance sampling, and the least one accepted after the last round;
+for linear regressions the least is the same."""
 MOST_LOG_VARIANCE = 50.0
-"""Largest absolute log ratio of a variance to its mean; beyond it densities are 0."""
+"""Largest absolute log ratio of a variance to its mean; latent values beyond it are clamped to avoid overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +211,7 @@ class LabelledPoints:
     """Public labelled records, which are not among the private ones.
 
     Args:
-        points: float64, shape (records, size), scaled features and then the constant, like the private ones.
+        points: float64, shape (records, size); scaled features, then the constant, as for private records.
         labels: shape (records,), 0 or 1.
     """
 
@@ -189,7 +219,7 @@ class LabelledPoints:
     labels: Ints
 
     def __post_init__(self) -> None:
-        """Refuse points or labels that are none."""
+        """Refuse wrong shapes and values."""
         if self.points.ndim != 2 or not np.all(np.isfinite(self.points)):
             raise InputError("public points must be a finite array of shape (records, size)")
         if self.labels.shape != self.points.shape[:1] or not np.all(np.isin(self.labels, (0, 1))):
@@ -198,22 +228,21 @@ class LabelledPoints:
 
 @dataclass(frozen=True, eq=False)
 class NoisyGradients:
-    """Noisy gradients of a release.
+    """Noisy gradients of a log-likelihood at public points.
 
-    One gradient covers a one-shot release (at weights 0), and objective perturbation: its minimum w is where the
-    gradient of the log likelihood is the regulariser's `Lambda w` less the noise.
+    A one-shot release is one gradient at weights 0. Objective perturbation is one gradient at its minimum w: there the
+    gradient of the log-likelihood is the regulariser's `Lambda w` less the noise.
 
     Args:
         points: theta_t, shape (T, size).
         gradients: sums over records, with noise, shape (T, size).
-        scale: s of the noise, the same for all t, which are independent given the records.
+        scale: scale s of the noise, the same for all t; noises are independent given the records.
         shape: "cube" for the density exp(-max_j |b_j| / s), "ball" for exp(-|b|_2 / s), "diamond" for exp(-|b|_1 / s).
-        records: n, public or with noise.
-        count_scale: of the discrete Laplace noise in `records`, unit: records; None where n is public.
+        records: n, public or noisy.
+        count_scale: scale of the discrete Laplace noise in `records`, unit: records; None if n is public.
 
     Raises:
-        InputError: arrays of the wrong shape, scales that are not positive, or a shape of noise that is not one of the
-            two.
+        InputError: arrays of the wrong shape, scales that are not positive, or an unknown shape of the noise.
     """
 
     points: Floats
@@ -224,7 +253,7 @@ class NoisyGradients:
     count_scale: float | None
 
     def __post_init__(self) -> None:
-        """Refuse what does not belong together."""
+        """Convert to float64 arrays, and refuse wrong shapes and values."""
         at, gradients = np.asarray(self.points, np.float64), np.asarray(self.gradients, np.float64)
         object.__setattr__(self, "points", at)
         object.__setattr__(self, "gradients", gradients)
@@ -245,12 +274,12 @@ class NoisyGradients:
 
 @dataclass(frozen=True, eq=False)
 class LogisticDraws:
-    """Draws of a logistic regression's weights, with their method.
+    """Draws of a logistic regression's weights, with the method of drawing.
 
     Args:
         weights: float64, shape (draws, size), in the units of the scaled features.
-        method: what made them.
-        mixing: how well chains agreed; None for resampling, which has none.
+        method: "resampling" for importance sampling, "slices" for chains.
+        mixing: mixing of the chains; None for resampling.
     """
 
     weights: Floats
@@ -267,25 +296,26 @@ def logistic_draws(
     draws: int,
     rng: np.random.Generator,
 ) -> LogisticDraws:
-    """Draw the weights from their posterior given noisy gradients; prior N(0, deviation^2 I).
+    """Draw the weights given noisy gradients under the prior N(0, deviation^2 I), by importance sampling or chains.
 
     Args:
-        gradients: the noisy gradients of a release.
-        law: of the records' v.
-        prior_deviation: of each weight.
-        public: labelled records whose likelihood is known exactly.
-        draws: how many are returned.
+        gradients: noisy gradients of a release.
+        law: law of the records' features v.
+        prior_deviation: prior standard deviation of each weight.
+        public: labelled records, whose exact likelihood is multiplied in.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Draws, in random order: of weighted ones that are worth at least 1000 independent ones; or else of chains, whose
-        worst weight has an R-hat of at most 1.01 and is worth 400.
+        Draws in random order. They come from importance sampling if its effective sample size is at least 1000, else
+        from chains, whose largest R-hat is at most 1.01 and least effective sample size at least 400.
 
     Raises:
-        InputError: a law or public records of another size, numbers that are not positive, or chains that did not mix.
+        InputError: a law or public records of another size, numbers that are not positive, or chains that have not
+            mixed.
 
     Guarantee:
-        None spent: reads what was released.
+        No budget is spent; only the release is read.
 
     Source:
         Williams and McSherry (2010), Section 4.1, with the integral over records outside the product over gradients.
@@ -310,12 +340,12 @@ def logistic_draws(
 
 @dataclass(frozen=True)
 class GammaVariances:
-    """Gamma laws of noise variances: a scale mixture of normals.
+    """Gamma laws of noise variances, which make the noise a scale mixture of normal laws.
 
     Args:
-        order: shape of each.
-        unit: scale of each, in the unit of the noise squared.
-        parts: how many there are; each is of equally many coordinates in a row.
+        order: shape parameter of each gamma law.
+        unit: scale parameter of each gamma law, in the unit of the noise squared.
+        parts: number of variances. Each holds for the same number of consecutive coordinates.
     """
 
     order: float
@@ -324,20 +354,22 @@ class GammaVariances:
 
 
 def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
-    """Make the logistic likelihood of labelled public records.
+    """Build the logistic log-likelihood of labelled public records as a function of the weights.
 
     Args:
         points: shape (records, size), the constant last.
         labels: 0 or 1, shape (records,).
 
     Returns:
-        Without latents.
+        The exact log-likelihood with its gradient and its information, which is positive semidefinite; it has no latent
+        quantities.
     """
     targets = np.asarray(labels, np.float64)
     signed = points * (2 * targets - 1)[:, None]
 
     def near(at: Floats) -> tuple[Floats, Floats]:
         p = expit(points @ at)
+        # Score sum_i (y_i - p_i) v_i, and observed information sum_i p_i (1 - p_i) v_i v_i'.
         return (targets - p) @ points, (points * (p * (1 - p))[:, None]).T @ points
 
     def log(weights: Floats) -> Floats:
@@ -347,15 +379,15 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
 
 
 def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
-    """Make the joint normal likelihood of noisy gradients.
+    """Build the normal likelihood of a release's noisy gradients.
 
     Args:
-        gradients: the noisy gradients of a release.
-        law: of the features.
+        gradients: noisy gradients of a release.
+        law: law of the features.
 
     Returns:
-        Latents are the logarithm of each noise's variance, less that of its mean, and where the number of records has
-        noise, how far off it is in scales of that noise.
+        A likelihood of weights and latent quantities: for each noise variance the logarithm of its ratio to its mean
+        and, if the number of records is noisy, its error in units of the noise scale.
     """
     noise = GammaVariances(*KNorm(gradients.scale, law.size, gradients.shape).mixture, len(gradients.points))
     return normal_sums(gradients.points, gradients.gradients, law, noise, gradients.records, gradients.count_scale)
@@ -364,17 +396,18 @@ def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
 def normal_sums(
     at: Floats, gradients: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
 ) -> WeightLikelihood:
-    """Make the likelihood of gradients that are jointly normal over sampled records, given the noise variances.
+    """Build the likelihood of gradients that are jointly normal given the noise variances (module docstring).
 
     Args:
-        at, gradients: points and noisy gradients, shape (T, size).
-        law: of the features.
-        noise: laws of the variances.
-        counted: number of records.
-        scale: of the noise on it; None where it has none.
+        at: points theta_t, shape (T, size).
+        gradients: noisy gradients at these points, shape (T, size).
+        law: law of the features.
+        noise: gamma laws of the noise variances.
+        counted: number of records, public or noisy.
+        scale: scale of the discrete Laplace noise on the number of records; None if it is public.
 
     Returns:
-        Their likelihood.
+        A likelihood of weights and latent quantities, evaluated in blocks of bounded memory.
     """
     steps, size = at.shape
     repeats, diagonal = steps * size // noise.parts, np.arange(steps * size)
@@ -386,17 +419,19 @@ def normal_sums(
     def log(positions: Floats) -> Floats:
         weights = positions[:, :size]
         logs = np.clip(positions[:, size : size + noise.parts], -MOST_LOG_VARIANCE, MOST_LOG_VARIANCE)
+        # Gamma prior of each variance, as a density of its log ratio to the mean: order * (log ratio - ratio).
         prior = noise.order * np.sum(logs - np.exp(logs), axis=1)
         records = np.full(len(weights), middle)
         if scale is not None:
-            # log n is a latent with a flat prior on n; its unit is about the deviation of what the noisy count tells.
+            # The latent is log(n / middle) in units of scale / middle, about the noise of log n. The prior of n is
+            # flat: log n adds the Jacobian of the logarithm, -|n - counted| / scale is the Laplace noise.
             records = middle * np.exp(positions[:, -1] * scale / middle)
             prior += np.log(records) - np.abs(records - counted) / scale
-        # gradients - n (m(w) - m(at)) ~ N(0, n Cov(one record) + noise), by the central limit over n records.
+        # gradients - n (m(w) - m(at)) ~ N(0, n Cov(f) + noise variances), by the central limit theorem over n records.
         residual = (gradients - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
         total = records[:, None, None] * covariance(weights)
         total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), repeats, axis=1)
-        return np.asarray(prior + _log_normal(residual, total))
+        return np.asarray(prior + _compute_log_normal(residual, total))
 
     def near(weights: Floats) -> tuple[Floats, Floats]:
         p = expit(atoms.points @ weights)
@@ -407,7 +442,7 @@ def normal_sums(
         solved = np.linalg.solve(total, np.column_stack([slope, residual]))
         return slope.T @ solved[:, -1], slope.T @ solved[:, :-1]
 
-    # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
+    # Approximate posterior deviation of the logarithm of a gamma variance, given `repeats` coordinates of its noise.
     latents = np.full(noise.parts, (noise.order + repeats / 4) ** -0.5)
     numbers = max(len(atoms.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
     return WeightLikelihood(
@@ -416,7 +451,12 @@ def normal_sums(
 
 
 def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
-    """Wrap a function to evaluate few positions at a time, within `DENSITY_NUMBERS` numbers of memory."""
+    """Wrap a log density so that it evaluates positions in blocks, whose arrays have at most `DENSITY_NUMBERS` numbers.
+
+    Args:
+        log: log density of positions, shape (draws, length) to shape (draws,).
+        numbers: size of its largest array for one position.
+    """
     block = max(1, DENSITY_NUMBERS // numbers)
 
     def all_blocks(positions: Floats) -> Floats:
@@ -425,28 +465,29 @@ def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callabl
     return all_blocks
 
 
-def _log_normal(off: Floats, total: Floats) -> Floats:
-    """Compute normal log densities up to a constant; -inf where rounding leaves a covariance not positive.
+def _compute_log_normal(off: Floats, total: Floats) -> Floats:
+    """Compute multivariate normal log densities, up to a constant, by Cholesky factorisation.
 
     Args:
-        off: from the means, shape (draws, length).
+        off: deviations from the means, shape (draws, length).
         total: covariances, shape (draws, length, length).
 
     Returns:
-        Shape (draws,).
+        Shape (draws,); -inf for a covariance that is not positive definite after rounding.
     """
     try:
         root = np.linalg.cholesky(total)
     except np.linalg.LinAlgError:
         if len(off) == 1:
             return np.array([-np.inf])
-        return np.concatenate([_log_normal(off[k : k + 1], total[k : k + 1]) for k in range(len(off))])
+        return np.concatenate([_compute_log_normal(off[k : k + 1], total[k : k + 1]) for k in range(len(off))])
+    # With V = L L': log N = -|L^-1 r|^2 / 2 - sum log L_ii.
     scores = np.linalg.solve(root, off[..., None])[..., 0]
     return np.asarray(-0.5 * np.sum(scores**2, axis=1) - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
 
 
 def _thin_points(law: Law) -> WeightedPoints:
-    """Thin the points of a law for covariances, evenly by probability."""
+    """Represent a law by at most `COVARIANCE_POINTS` points: its own, or a systematic sample by probability."""
     law_points = spread(law, COVARIANCE_POINTS)
     if len(law_points.points) <= COVARIANCE_POINTS:
         return law_points
@@ -456,14 +497,14 @@ def _thin_points(law: Law) -> WeightedPoints:
 
 
 def _make_covariance(atoms: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """Make the covariance of one record's gradients at all points of a release, as a function of the weights.
+    """Return a function of the weights: the covariance of one record's gradients f_1 .. f_T (module docstring).
 
     Args:
-        atoms: points of the features' law.
-        at: of the release, shape (T, size).
+        atoms: weighted points of the features' law.
+        at: points theta_t of the release, shape (T, size).
 
     Returns:
-        From weights, shape (draws, size), to shape (draws, T size, T size).
+        A function from weights, shape (draws, size), to covariances, shape (draws, T size, T size).
     """
     points, mass, steps = atoms.points, atoms.weights, len(at)
     before = expit(points @ at.T)

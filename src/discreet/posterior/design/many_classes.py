@@ -1,14 +1,15 @@
 r"""Posterior of a multinomial regression from a perturbed minimum and the noisy curvature there.
 
 The curvature of K classes is a sum over pairs k < l of `(e_k - e_l)(e_k - e_l)' (x) G_kl`, where G_kl holds sums of
-products of the coordinates weighted by `p_k p_l`. Each is released with noise and drawn by itself (`noisy_gram`), and
-their sum is positive semidefinite whatever was drawn. The equations are those of `weight_posterior.py`,
+products of the coordinates weighted by `p_k p_l`. Each G_kl is released with noise and drawn separately
+(`noisy_gram.py`); the sum of the draws is always positive semidefinite. The equations are those of
+`weight_posterior.py`,
 
     H w + Lambda w = H theta + error,    error of covariance H + Cov(b),
 
-for the slopes of all classes at once, in features about their common centre. The predictors there are eliminated, and
-follow given the slopes. Along the direction in which all classes' weights move alike H is 0 and nothing is told:
-weights are moved along it until they sum to 0 over the classes.
+for the slopes of all classes at once, in features centred at a common point. The predictors at that point are
+eliminated from the equations and drawn given the slopes. H is 0 along the direction in which the weights of all classes
+move alike, and the release is uninformative about it: weights are centred to sum to 0 over the classes.
 
 Source: derived here; McCullagh and Nelder (1989), Section 5.2, for the curvature.
 """
@@ -27,28 +28,33 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0
-"""Prior variance of a linear predictor that all features explain together: about what the model can resolve."""
+"""Prior variance of the part of a linear predictor that all features explain: about the largest that responses
+resolve."""
 INTERCEPT_DEVIATION = 5.0
 """Prior standard deviation of a linear predictor at the features' means."""
 EIGENVECTOR_WORK, LEAST_CURVATURES = 1e8, 30
-"""Work that bounds the number of drawn curvatures (eigenvectors take about a second), and their least number."""
+"""Bound on the work of the eigenvectors of the drawn curvatures, about a second, and the least number of curvatures."""
 
 
 def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
-    """Estimate posterior means of the weights, shape (weights,)."""
-    known = _read_trace(trace, rng)
+    """Compute posterior means of the weights, class after class, shape (weights,)."""
+    known = _derive_predictor_law(trace, rng)
     return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
 
 
 def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the weights, shape (draws, weights), class after class."""
-    known = _read_trace(trace, rng)
+    """Draw the weights of all classes, class after class, shape (draws, weights)."""
+    known = _derive_predictor_law(trace, rng)
     slopes, _ = known.law.draw(draws, rng)
     return centred(known.weights(slopes, rng), trace.design.outputs)
 
 
 def centred(weights: Floats, outputs: int) -> Floats:
-    """Centre weights of several outputs: same means, sum 0 over the outputs; same shape.
+    """Centre weights over the outputs, so that they sum to 0 and predicted probabilities stay; same shape.
+
+    Args:
+        weights: output after output, shape (..., outputs * size).
+        outputs: number of outputs; weights of a single output are returned as they are.
 
     Example:
         >>> centred(np.array([1.0, 2.0, 3.0, 6.0]), outputs=2).tolist()  # two classes of two weights
@@ -62,19 +68,20 @@ def centred(weights: Floats, outputs: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _PredictorLaw:
-    """Law of the weights of all classes given a release: of slopes, and of predictors given them.
+    """Law of the weights of all classes given a release: of the slopes, and of the predictors at the centre given them.
 
     Args:
-        law: of the slopes, in the order (classes, features).
-        centre: of the features, common to all classes, shape (features,).
-        constant: the design's; 0 without an intercept.
-        cross: sums that tie the predictors at the centre to the slopes, shape (classes, classes * features).
-        pulled: what these predictors times their curvature and the slopes times the cross are, shape (classes,).
-        curvature: of these predictors, shape (classes, classes).
-        noise: variance of its noise.
-        there: predictors at the centre by the released weights, shape (classes,).
-        record_effect: what one record makes of a mean.
-        sums: what was told of each pair of classes.
+        law: law of the slopes, in the order (classes, features).
+        centre: common centre of the features, shape (features,).
+        constant: the design's constant feature; 0 without an intercept.
+        cross: curvature between the predictors at the centre and the slopes, shape (classes, classes * features).
+        pulled: left sides H w + Lambda w of the predictors' equations, averaged over the drawn curvatures, shape
+            (classes,).
+        curvature: curvature of the predictors, shape (classes, classes).
+        noise: noise variance of each left side.
+        there: predictors at the centre under the released weights, shape (classes,).
+        record_effect: change of a mean by one record.
+        sums: pairs of classes, each with its noisy sums.
     """
 
     law: SlopeLaw
@@ -88,18 +95,30 @@ class _PredictorLaw:
     record_effect: float
     sums: tuple[tuple[tuple[int, int], NoisySums], ...]
 
-    def _draw_pair(self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw a pair's contribution to the weights of its two classes, shape (draws, classes)."""
+    def _draw_pair_weight(
+        self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator
+    ) -> Floats:
+        """Draw the weight of a pair of classes, and enter it for both, shape (draws, classes); the rest is 0."""
         added = np.zeros((draws, len(self.pulled)))
         added[:, pair] = (pair_sums.weight / weight_ratios(pair_sums, draws, rng))[:, None]
         return added
 
     def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
-        """Compute weights of the design's coordinates: slopes, and predictors at the centre, drawn or their means."""
+        """Convert slopes to weights of the design: draw predictors at the centre given slopes, or take means.
+
+        Args:
+            slopes: shape (draws, classes * features).
+            rng: source of randomness; None takes the means.
+
+        Returns:
+            Shape (draws, classes * size), class after class, not centred over the classes.
+        """
         classes, width = len(self.pulled), len(self.centre)
         by_class = slopes.reshape(len(slopes), classes, width)
         if not self.constant:
             return slopes
+        # Normal equations: pulled = cross slopes + curvature predictors + error of covariance curvature + noise I, with
+        # prior N(0, INTERCEPT_DEVIATION^2) of each predictor.
         gain = self.curvature @ np.linalg.pinv(self.curvature + self.noise * np.eye(classes), hermitian=True)
         precision = gain @ self.curvature + np.eye(classes) / INTERCEPT_DEVIATION**2
         covariance = np.linalg.pinv((precision + precision.T) / 2, hermitian=True)
@@ -108,9 +127,9 @@ class _PredictorLaw:
         if rng is not None:
             middle = middle + rng.multivariate_normal(np.zeros(classes), covariance, len(slopes), method="eigh")
             share = rng.random(len(slopes))
-            drawn = sum(self._draw_pair(pair, pair_sums, len(slopes), rng) for pair, pair_sums in self.sums)
+            drawn = sum(self._draw_pair_weight(pair, pair_sums, len(slopes), rng) for pair, pair_sums in self.sums)
             ratio = np.diag(self.curvature) / drawn
-        # The slopes at the released weights say how means change, which is right for these: see `weight_posterior.py`.
+        # Extrapolate the mean responses linearly, not the predictors (`_bend_predictor` in `weight_posterior.py`).
         at = self.there[:, None]
         least = share * min(self.record_effect, 1 / classes)
         middle = Classes(classes).bent(at, (middle.T - at) * ratio.T, least).T
@@ -118,8 +137,13 @@ class _PredictorLaw:
         return np.concatenate([by_class, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
 
 
-def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
-    """Read the law of the slopes, and of the predictors at the centre given them."""
+def _derive_predictor_law(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
+    """Derive the law of the slopes of all classes, and of the predictors at the centre given the slopes.
+
+    Args:
+        trace: release with a curvature, of more than two classes.
+        rng: source of the drawn Gram matrices.
+    """
     design, response = trace.design, response_of(trace.design)
     classes, width, constant = design.outputs, len(design.features), design.constant
     sums = [sums_of(trace, pair) for pair in range(len(response.pairs))]
@@ -136,11 +160,13 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
         noise = np.tile(trace.variance * (1 + (centre / constant) ** 2), classes)
         predictors, pulled = at[:, -1] * constant + at[:, :width] @ centre, pulls[:, -1] / constant
     released_slopes = at[:, :width].ravel()
+    # Left sides H w + Lambda w: those of the slopes, and those of the predictors at the centre.
     pull = slopes @ released_slopes + np.einsum("mks,k->ms", cross, predictors) + force
     middle = cross @ released_slopes + curvature @ predictors + pulled
     loose = trace.variance / constant**2 if constant else 0.0
     if constant:
-        # Eliminated with what the noise leaves of their curvature; where that is nothing, so is what they explain.
+        # Schur complement: eliminate the predictors. The ridge is the ratio of noise to curvature, so that predictors
+        # whose curvature is dominated by noise explain nothing.
         ridge = (loose / np.trace(curvature) * classes + 1e-6 * np.trace(curvature)) * np.eye(classes)
         projection = np.swapaxes(cross, 1, 2) @ np.linalg.pinv(curvature + ridge, hermitian=True)
         pull = pull - np.einsum("msk,mk->ms", projection, middle)
@@ -170,7 +196,19 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
 def _assemble_curvature(
     pairs: tuple[tuple[int, int], ...], sums: list[NoisySums], grams: list[GramDraws], centre: Floats, most: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Assemble the curvature about the centre in blocks: of slopes, predictors by slopes, and predictors."""
+    """Assemble draws of the curvature, with features centred at a common point, from the Gram matrices of the pairs.
+
+    Args:
+        pairs: pairs of classes (k, l), k < l.
+        sums: noisy sums of each pair.
+        grams: drawn Gram matrices of each pair.
+        centre: common centre of the features, shape (features,).
+        most: largest number of draws.
+
+    Returns:
+        Blocks of the curvature: slopes, shape (draws, classes * features, classes * features); predictors by slopes,
+        shape (draws, classes, classes * features); predictors, shape (classes, classes), the same in all draws.
+    """
     classes, width = pairs[-1][1] + 1, len(centre)
     draws = min(most, *(len(gram.eigenvalues) for gram in grams))
     slopes = np.zeros((draws, classes, width, classes, width))
@@ -193,14 +231,14 @@ def _assemble_curvature(
 
 
 def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
-    """Extract the sums of products weighted by the slopes of a pair's means.
+    """Extract the noisy sums of products of one pair of outputs, weighted by the slopes of their means.
 
     Args:
-        trace: with a curvature.
-        pair: position in the response's pairs.
+        trace: release with a curvature.
+        pair: position of the pair in the response's `pairs`; 0 if there is one output.
 
     Returns:
-        The sums.
+        The sums with their noise variances, unit: weight of a record.
     """
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
@@ -208,7 +246,8 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     (weight,), linear, cross = (block[pair] / GRID_STEPS * unit for block in trace.curvature.parts(design))
     variances = trace.curvature_variances(unit)
     weight = max(float(weight), float(np.sqrt(variances[0])))
-    # Indicators of groups are their own squares, and the product of two of one group is 0 for certain.
+    # A group's indicator is 0 or 1 and equals its square, and products of two indicators of a group are 0. Other
+    # squares are released as sums of 2 u^2 - 1.
     alone, first = list(design.alone), len(linear) - len(design.alone)
     squares, square_variance = linear[:width].copy(), np.full(width, variances[1])
     squares[alone], square_variance[alone] = (linear[first:] + weight) / 2, (variances[1] + variances[0]) / 4
@@ -228,7 +267,13 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
 
 
 def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw ratios of the estimated weight to the weights that its noise allows, shape (draws,)."""
+    """Draw ratios of the estimated weight to draws of the true one, shape (draws,); 1 for a weight without noise.
+
+    Args:
+        sums: noisy sums of a pair.
+        draws: number of draws.
+        rng: source of randomness.
+    """
     deviation = math.sqrt(sums.weight_variance)
     if not deviation:
         return np.ones(draws)
@@ -238,6 +283,6 @@ def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floa
 
 
 def convexity_of(trace: GradientTrace) -> float:
-    """Compute Lambda: the ratio of the gradient at the weights to the weights."""
+    """Compute Lambda, the convexity of the regulariser: the ratio of gradient to weight at the released minimum."""
     longest = int(np.argmax(np.abs(trace.weights)))
     return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0

@@ -1,24 +1,24 @@
 r"""Slopes of a regression from a noisy Gram matrix and a noisy vector of cross products.
 
-Every regression here ends in the same equations: `c = A theta + error`, where A holds centred sums of products of the
-features, perhaps weighted, and c their products with what is explained. Both are released with noise. Least squares on
-noisy sums is useless where the noise reaches the smallest eigenvalues of A: it divides by what may be 0.
-So A is drawn from what its noisy entries say, and theta follows for each draw.
+Every regression here leads to the same equations: `c = A theta + error`, where A holds centred sums of products of the
+features, perhaps weighted, and c the sums of their products with the response. Both are released with noise. Least
+squares on noisy sums is useless if the noise is as large as the smallest eigenvalues of A, since it divides by numbers
+near 0. So A is drawn given its noisy entries, and theta is drawn given A.
 
-* Entries of A are put into scales and correlations. Squares of the features, means and correlations each have a common
-  law, whose width is learned from the noisy values: what all of them say together is shrunk towards, the more the
-  noisier they are. Given the width they are normal; eigenvalues of correlations below what the noise could tell apart
-  from it are raised to that.
-* In the axes of a drawn A = sum lambda_k q_k q_k' the equations fall apart: `c_k = lambda_k theta_k + error`. The slope
-  along an axis is N(0, t^2), in units in which every feature has a deviation of 1. t is the same for all axes with
-  probability 1/2, and the axis' own otherwise; t^2 over its unit has the density (1 + r)^-2, so that the share r / (1 +
-  r) which is explained is uniform. Sums over a grid of t are exact up to its steps.
-* Each drawn A counts by the probability that it gives to c.
+* Entries of A are decomposed into scales and correlations. The squares of the features, their means and the
+  correlations each have a common normal prior whose width is learned from the noisy values (empirical Bayes): values
+  are shrunk towards a common centre, and more so the noisier they are. Eigenvalues of a drawn correlation matrix that
+  are below a share of the noise's own are raised to that level.
+* Along the eigenvectors q_k of a drawn A = sum lambda_k q_k q_k' the equations decouple: `c_k = lambda_k theta_k +
+  error`. The slope along an axis is N(0, t^2), in units in which every feature has a deviation of 1. With probability
+  1/2 t is common to all axes, else each axis has its own. The ratio r of t^2 to its unit has the density (1 + r)^-2, so
+  that the explained share r / (1 + r) is uniform. Sums over a grid of t are exact up to the grid's step.
+* The weight of each drawn A is the probability density of c given A.
 
-That is a normal approximation given A and t: noise of a cube, which along an axis is a sum over many entries, is taken
-to be normal, and its parts along two axes independent. Where the noise is small against every eigenvalue of A this is
-least squares with errors in both; along an axis that noise hides slopes are drawn to 0, and intervals are those of the
-prior.
+The normal approximation given A and t is: cube noise, which along an axis is a sum over many entries, is taken to be
+normal, and its components along two axes to be independent. If the noise is small compared with every eigenvalue of A,
+the result is least squares with errors in both variables. Along an axis that is dominated by noise, slopes are shrunk
+to 0 and intervals are those of the prior.
 
 Source: the model is derived here; learned widths as in James and Stein (1961) and Efron and Morris (1973), the law of t
 as that of g in Liang et al. (2008), their hyper-g with a = 4.
@@ -36,34 +36,38 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from discreet.util.arrays import Floats
 
 MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
-"""Most and least number of drawn matrices, and the work that their eigenvectors take in about a second."""
+"""Largest and smallest number of drawn matrices, and the work (matrices times p^3) of about a second of
+eigenvectors."""
 LEAST_EIGENVALUE = 1e-6
 """Least eigenvalue of a drawn correlation matrix."""
 NOISE_EDGE = 0.12
-"""Share of the spread of the noise's eigenvalues below which an eigenvalue is raised."""
+"""Least eigenvalue of a drawn correlation matrix, relative to the root of p times the residual variance of its entries,
+the order of the largest eigenvalue of the noise."""
 LEAST_CORRELATION_WIDTH = 0.4
-"""Least width of the law of correlations, times the root of their matrix' size. This and `NOISE_EDGE` were set on seeds
-100 to 105 of the sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
+"""Least prior width of the correlations, in units of 1 / sqrt(p + 1). This and `NOISE_EDGE` were set on seeds 100 to
+105 of the data sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
 OWN_SCALE_PROBABILITY = 0.5
-"""Prior probability that an axis has its own scale of slopes."""
+"""Prior probability that an axis has its own scale t of slopes, instead of the common one."""
 ESTIMATE_SEED = 20161
-"""Seed of the matrices of an estimate, so that it is a function of the release alone."""
+"""Seed of the matrices drawn for an estimate, so that it is a function of the release alone."""
 SLOPE_RATIOS = np.geomspace(1e-3, 100, 30)
-"""Grid of r: squared slopes over their unit."""
+"""Grid of r, the ratio of t^2 to its unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Noisy sums over records of products of p features, weighted where the records have weights.
+    """Noisy sums over records of products of p features, weighted if the records have weights.
 
     Args:
-        weight: number of records, or their weights' sum, positive.
-        weight_variance: of the noise on it.
-        linear: noisy sums of the features, shape (p,); None where the origin is where they are centred.
+        weight: number of records, or sum of their weights; positive.
+        weight_variance: noise variance of `weight`.
+        linear: noisy sums of the features, shape (p,); None if the features are not centred.
         squares: noisy sums of their squares, shape (p,).
-        products: noisy sums of u_i u_j, i < j, row by row.
-        linear_variance, square_variance, product_variance: of the noise on each of these, for all or for each; 0 for
-            products that are known to be 0.
+        products: noisy sums of u_i u_j, i < j, in row order, shape (p (p - 1) / 2,).
+        linear_variance: noise variance of each entry of `linear`.
+        square_variance: noise variance of `squares`, one number or shape (p,).
+        product_variance: noise variance of `products`, one number or shape (p (p - 1) / 2,); 0 for products known to be
+            0.
     """
 
     weight: float
@@ -81,12 +85,12 @@ class GramDraws:
     """Draws of centred sums of products: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
 
     Args:
-        means: of the features, shape (p,).
-        mean_variances: of what is known of them, shape (p,).
-        drawn_means: a draw of them for each matrix, shape (draws, p).
-        scales: roots of the centred sums of squares, shape (p,).
+        means: estimated means of the features, shape (p,).
+        mean_variances: posterior variances of these means, shape (p,).
+        drawn_means: a draw of the means for each matrix, shape (draws, p).
+        scales: roots of the estimated centred sums of squares, shape (p,).
         eigenvalues: shape (draws, p), positive.
-        axes: shape (draws, p, p), the last axis counts eigenvectors.
+        axes: eigenvectors in the last axis, shape (draws, p, p).
     """
 
     means: Floats
@@ -97,25 +101,31 @@ class GramDraws:
     axes: Floats
 
     def along(self, values: Floats) -> Floats:
-        """Rotate a vector over scaled features, or one for each draw, to the axes of each draw, shape (draws, p)."""
+        """Rotate a vector over scaled features to the axes of each draw.
+
+        Args:
+            values: one vector, shape (p,), or one for each draw, shape (draws, p).
+
+        Returns:
+            Shape (draws, p).
+        """
         return np.asarray(np.einsum("mik,mi->mk", self.axes, np.broadcast_to(values, self.eigenvalues.shape)))
 
     def variance_along(self, variances: Floats) -> Floats:
-        """Compute variances along the axes of independent entries with these variances, shape (draws, p)."""
+        """Compute variances along the axes of a vector with independent entries; `variances` has shape (p,)."""
         return np.asarray(np.einsum("mik,i->mk", self.axes**2, variances))
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeLaw:
-    """Law of slopes: independent normal laws along axes, mixed over drawn matrices and scales of slopes.
+    """Law of slopes: independent normal laws along axes, mixed over drawn matrices and over the grid of scales t.
 
     Args:
-        gram: the drawn matrices.
-        squares: t^2 over its unit times the unit, shape (scales, draws).
+        gram: drawn matrices.
         chosen: probabilities of the scales along each axis, shape (scales, draws, p).
-        slopes: normal means along the axes, shape (scales, draws, p).
+        slopes: normal means along the axes, in units of the features' scales, shape (scales, draws, p).
         variances: normal variances, shape (scales, draws, p).
-        weights: probabilities of the draws, shape (draws,).
+        weights: probabilities of the drawn matrices, shape (draws,).
     """
 
     gram: GramDraws
@@ -126,29 +136,32 @@ class SlopeLaw:
 
     @property
     def means(self) -> Floats:
-        """Mean slope along each axis of each draw, shape (draws, p)."""
+        """Mean slope along each axis of each draw, in units of the features' scales, shape (draws, p)."""
         return np.asarray((self.chosen * self.slopes).sum(axis=0))
 
     @property
     def mean(self) -> Floats:
-        """Mean slopes, shape (p,), in the unit of the features."""
+        """Posterior mean slopes in the units of the features, shape (p,)."""
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
     def estimate(self, weight: float, start: Floats, most: float = math.inf) -> Floats:
-        """Estimate the slopes with the least expected squared prediction error, with an intercept through the means.
+        """Compute the slopes that minimise the expected squared prediction error, with an intercept through the means.
 
-        A prediction is off by `(x - m) (slopes - theta)`, and by `(m - means) (slopes - start)` where the means m are
-        not what they were taken for, so that slopes stay near those for which the intercept is known anyway.
+        A prediction is off by `(x - m) (slopes - theta)`. If the true means m differ from the estimated ones, it is
+        also off by `(m - means) (slopes - start)`, which is why slopes are shrunk towards `start`.
 
         Args:
-            weight: number of records, or the sum of their weights.
-            start: slopes with which the intercept does not depend on the means, shape (p,).
-            most: that slopes from there can explain, `theta' A theta`: longer ones are shortened to it.
+            weight: number of records, or sum of their weights.
+            start: slopes for which the intercept does not depend on the means, shape (p,).
+            most: largest sum of squares `change' A change` that the change from `start` may explain; a longer one is
+                shortened.
 
         Returns:
-            Shape (p,), in the unit of the features.
+            Slopes in the units of the features, shape (p,).
         """
         gram, scales = self.gram, self.gram.scales
+        # E[A] in scaled features. The solution of (E[A] + n Var(means)) change = E[A] (mean - start) minimises the
+        # expected loss.
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
         moved = mean + np.diag(weight * gram.mean_variances / scales**2)
         change = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
@@ -157,17 +170,19 @@ class SlopeLaw:
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
-        """Draw the slopes.
+        """Draw slopes: a matrix by its weight, a scale t for each axis, then normal slopes.
 
         Args:
-            number: how many.
+            number: number of draws.
             rng: source of randomness.
-            most: that slopes can explain, `theta' A theta`, for each matrix; longer ones are shortened to it.
+            most: largest sum of squares `theta' A theta` that slopes may explain, one for each matrix, shape
+                (matrices,); longer slopes are shortened.
 
         Returns:
-            (slopes, shape (number, p), in the unit of the features; the matrix that each goes with, shape (number,)).
+            (slopes in the units of the features, shape (number, p); index of the matrix of each draw, shape (number,)).
         """
         picked = rng.choice(len(self.weights), number, p=self.weights)
+        # Draw a scale for each axis by inversion of its cumulated probabilities.
         cumulated = self.chosen[:, picked].cumsum(axis=0)
         scale = (rng.random(cumulated.shape[1:]) > cumulated).sum(axis=0).clip(0, len(cumulated) - 1)[None]
         mean, variance = (
@@ -180,14 +195,14 @@ class SlopeLaw:
 
 
 def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
-    """Draw centred sums of products given noisy sums.
+    """Draw centred sums of products given noisy sums: means, centred squares, then correlations.
 
     Args:
-        sums: with noise.
+        sums: noisy sums.
         rng: source of randomness.
 
     Returns:
-        Independent draws, positive definite.
+        Independent draws, each positive definite.
     """
     width, weight = len(sums.squares), sums.weight
     if sums.linear is None:
@@ -195,13 +210,15 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
     else:
         noisy = np.clip(sums.linear / weight, -1.5, 1.5)
         known = (sums.linear_variance + noisy**2 * sums.weight_variance) / weight**2
-        means, mean_variances = _pool_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
+        means, mean_variances = _shrink_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
+    # E[sum (u - m)^2] = sum u^2 - n (mean^2 + Var(mean)).
     centred = sums.squares - weight * (means**2 + mean_variances)
+    # Variance of the centred squares by the delta method.
     variance = sums.square_variance + (2 * weight * means) ** 2 * mean_variances
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
-    squares, variance = _pool_values(centred, variance, 1e-6 * weight, weight, widths)
+    squares, variance = _shrink_values(centred, variance, 1e-6 * weight, weight, widths)
     mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _count_matrices(width))
     scales = np.sqrt(mean_square)
     matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), rng)
@@ -215,28 +232,29 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
 def slope_law(
     gram: GramDraws, cross: Floats, noise: Floats, *, sampling: Floats, unit: Floats, volume: Floats
 ) -> SlopeLaw:
-    """Find the law of theta given `cross = A theta + error`, in the axes of each draw of A.
+    """Compute the law of theta given `cross = A theta + error`, along the axes of each draw of A.
 
     Args:
         gram: draws of A.
-        cross: shape (draws, p), in the axes and in units of the features' scales.
-        noise: variance of its noise, shape (draws, p).
-        sampling: variance of the error that the records bring, over A; shape (draws,).
-        unit: of squared slopes a priori, in units of the scales; shape (draws,).
-        volume: logarithm of how densely the observation lies where cross does, shape (draws,): 0 where cross is the
-            observation itself.
+        cross: left sides along the axes, in units of the features' scales, shape (draws, p).
+        noise: noise variance of each, shape (draws, p).
+        sampling: variance of the sampling error, relative to the eigenvalues of A, shape (draws,).
+        unit: prior unit of squared slopes, in units of the features' scales, shape (draws,).
+        volume: log Jacobian from the observation to `cross`, shape (draws,): 0 if `cross` is the observation itself.
 
     Returns:
-        The law.
+        The law, its matrices weighted by their likelihood.
     """
     grid = gram.eigenvalues
+    # Density (1 + r)^-2 of r on a logarithmic grid, where the step is proportional to r.
     prior = np.log(SLOPE_RATIOS) - 2 * np.log1p(SLOPE_RATIOS)
     prior -= logsumexp(prior)
     squares = (SLOPE_RATIOS[:, None] * unit)[:, :, None]
     error = noise + sampling[:, None] * grid
+    # Given t, c_k ~ N(0, t^2 lambda_k^2 + noise + sampling lambda_k).
     total = squares * grid**2 + error
     likelihoods = -0.5 * np.log(total) - 0.5 * cross**2 / total
-    # What the other axes say of a common scale; an axis does not tell itself.
+    # Posterior of the common scale given all other axes, leaving out the axis itself.
     common = likelihoods.sum(axis=2, keepdims=True) - likelihoods + prior[:, None, None]
     common -= logsumexp(common, axis=0)
     mixed = (
@@ -254,23 +272,25 @@ def slope_law(
 def cut_normal(
     mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
 ) -> tuple[Floats, Floats]:
-    """Compute means of truncated normal laws, and draws.
+    """Compute means of truncated normal laws, and draw from them by inversion.
 
     Args:
-        mean, deviation: before the cut, shape (n,).
-        low, high: of the interval.
+        mean: means before truncation, shape (n,).
+        deviation: standard deviations before truncation, shape (n,).
+        low: lower end of the interval, the same for all.
+        high: upper end of the interval.
         rng: source of randomness.
-        draws: how many of each.
+        draws: number of draws of each law.
 
     Returns:
-        (means of a fixed grid of quantiles, shape (n,); draws, shape (draws, n)).
+        (means, averaged over 400 quantiles, shape (n,); draws, shape (draws, n)).
 
     Example:
         >>> means, draws = cut_normal(np.array([0.0]), np.array([1.0]), 0.0, 10.0, np.random.default_rng(0), 50)
         >>> bool(draws.min() >= 0), round(float(means[0]), 1)
         (True, 0.8)
     """
-    # By logarithms of the tails on the side where they are small: far out the other side rounds to 1.
+    # Work with log tail probabilities on the side where tails are small: far out, the other side rounds to 1.
     start, end = (low - mean) / deviation, np.maximum((high - mean) / deviation, (low - mean) / deviation + 1e-9)
     turned = start > 0
     near, far = np.where(turned, -end, start), np.where(turned, -start, end)
@@ -287,45 +307,57 @@ def cut_normal(
 
 
 def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
-    """Find the factor that shrinks slopes so that they explain at most the available variance."""
+    """Compute the factor, at most 1, that shortens slopes so that they explain at most `most`."""
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
 def _count_matrices(width: int) -> int:
-    """Compute the number of matrices that are drawn."""
+    """Compute the number of matrices to draw, within `MATRIX_WORK`."""
     return int(min(MOST_MATRICES, max(LEAST_MATRICES, MATRIX_WORK // width**3)))
 
 
 def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
-    """Compute posterior probabilities of widths, shape (m,), and the shrinkage factor of each value, shape (m, n)."""
+    """Compute the posterior of the width of a normal prior with mean 0, and the shrinkage factors under each width.
+
+    Args:
+        values: noisy values, shape (n,).
+        variances: noise variances, shape (n,).
+        widths: possible widths, equally likely a priori, shape (m,).
+
+    Returns:
+        (probabilities, shape (m,); factors, shape (m, n)).
+    """
     squares = widths[:, None] ** 2
     logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
     return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
 
 
-def _pool_values(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
-    """Shrink noisy values by a normal prior whose centre, between `low` and `high`, and width are learned from them.
+def _shrink_values(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
+    """Shrink noisy values towards a common centre, with centre and width of their normal prior learned from them.
 
     Args:
-        values: noisy, shape (n,).
-        variances: of the noise, shape (n,), positive.
-        low, high: of the centre.
-        widths: those that are thought possible, all alike; shape (m,).
+        values: noisy values, shape (n,).
+        variances: noise variances, shape (n,), positive.
+        low: least value of the centre.
+        high: largest value of the centre.
+        widths: possible prior widths, equally likely, shape (m,).
 
     Returns:
-        (means, variances), shape (n,) each.
+        Posterior (means, variances), averaged over the widths, shape (n,) each; a single value is returned as it is.
     """
     if len(values) < 2:
         return values, variances
-    # value ~ N(centre, width^2 + variance), centre flat; gain = width^2 / (width^2 + variance), as of James and Stein.
+    # value ~ N(centre, width^2 + variance) with a flat prior of the centre, which is estimated for each width.
     precisions = 1 / (widths[:, None] ** 2 + variances)
     total = precisions.sum(axis=1)
     centres = np.clip((precisions * values).sum(axis=1) / total, low, high)[:, None]
     logs = 0.5 * (np.log(precisions) - precisions * (values - centres) ** 2).sum(axis=1) - 0.5 * np.log(total)
     weights = np.exp(logs - logsumexp(logs))
+    # Shrinkage factor width^2 / (width^2 + variance), as of James and Stein.
     gain = 1 - variances * precisions
     means = centres + gain * (values - centres)
     mean = weights @ means
+    # Law of total variance: given centre and width, error of the centre, and between the widths.
     spread = gain * variances + (1 - gain) ** 2 / total[:, None] + (means - mean) ** 2
     return mean, np.asarray(weights @ spread)
 
@@ -333,10 +365,20 @@ def _pool_values(values: Floats, variances: Floats, low: float, high: float, wid
 def _draw_correlations(
     sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draw positive definite correlation matrices, shape (draws, p, p).
+    """Draw positive definite correlation matrices given noisy sums of products.
 
-    A product stands for a correlation in units of the squares that were drawn beside it, shape (draws, p): the noise of
-    squares then tells as much as that of products of how small the smallest eigenvalue may be.
+    A product of scales comes from the squares drawn for the same matrix, so that the noise of squares widens the law of
+    the smallest eigenvalue as much as the noise of products does.
+
+    Args:
+        sums: noisy sums.
+        means: estimated means of the features, shape (p,).
+        mean_variances: their variances, shape (p,).
+        scales: root of each drawn centred square, shape (draws, p).
+        rng: source of randomness.
+
+    Returns:
+        Shape (draws, p, p), with unit diagonals.
     """
     draws, width = scales.shape
     matrices = np.broadcast_to(np.eye(width), (draws, width, width)).copy()
@@ -348,13 +390,14 @@ def _draw_correlations(
     noisy = (sums.products - sums.weight * means[i] * means[j]) / both
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
     variances = (sums.product_variance + sums.weight**2 * moved) / both**2
-    # From a good part of the width that correlations have where all matrices of them are alike: 1 / sqrt(p + 1).
+    # The grid begins at a fraction of 1 / sqrt(p + 1), the deviation of correlations under a uniform law of matrices.
     widths = np.geomspace(LEAST_CORRELATION_WIDTH / np.sqrt(width + 1), 1, 20)
     weights, _ = _weigh_widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
     squares = widths[rng.choice(len(widths), draws, p=weights), None] ** 2
     gain = squares / (squares + variances)
     residual = gain * variances
     matrices[:, i, j] = matrices[:, j, i] = gain * noisy + np.sqrt(residual) * rng.standard_normal(residual.shape)
+    # Raise small eigenvalues, then rescale to a unit diagonal.
     eigenvalues, axes = np.linalg.eigh(matrices)
     least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * residual.mean(axis=1)))
     matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)

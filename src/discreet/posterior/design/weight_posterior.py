@@ -1,6 +1,6 @@
-"""Posteriors of releases over a design: draws of the weights that count sampling error and privacy noise.
+"""Posteriors of a design's weights, drawn from releases: regressions, classifications and directions.
 
-The readers of regressions, classifications and directions, which `read` knows (`discreet.posterior.read`).
+The draws account for both sampling error and privacy noise. `discreet.posterior.read` registers the readers below.
 """
 
 from __future__ import annotations
@@ -37,30 +37,32 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 
 # --------------------------------------------------------------------------------------------------------------------
-# Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`; in a moment.
+# Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`, which takes
+# well under a second.
 #
-# Features and target are centred at their noisy means; what remains are the equations `c = A theta + error` with A the
-# centred sums of products of the features and c those with the target. The residual variance is what the target's noisy
-# sum of squares leaves when theta explains its part. `linear` has the exact law of cube noise of one scale, which takes
-# minutes where the noise is large.
+# Features and target are centred at their noisy means. The remaining equations are `c = A theta + error`, where A holds
+# the centred sums of products of the features and c the centred sums of their products with the target. The residual
+# variance is the target's noisy sum of squares minus the part that theta explains, over the number of records.
+# `linear.py` has the exact law for cube noise of one scale; it takes minutes if the noise is large.
 
 TARGET_MEAN_DEVIATION = 1 / 3
-"""Deviation of the target's mean a priori, its bounds being -1 and 1."""
+"""Prior standard deviation of the target's mean, which lies between -1 and 1."""
 LEAST_VARIANCE = 1e-6
-"""Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
+"""Least variance of the residual and of the target, in units in which the target lies in [-1, 1]."""
 RESIDUAL_ROUNDS = 4
-"""Rounds of updating the residual variance and the slopes given it."""
+"""Number of alternating updates: slopes given the residual variance, then the residual variance given the slopes."""
 
 
 def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
-    """Estimate the coefficients with the least expected squared prediction error.
+    """Compute the coefficients that minimise the expected squared prediction error, given noisy second moments.
 
     Args:
-        moments: with a numeric target.
-        records: their number where it is public.
+        moments: noisy sums of products of a design with a numeric target.
+        records: number of records; None if it is private, and then its noisy value is the first sum.
 
     Returns:
-        Shape (size,), in the design's coordinates; the same at every call.
+        Coefficients in the design's coordinates, shape (size,). The seed of the drawn Gram matrices is fixed, so every
+        call returns the same numbers.
     """
     laws = _find_laws(moments, records, np.random.default_rng(ESTIMATE_SEED))
     most = laws.count * float(np.average(laws.target, weights=laws.slopes.weights))
@@ -71,16 +73,17 @@ def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None)
 def normal_draws(
     moments: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draw the coefficients and the residual variance.
+    """Draw the coefficients and the residual variance given noisy second moments.
 
     Args:
-        moments: with a numeric target.
-        records: their number where it is public.
-        draws: how many.
+        moments: noisy sums of products of a design with a numeric target.
+        records: number of records; None if it is private, and then its noisy value is the first sum.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        (weights, shape (draws, size), in the design's coordinates; variances of the scaled target, shape (draws,)).
+        (coefficients in the design's coordinates, shape (draws, size); residual variances of the scaled target, shape
+        (draws,)).
     """
     laws = _find_laws(moments, records, rng)
     gram = laws.slopes.gram
@@ -95,12 +98,15 @@ def normal_draws(
 class _RegressionLaw:
     """Laws of the slopes, of the target's mean at the features' means, and of the residual variance.
 
+    The axis "matrices" counts the drawn Gram matrices.
+
     Args:
-        slopes: their law.
-        middle: the target's mean.
-        middles: draws of it, for each drawn matrix, shape (matrices,).
-        residual, target: variance of the residual and of the target for each drawn matrix, shape (matrices,).
-        residual_spread: deviation of the residual's variance that noise and sampling bring.
+        slopes: law of the slopes.
+        middle: estimate of the target's mean.
+        middles: draws of the target's mean, one for each matrix, shape (matrices,).
+        residual: variance of the residual given each matrix, shape (matrices,).
+        target: variance of the target drawn with each matrix, shape (matrices,).
+        residual_spread: standard deviation of the residual variance, from noise and sampling.
         count: number of records.
     """
 
@@ -114,7 +120,15 @@ class _RegressionLaw:
 
 
 def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
-    """Find the laws of the slopes, the target's mean and the residual, from a release."""
+    """Derive the laws of the slopes, the target's mean and the residual variance from noisy second moments.
+
+    Gram matrices, target means and target sums of squares are drawn here, one of each for every matrix.
+
+    Args:
+        moments: noisy sums of products of a design with a numeric target.
+        records: number of records; None if it is private.
+        rng: source of the random matrices, means and sums of squares.
+    """
     design = moments.design
     layout = SumLayout(len(design.features), design.intercept, records)
     sums, noise = unpack(moments.sums, layout), _spread_variances(moments.variances, layout)
@@ -146,7 +160,8 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
         )
         mean_variance = known + mean**2 * float(noise.records) / count**2
         total -= count * mean**2
-        # The noise of means is one error for all features: it is drawn, for each matrix, and goes with the intercept.
+        # The error of the target's mean enters all centred products alike: one draw for each matrix, for slopes and
+        # intercept. c = sum u y - n mean(u) mean(y).
         middles = mean + np.sqrt(mean_variance) * rng.standard_normal(len(middles))
         cross = cross - count * middles[:, None] * gram.drawn_means
     spread = np.sqrt(float(noise.square) + (2 * count * mean) ** 2 * mean_variance)
@@ -156,7 +171,7 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
     residual, zeros = target / count, np.zeros(len(target))
     for _ in range(RESIDUAL_ROUNDS):
         law = slope_law(gram, along, noisy, sampling=residual, unit=target / width, volume=zeros)
-        # Explained sum of squares, 2 theta' c - theta' A theta, along the axes of A.
+        # Residual variance = (c_yy - explained) / n, with the explained sum of squares 2 theta' c - theta' A theta.
         explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
         residual = np.clip((target - explained) / count, LEAST_VARIANCE, target / count)
     uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)
@@ -164,7 +179,14 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
 
 
 def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
-    """Spread noise variances over the sums of `unpack`; half of a square's comes from the number of records."""
+    """Arrange the noise variances of the released values in the shapes of `unpack`.
+
+    A sum of squares is half of (released value + number of records), so its variance is a quarter of the sum of theirs.
+
+    Args:
+        variances: noise variance of each released value, shape (entries,).
+        layout: order of the released values.
+    """
     private = layout.records is None
     records = float(variances[0]) if private else 0.0
     rows, columns = layout.upper
@@ -177,7 +199,16 @@ def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
 
 
 def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
-    """Convert slopes and the target's mean at the features' means to weights of the design's coordinates."""
+    """Convert slopes and the target's mean at the features' means to weights of the design, with its intercept.
+
+    Args:
+        slopes: shape (..., features).
+        means: means of the features, shape (..., features).
+        middle: linear predictor at these means, shape (...).
+
+    Returns:
+        Shape (..., size), the intercept last; the slopes alone if the design has no intercept.
+    """
     if not design.intercept:
         return slopes
     constant = (middle - (slopes * means).sum(axis=-1)) / design.constant
@@ -187,37 +218,38 @@ def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats 
 # --------------------------------------------------------------------------------------------------------------------
 # Posterior of a logistic or Poisson regression from a perturbed minimum and the noisy curvature there.
 #
-# Released are weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, b being noise of
-# known law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the
-# targets, whose covariance is phi H where the model holds (phi is the response's dispersion: 1 for classes, and 1 / U
-# for counts in units of their bound U); hence
+# The release has weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, where b is noise
+# of known law, and the noisy curvature H at w. Near w the gradient is `H (w - theta)` plus the sampling error of the
+# targets. If the model holds, the covariance of this error is phi H, with phi the response's dispersion: 1 for classes,
+# 1 / U for counts in units of their bound U. Hence
 #
 #     H w + Lambda w = H theta + error,    error of covariance phi H + Cov(b),
 #
-# which are the equations of `noisy_gram`, for features centred at their means under the slopes of the records' means.
-# More than two classes have equations that are tied together: see `many_classes.py`.
-# The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the
-# centre is known apart from the slopes.
+# which are the equations of `noisy_gram`, for features centred at their means, each record weighted by the slope of its
+# mean response. With more than two classes the equations of the classes are coupled: see `many_classes.py`.
+# The observation is w, not the left side, so the weight of a drawn H has the Jacobian `det(H + Lambda)` as a factor.
+# The predictor at the centre is independent of the slopes.
 #
-# No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is.
-# What is left out: how H changes between w and theta, but for the predictor at the features' means
-# (`_bend_predictor`), which matters where the noise moves w so far that the curves bend.
+# The law of the features is not needed. The approximation is exact in the limit of small noise and many records,
+# whatever that law is. It ignores that H changes between w and theta, except for the predictor at the features' means
+# (`_bend_predictor`); this matters if the noise moves w so far that the mean function is no longer linear.
 #
 # Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of
-# the features in the same release, here at the weights where they are needed; the posterior is derived above.
+# the features in the same release, here at the released weights; the posterior is derived above.
 
 LARGEST_WEIGHT = 1e60
-"""Largest absolute weight and noise: fourth powers of larger ones overflow."""
+"""Upper bound on absolute weights, gradients and noise scales: fourth powers of larger numbers overflow."""
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """Estimate the weights with the least expected squared error of linear predictors.
+    """Compute the weights that minimise the expected squared error of the linear predictor, given a curvature.
 
     Args:
-        trace: with a curvature.
+        trace: released minimum with its noisy curvature.
 
     Returns:
-        Shape (weights,), in the design's coordinates; the same at every call.
+        Weights in the design's coordinates, shape (weights,). The seed of the drawn Gram matrices is fixed, so every
+        call returns the same numbers.
     """
     rng = np.random.default_rng(ESTIMATE_SEED)
     _require_possible(trace)
@@ -229,15 +261,15 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the weights.
+    """Draw the weights given a perturbed minimum and its noisy curvature.
 
     Args:
-        trace: with a curvature.
-        draws: how many.
+        trace: released minimum with its noisy curvature.
+        draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Shape (draws, weights), in the design's coordinates.
+        Weights in the design's coordinates, shape (draws, weights).
     """
     _require_possible(trace)
     if trace.design.outputs > 1:
@@ -253,11 +285,21 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
 def _bend_predictor(
     trace: GradientTrace, law: SlopeLaw, middle: Floats | float, share: Floats | float, ratio: Floats | float = 1.0
 ) -> Floats:
-    """Correct the predictor at the features' means for the curvature of the mean function.
+    """Correct the predictor at the features' means for the nonlinearity of the mean response.
 
-    The slope at these says how the mean changes, which is then right for the mean: of a rare class, or of small counts,
-    a straight line through the predictor would be far off. No mean is below a part of what one record makes of it. The
-    change goes as 1 over the weight, which noise may leave open: `ratio` is that which was taken over the one drawn.
+    The linear equations extrapolate from the released weights. The extrapolation is good for the mean response, but not
+    for the predictor, which is off for rare classes and small counts; so the mean is extrapolated and mapped back.
+
+    Args:
+        trace: release, whose weights are the point of expansion.
+        law: law of the slopes, with the features' means.
+        middle: predictor by the linear equations, a number or shape (draws,).
+        share: least mean response, as a fraction of the change that one record makes to it; a number or shape (draws,).
+        ratio: estimated weight of all records over the drawn one, by which the extrapolation is scaled; a number or
+            shape (draws,).
+
+    Returns:
+        Corrected predictor, in the shape of `middle`; 0 if the design has no intercept.
     """
     design, response = trace.design, response_of(trace.design)
     if not design.intercept:
@@ -271,7 +313,16 @@ def _bend_predictor(
 
 
 def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
-    """Find the law of the slopes, and mean and variance of the linear predictor at the features' means."""
+    """Derive the law of the slopes, and the normal law of the predictor at the features' means.
+
+    Args:
+        trace: release of one output with a curvature.
+        rng: source of the drawn Gram matrices.
+
+    Returns:
+        (law of the slopes, mean of the predictor, its variance); mean and variance are 0 if the design has no
+        intercept.
+    """
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
     noise, dispersion = trace.variance, response_of(design).dispersion
@@ -279,7 +330,7 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
     gram, weight = gram_draws(sums, rng), sums.weight
     at, force, centre = trace.weights[:width], pulled[:width], gram.means
     if design.intercept:
-        # In coordinates about the centre the constant's own equation is taken out of those of the slopes.
+        # Centring the features subtracts the intercept's equation, times the centre, from the slopes' equations.
         force = force - centre * pulled[-1] / design.constant
     variances = noise * (1 + (centre / design.constant if design.intercept else 0.0 * centre) ** 2)
     convexity = convexity_of(trace)
@@ -296,7 +347,8 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
     )
     if not design.intercept:
         return law, 0.0, 0.0
-    # The predictor at the centre, with its own noise and sampling error.
+    # Predictor at the centre: weight * predictor + pull has the variance dispersion * weight + noise / constant^2. Its
+    # prior N(0, INTERCEPT_DEVIATION^2) adds to the precision.
     predictor = trace.weights[-1] * design.constant + centre @ at
     information = weight**2 / (dispersion * weight + noise / design.constant**2)
     precision = information + INTERCEPT_DEVIATION**-2
@@ -305,13 +357,14 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
 
 
 def _require_possible(trace: GradientTrace) -> None:
-    """Refuse numbers with which arithmetic would overflow."""
+    """Refuse weights, gradients and noise scales so large that arithmetic would overflow."""
     if not max(float(np.abs(trace.weights).max()), float(np.abs(trace.gradients).max()), trace.scale) < LARGEST_WEIGHT:
         raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
 
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
-"""Largest R-hat and least effective sample size of the worst quantity, for intervals from chains, by method."""
+"""For each method of chains, the largest R-hat and the least effective sample size (worst weight) that allow
+intervals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,10 +373,10 @@ class PublicRecords:
 
     Args:
         features: float64, shape `(records, features)`, in the units of the design's bounds.
-        labels: 0 or 1 for the target's first and second state, shape `(records,)`.
+        labels: 0 for the target's first state, 1 for its second, shape `(records,)`.
 
     Raises:
-        InputError: other shapes, or other labels.
+        InputError: arrays of other shapes, features that are not finite, labels other than 0 and 1, or no records.
 
     Example:
         >>> import discreet as dc
@@ -335,7 +388,7 @@ class PublicRecords:
     labels: Ints
 
     def __post_init__(self) -> None:
-        """Refuse what is no table of records."""
+        """Convert to arrays, and refuse wrong shapes and values."""
         object.__setattr__(self, "features", np.array(self.features, np.float64))
         object.__setattr__(self, "labels", np.array(self.labels, np.int64))
         if self.features.ndim != 2 or self.labels.shape != (len(self.features),) or not len(self.labels):
@@ -346,21 +399,18 @@ class PublicRecords:
 
 @dataclass(frozen=True, eq=False)
 class WeightPosterior(Posterior):
-    """Draws of a design's weights.
+    """Posterior draws of a design's weights.
 
     Args:
         design: public.
-        weights: float64, shape `(draws, design.weights)`, in the design's coordinates; of more than two classes those
-            of one after the other, which sum to 0 over them.
-        variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
+        weights: float64, shape `(draws, design.weights)`, in the design's coordinates. With more than two classes, the
+            weights of one class follow those of the class before, and weights sum to 0 over the classes.
+        variance: residual variance of the scaled target, shape `(draws,)`; None unless the target is numeric.
         method: "normal", "curvature", "resampling", "slices", "walk" or "draws".
-        mixing: of the chains; None where the draws are independent.
-
-    Raises:
-        Nothing: `read` makes these.
+        mixing: mixing of the chains; None if the draws are independent.
 
     Guarantee:
-        None spent: draws say nothing that the release does not.
+        No budget is spent: the draws disclose nothing beyond the release.
 
     Example:
         >>> import numpy as np
@@ -386,15 +436,15 @@ class WeightPosterior(Posterior):
         return len(self.weights)
 
     def ess(self) -> float:
-        """Effective sample size of the worst weight."""
+        """Return the effective sample size of the worst weight."""
         return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 
     @property
     def slopes(self) -> tuple[Floats, Floats]:
-        """Slopes and intercepts in the units of the columns, as `Design.slopes` has them.
+        """Slopes and intercepts in the units of the columns, as `Design.slopes` returns them.
 
         Returns:
-            Shapes `(draws, features)` and `(draws,)`; of more than two classes `(draws, classes, features)` and
+            Shapes `(draws, features)` and `(draws,)`; with more than two classes `(draws, classes, features)` and
             `(draws, classes)`.
         """
         many = self.design.outputs > 1
@@ -402,7 +452,7 @@ class WeightPosterior(Posterior):
         return self.design.slopes(self.weights.reshape(shape))
 
     def mean(self) -> Floats:
-        """Posterior means of the weights.
+        """Compute posterior means of the weights.
 
         Returns:
             Shape `(weights,)`, in the design's coordinates.
@@ -410,7 +460,7 @@ class WeightPosterior(Posterior):
         return np.asarray(self.weights.mean(axis=0))
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of the weights.
+        """Compute equal-tailed intervals of the weights.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -419,22 +469,22 @@ class WeightPosterior(Posterior):
             (lower, upper), shape `(size,)` each, in the design's coordinates.
 
         Raises:
-            InputError: a level outside (0, 1), a single draw, or chains that have not met.
+            InputError: a level outside (0, 1), a single draw, or chains that have not mixed.
         """
         return self.tails(self.weights, level)
 
     def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """Compute equal-tailed intervals of a quantity that is computed from each draw of the weights.
+        """Compute equal-tailed intervals of a function of the weights, from its value in each draw.
 
         Args:
-            values: shape `(draws, ...)`.
+            values: the function's values, shape `(draws, ...)`.
             level: posterior probability, between 0 and 1.
 
         Returns:
             (lower, upper), shape `(...)` each.
 
         Raises:
-            InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
+            InputError: as `interval`. Draws of chains that have not mixed have a mean, but no reliable spread.
         """
         if self.mixing is not None and self.method in MIXING_BY_METHOD:
             advice = "release with more epsilon, tighter bounds or fewer features"
@@ -448,9 +498,10 @@ class WeightPosterior(Posterior):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            For each feature, and then the intercept, `{"name", "mean", "lower", "upper"}`: change of the target, of
-            the log odds of the second class, or of a count's logarithm, for one unit of the feature; of a direction,
-            the vector's coordinate. Of more than two classes for each of them, `"class"` beside the name.
+            `{"name", "mean", "lower", "upper"}` for each feature, then for the intercept. A slope is the change of the
+            target, of the log odds of the second class, or of the logarithm of a count, per unit of the feature; for a
+            direction it is the vector's coordinate. With more than two classes there is a row for each class and name,
+            with the key `"class"`.
 
         Raises:
             InputError: as `interval`.
@@ -470,13 +521,13 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
     """Refuse intervals from chains that have not mixed.
 
     Args:
-        mixing: of the chains.
-        ratio: largest R-hat that is allowed.
-        least: fewest effective draws.
-        advice: what to do otherwise.
+        mixing: mixing of the chains.
+        ratio: largest R-hat allowed.
+        least: least effective sample size allowed.
+        advice: end of the error message: what the user can do.
 
     Raises:
-        InputError: chains that have not met.
+        InputError: chains that have not mixed.
 
     Example:
         >>> require_met(Mixing(4, 100, 80.0, "weight 0", 1.02), 1.1, 50, "ask for more draws")
@@ -492,7 +543,7 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
 
 
 def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Read noisy moments by a normal approximation."""
+    """Draw the posterior of a linear regression from noisy moments, by the normal approximation."""
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
@@ -500,7 +551,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Read noisy moments of one noise scale by their exact law."""
+    """Draw the posterior of a linear regression by weighted resampling; exact for cube noise of one scale."""
     payload = release.payload_as(NoisyMoments)
     layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
     noise, deviation = payload.sums_scale, release.normal.deviation
@@ -519,7 +570,21 @@ def read_gradients(
     covariates: Law | None = None,
     public: PublicRecords | None = None,
 ) -> WeightPosterior:
-    """Read noisy gradients: by their curvature, or by the law of the features."""
+    """Draw the posterior of a classification or count regression from noisy gradients.
+
+    With neither `covariates` nor `public` the curvature in the release is used. Otherwise weights are drawn given the
+    gradients and a law of the features, by importance sampling or slice sampling.
+
+    Args:
+        release: noisy gradients, or a perturbed minimum.
+        draws: number of draws.
+        rng: source of randomness.
+        covariates: law of the features, for two classes; needed if the release has no curvature or `public` is passed.
+        public: labelled records, for two classes, whose likelihood is multiplied in.
+
+    Raises:
+        InputError: no curvature and no law of the features, or a law or public records that do not match the design.
+    """
     design, trace = release.design, release.payload_as(GradientTrace)
     if covariates is None:
         if trace.curvature is not None and public is None:
@@ -541,12 +606,12 @@ def read_gradients(
 
 
 def estimate_moments(release: Release) -> Floats:
-    """Estimate posterior means given noisy moments."""
+    """Compute the coefficients of `normal_estimate` from a release of noisy moments, shape (size,)."""
     return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
 
 
 def estimate_gradients(release: Release) -> Floats:
-    """Estimate posterior means given gradients with a curvature, and few weights; else return the released weights."""
+    """Return `curvature_estimate` if there is a curvature and no groups; else the released weights, centred."""
     trace = release.payload_as(GradientTrace)
     if trace.curvature is not None and not release.design.groups:
         return curvature_estimate(trace)
@@ -557,11 +622,13 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
     """Refuse a law of covariates or public records that do not match a design.
 
     Args:
-        design: of a classification.
-        covariates, public: as for `read`.
+        design: the release's design.
+        covariates: law of the features, as for `read`; None is accepted.
+        public: labelled records, as for `read`; None is accepted.
 
     Raises:
-        InputError: something else than a law or public records, another number of features, or another constant.
+        InputError: a design of another target than two classes, an argument of another type, another number of
+            features, or another constant feature.
     """
     if design.predicts != "class" and not (covariates is None and public is None):
         raise InputError("a law of covariates and public records are for a regression of two classes")
@@ -581,16 +648,16 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
 
 def gradients_of(release: Release) -> NoisyGradients:
-    """Extract the noisy gradients of a release, for other samplers than `read`.
+    """Extract the noisy gradients of a release, for samplers other than `read`.
 
     Args:
-        release: of noisy gradients, or of a perturbed objective.
+        release: noisy gradients of two classes, or a perturbed minimum.
 
     Returns:
-        What was told, with the noise's law.
+        The gradients with the law of their noise and the number of records.
 
     Raises:
-        InputError: a release of something else, or one without a number of records.
+        InputError: a release of something else, or one that has no number of records.
     """
     payload = release.payload_as(GradientTrace)
     if payload.design.predicts != "class" or payload.normal:
@@ -600,17 +667,17 @@ def gradients_of(release: Release) -> NoisyGradients:
 
 
 def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:
-    """Read the number of records, public or noisy.
+    """Return the number of records, public or noisy, and the scale of its noise.
 
     Args:
-        release: whose records they are.
-        total: with noise; None where it is public.
+        release: release of the records.
+        total: noisy number; None if the number is public.
 
     Returns:
-        The number, and the scale of its noise; None where there is none.
+        (number, noise scale); the scale is None if the number is public.
 
     Raises:
-        InputError: neither.
+        InputError: the release has no number of records.
     """
     if total is not None:
         return total.value, total.scale
