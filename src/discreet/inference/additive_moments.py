@@ -1,8 +1,8 @@
-"""Mean and covariance of an additive function of a record, under every draw, by variable elimination.
+"""Mean and covariance of an additive function of a record, in every draw, by variable elimination.
 
-A factor carries, for each state of its variables, a weight and the mean and covariance of what was summed so far. In a
-product weights multiply, and means and covariances add: given the states that two factors share, what lies behind one
-knows nothing of what lies behind the other. Summing out a variable makes a mixture over its states.
+A factor has, for each state of its variables, a weight and the mean and covariance of the terms summed so far. In a
+product weights multiply, and means and covariances add, because the parts behind two factors are independent given the
+states that the factors share. Summing out a variable forms a mixture over its states.
 
 Source: Li and Eisner (2009), the expectation semiring of second order, here with central moments, which do not cancel.
 """
@@ -27,12 +27,12 @@ CLIQUE_NUMBERS = 2**20
 
 
 def additive_moments(cells: Tables, terms: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:
-    """Compute mean of the vector `sum over sets S of terms[S][x_S]`, and covariance of its first coordinates.
+    """Compute the mean of the vector `sum over sets S of terms[S][x_S]`, and the covariance of its first coordinates.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        terms: by set of variables, a vector of length r for each of their states, shape `(*sizes, r)`.
-        most: coordinates whose covariance is wanted, at most r.
+        terms: by set of variables, a vector of length r for each joint state, shape `(*sizes, r)`.
+        most: number of leading coordinates whose covariance is computed, at most r.
 
     Returns:
         (means, shape (draws, r), covariances, shape (draws, most, most)).
@@ -63,13 +63,13 @@ def additive_moments(cells: Tables, terms: Mapping[Scope, Floats], most: int) ->
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """A factor: weights, shape `(*sizes, draws)`, with conditional means and covariances, None where 0.
+    """A factor: weights with conditional means and covariances of the terms summed so far; None stands for 0.
 
     Args:
-        scope: its variables.
-        weight: not negative.
+        scope: variables of the factor.
+        weight: non-negative, shape `(*sizes, draws)`.
         mean: shape `(*sizes, draws or 1, r)`.
-        spread: shape `(*sizes, draws or 1, most, most)`.
+        spread: covariances of the first coordinates, shape `(*sizes, draws or 1, most, most)`.
     """
 
     scope: Scope
@@ -78,7 +78,7 @@ class _Factor:
     spread: Floats | None = None
 
     def over(self, scope: Scope) -> tuple[Floats, Floats | None, Floats | None]:
-        """Expand weights, means and covariances to the axes of a scope, of length 1 for absent variables."""
+        """Align weights, means and covariances with the axes of a scope, of length 1 for absent variables."""
 
         def aligned(array: Floats) -> Floats:
             order = [self.scope.index(name) for name in scope if name in self.scope]
@@ -94,7 +94,7 @@ class _Factor:
 
 
 def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
-    """Plan the elimination: cliques in order, cells of all of them, and of the largest."""
+    """Plan the elimination; return cliques in order, cells of all of them, and cells of the largest."""
     network = cells.network
     names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
     sizes = {name: network.schema[name].size for name in names}
@@ -105,7 +105,18 @@ def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Sc
 def _compute_moments(
     cells: Tables, terms: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
 ) -> tuple[Floats, Floats]:
-    """Compute the moments under a chunk of draws."""
+    """Compute means and covariances in a chunk of draws by variable elimination.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        terms: vectors by set of variables, shape `(*sizes, r)`.
+        most: number of coordinates whose covariance is computed.
+        steps: cliques of the elimination; the first variable of each is summed out.
+        chunk: slice of the draws.
+
+    Returns:
+        Shapes (draws, r) and (draws, most, most).
+    """
     network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(terms.values())).shape[-1]
     factors = [_Factor(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
     factors += [_Factor(scope, np.ones((1,) * (len(scope) + 1)), term[..., None, :]) for scope, term in terms.items()]
@@ -120,7 +131,7 @@ def _compute_moments(
 
 
 def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
-    """Multiply factors: weights multiply, means and covariances add."""
+    """Multiply factors on the axes of a scope: weights multiply, means and covariances add."""
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
     spread: Floats | None = None
@@ -132,21 +143,22 @@ def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
 
 
 def _add_arrays(first: Floats | None, second: Floats | None) -> Floats | None:
-    """Add arrays, where None is 0."""
+    """Add two arrays, where None is 0."""
     if first is None or second is None:
         return second if first is None else first
     return first + second
 
 
 def _sum_out(factor: _Factor, most: int) -> _Factor:
-    """Sum out the first variable: weights add, moments are those of the mixture over its states."""
+    """Sum out the first variable: weights add; means and covariances are those of the mixture over its states."""
     total = factor.weight.sum(axis=0)
     share = np.divide(factor.weight, total, out=np.zeros_like(factor.weight), where=total > 0)[..., None]
     mean, spread = factor.mean, factor.spread
     if mean is None:
         return _Factor(factor.scope[1:], total)
     middle = (share * mean).sum(axis=0)
-    # The root of each share on both sides: the product is symmetric and has no negative eigenvalue.
+    # Covariance of a mixture: covariance of the means plus mean covariance. Taking the root of each share on both
+    # sides keeps the product symmetric, without negative eigenvalues.
     centred = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
     covariance = np.swapaxes(centred, -1, -2) @ centred
     if spread is not None:

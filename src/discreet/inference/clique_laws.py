@@ -1,19 +1,20 @@
-"""One joint law for every draw: a product of factors on a tree of cliques, moved to given margins.
+"""One joint law for every draw: a product of factors on a tree of cliques, raked to given margins.
 
     p_s(x)  ~  prod_k factor_k[x_k, s],  then scaled by  target_t[x_t, s] / p_s(x_t)  in turn, again and again,
 
-which ends at the law of least relative entropy to the product among all that have the margins (Csiszar, 1975), if
-there is one. Each clique holds the margin of its variables, a belief; a tour walks the tree depth first, scales the
-belief of each clique to its targets, and passes one message on to the next clique and one back, so that a whole round
-costs two messages for each clique (Jirousek and Preucil, 1995, "On the effective implementation of the iterative
-proportional fitting procedure"). Messages are those of Jensen, Lauritzen and Olesen (1990): the sender's margin of the
-shared variables over what it last was.
+which converges to the law closest in relative entropy to the product among all laws with the margins (Csiszar, 1975),
+if there is one. Each clique stores the margin of its variables, a belief. A tour walks the tree depth first, scales the
+belief of each clique to its targets, and sends one message to the next clique and one back, so a whole round costs two
+messages for each clique (Jirousek and Preucil, 1995, "On the effective implementation of the iterative proportional
+fitting procedure"). Messages are those of Jensen, Lauritzen and Olesen (1990): the sender's margin of the shared
+variables divided by its last value.
 
-The law is returned as rows: the probabilities of each variable given those before it in its clique, so that it is a
-network like any other, if wider. A clique's rows do not change by what its parent sends last, which is a function of
-their conditions alone: nothing has to be brought down the tree after the last tour.
+The law is returned as rows: the probabilities of each variable given the earlier ones of its clique, so that it is a
+network like any other, if wider. The last message from a clique's parent is a function of the rows' conditions alone
+and does not change the rows: after the last tour no messages have to be sent down the tree.
 
-All draws are worked on together, the last axis of every array, in float32 and in chunks that fit into a cache.
+All draws of a chunk are processed together, on the last axis of every array, in float32, in chunks that fit into a
+cache.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ from discreet.model.schema import Scope
 from discreet.util.arrays import Array, Floats
 
 Named = tuple[Scope, Array]
-"""Variables and an array with an axis for each, in their order, and one of draws."""
+"""Variables, and an array with an axis for each, in their order, and one of draws."""
 
 SMALLEST_NORMAL = np.finfo(np.float32).tiny
-"""Smallest normal number of single precision: smaller values count as 0, and replaces 0 in a denominator."""
+"""Smallest normal number of single precision: smaller values count as 0, and denominators are raised to it."""
 LEAST_MISFIT = 1e-6
-"""Distance of a law to its targets that is 0 within single precision."""
+"""Distance of a law to its targets that counts as 0 in single precision."""
 LEAST_GAIN = 0.01
-"""Least relative decrease of the misfit by a tour, or it is the last: targets that contradict each other are met no
-better by more tours."""
+"""Least relative decrease of the misfit by a tour for another tour: contradictory targets are not met better by more
+tours."""
 FACTORS_PER_SCALE = 4
-"""Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
+"""Number of factors of at most 1 that are multiplied before their product is divided by its largest entry, so that it
+does not underflow."""
 CHUNK_VALUES = 2**20
 """Values of the largest clique in a chunk: 4 MiB."""
 LEAST_CHUNK = 512
@@ -54,10 +56,11 @@ class FittedLaws:
     """Fitted law of every draw, as rows of a network.
 
     Args:
-        rows: by variable, in an order in which conditions come first: the variables it is conditioned on, and its
-            probabilities given them, shape `(*sizes of those, size, draws)`, float32. Rows whose condition is
-            impossible are even.
-        misfit: of each tour, the largest L1 distance of a target to the margin that the tour met, mean over draws.
+        rows: by variable, conditions before the variables that depend on them: the variables it is conditioned on, and
+            its probabilities given these, shape `(*sizes of the conditions, size, draws)`, float32. Rows with an
+            impossible condition are uniform.
+        misfit: for each tour, the largest L1 distance of a target to the margin before it was scaled, averaged over
+            draws.
     """
 
     rows: Mapping[str, Named]
@@ -65,20 +68,20 @@ class FittedLaws:
 
 
 def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named], *, tours: int = 8) -> FittedLaws:
-    """Fit the law of every draw and return it as rows.
+    """Fit the law of every draw to target margins by proportional fitting on a tree of cliques; return it as rows.
 
     Args:
-        tree: each scope of a factor or a target lies in one of its cliques.
-        factors: non-negative, of any scale; the last axis, of draws, may have length 1: the same for all.
-        targets: probabilities that sum to 1. Where those of a clique contradict each other, the last one is met.
-        tours: at most; fewer once one gains less than a hundredth of the misfit.
+        tree: tree of cliques; one of them contains each factor's and each target's variables.
+        factors: non-negative arrays of any scale; the last axis, of draws, may have length 1: equal in all draws.
+        targets: probabilities that sum to 1. If targets of a clique contradict each other, the last one is met.
+        tours: largest number of tours; fitting stops when a tour reduces the misfit by less than 1 %.
 
     Returns:
-        The laws. A cell that is 0 in the product of the factors stays 0; a target that leaves nothing else in a draw
-        does not move it.
+        The laws. A cell that is 0 in the product of the factors stays 0. In a draw in which a target has probability
+        only on such cells, this target is skipped.
 
     Raises:
-        ValueError: no clique holds a scope.
+        ValueError: no clique contains a scope.
 
     Example:
         >>> tree = CliqueTree.of([("a", "b")], {"a": 2, "b": 2})
@@ -93,32 +96,32 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
-        # The first misfit is that of the law before any fit: the second does not tell what a tour gains.
+        # The first misfit is that of the unfitted law, so the gain of a tour is known from the third on.
         if misfits[-1] < LEAST_MISFIT or (len(misfits) > 2 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
             break
     return FittedLaws(MappingProxyType(_read_rows(tree, plan, chunks)), np.array(misfits))
 
 
 def _split_draws(tree: CliqueTree, draws: int) -> list[slice]:
-    """Split the draws into chunks of about equal size."""
+    """Split the draws into chunks of about equal size, at least LEAST_CHUNK if there are as many."""
     most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
 def _pick_draws(named: Sequence[Named], at: slice) -> list[Array]:
-    """Pick some draws of every array; an array without draws stays."""
+    """Select a slice of draws of every array; an array that is equal in all draws stays."""
     return [array[..., at] if array.shape[-1] > 1 else array for _, array in named]
 
 
 @dataclass(frozen=True, eq=False)
 class _Margin:
-    """Margin of a clique's belief: summed from it, or multiplied into it.
+    """Margin of a clique's belief, computed from it by sums or multiplied into it.
 
     Args:
-        belief: of the clique, axes merged.
-        summed: its axes that the table has not.
-        spread: shape of the table, 1 along these.
+        belief: belief of the clique, a view with merged axes, draws last.
+        summed: axes of this view that the table lacks.
+        spread: shape of the table, 1 on these axes, draws last.
     """
 
     belief: Array
@@ -126,11 +129,11 @@ class _Margin:
     spread: tuple[int, ...]
 
     def read(self, out: Array) -> None:
-        """Sum the belief into a table, shape (cells, draws)."""
+        """Sum the belief and write the margin to `out`, shape (cells, draws)."""
         np.add.reduce(self.belief, axis=self.summed, out=out.reshape(self.spread), keepdims=True)
 
     def scale(self, ratio: Array) -> None:
-        """Multiply the belief by a table."""
+        """Multiply the belief by a table, in place."""
         np.multiply(self.belief, ratio.reshape(self.spread), out=self.belief)
 
 
@@ -139,11 +142,11 @@ class _Message:
     """Message from one clique to a neighbour.
 
     Args:
-        sender: what the two share, in the sender.
-        receiver: the same in the receiver.
-        sent: gets the margin that is sent.
-        last: margin that was sent last, this way or the other: the receiver's own.
-        ratio: memory.
+        sender: margin of the shared variables in the sender.
+        receiver: the same margin in the receiver.
+        sent: array to which the sent margin is written, shape (cells, draws).
+        last: margin sent last in the opposite direction, which is the receiver's own; same shape.
+        ratio: working memory, same shape.
     """
 
     sender: _Margin
@@ -153,7 +156,7 @@ class _Message:
     ratio: Array
 
     def take(self) -> None:
-        """Send it."""
+        """Multiply the receiver's belief by the sender's margin divided by the receiver's, in place."""
         self.sender.read(self.sent)
         np.maximum(self.last, SMALLEST_NORMAL, out=self.ratio)
         np.divide(self.sent, self.ratio, out=self.ratio)
@@ -162,14 +165,14 @@ class _Message:
 
 @dataclass(frozen=True, eq=False)
 class _CliqueTarget:
-    """Target margin that a clique is scaled to.
+    """Target margin to which a clique is scaled.
 
     Args:
-        margin: of the target in the clique.
-        wanted: the target.
-        worst: gets the largest misfit of each draw.
-        ratio: memory.
-        distance: memory.
+        margin: margin of the target's variables in the clique.
+        wanted: target probabilities, shape (cells, draws).
+        worst: largest misfit of each draw so far, shape (draws,); updated in place.
+        ratio: working memory, shape (cells, draws).
+        distance: working memory, shape (cells, draws).
     """
 
     margin: _Margin
@@ -179,14 +182,15 @@ class _CliqueTarget:
     distance: Array
 
     def take(self) -> None:
-        """Scale the clique."""
+        """Scale the clique's belief to the target in place, and update the largest misfit."""
         self.margin.read(self.ratio)
         np.subtract(self.wanted, self.ratio, out=self.distance)
         misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
         np.maximum(self.worst, misfit, out=self.worst)
         wanted = self.wanted
         if self.ratio.min(initial=1) < SMALLEST_NORMAL:
-            # What the law cannot have goes to the rest of the target; one of which it can have nothing is passed over.
+            # Where the law is 0, the target's probability is redistributed to its other cells. A target that lies
+            # entirely on such cells is skipped.
             wanted = wanted * (self.ratio >= SMALLEST_NORMAL)
             total = np.add.reduce(wanted, axis=0)
             wanted = np.where(total >= SMALLEST_NORMAL, wanted / np.maximum(total, SMALLEST_NORMAL), self.ratio)
@@ -199,9 +203,9 @@ class _Chunk:
     """Beliefs of a chunk of draws, and the steps of a tour; memory is allocated once.
 
     Args:
-        plan: of what is done.
-        factors: of these draws, or of length 1.
-        targets: the same.
+        plan: plan of the tour.
+        factors: factors of these draws; the last axis may have length 1.
+        targets: targets of these draws; the last axis may have length 1.
     """
 
     def __init__(self, plan: TourPlan, factors: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -225,18 +229,21 @@ class _Chunk:
         ]
 
     def tour(self) -> Array:
-        """Take every step once; return the largest misfit of each draw."""
+        """Run every step once, changing the beliefs; return the largest misfit of each draw."""
         self._worst.fill(0)
         for step in self._steps:
             step.take()
         return self._worst
 
     def _allocate(self, *shape: int) -> Array:
-        """Allocate tables of these draws."""
+        """Allocate a table with a last axis for these draws."""
         return np.empty((*shape, self.draws), np.float32)
 
     def _collect(self) -> None:
-        """Send a first, unnormalised message up from every clique; the first message down normalises."""
+        """Send a first message up from every clique, scaled but not normalised.
+
+        The first message down normalises each clique.
+        """
         received = Counter[int]()
         for index in reversed(self._plan.order):
             belief = self.beliefs[index].reshape(-1, self.draws)
@@ -251,12 +258,12 @@ class _Chunk:
                 _scale(self.beliefs[above.clique])
 
     def _margin(self, place: Place) -> _Margin:
-        """Lay out a table in a belief."""
+        """Return the margin of a table's variables in its clique's belief."""
         belief = self.beliefs[place.clique].reshape(*place.merged, self.draws)
         return _Margin(belief, place.summed, (*place.spread, self.draws))
 
     def _message(self, index: int, up: bool) -> _Message:
-        """Lay out a message along the edge above a clique."""
+        """Prepare the message along the edge above a clique, up or down."""
         below, above = self._margin(self._plan.below[index]), self._margin(self._plan.above[index])
         upward, downward = self._sent[index]
         ratio = self._memory[0, : len(upward)]
@@ -265,7 +272,7 @@ class _Chunk:
         return _Message(above, below, downward, upward, ratio)
 
     def _fit(self, place: Place, target: Array) -> _CliqueTarget:
-        """Lay out a fit."""
+        """Prepare the step that scales a clique to a target, with the target in the clique's axis order."""
         wanted = self._allocate(*(target.shape[axis] for axis in place.order[:-1]))
         np.copyto(wanted, target.transpose(place.order), casting="same_kind")
         ratio, distance = self._memory[:, : place.cells]
@@ -276,8 +283,8 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
     """Multiply factors, the smallest first, up to a scale in each draw.
 
     Args:
-        shape: of the belief of their clique, draws last.
-        factors: where each lies, and it.
+        shape: shape of their clique's belief, draws last.
+        factors: alignment and array of each factor.
 
     Returns:
         The belief.
@@ -287,7 +294,7 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
         peak = array.max(axis=tuple(range(array.ndim - 1)))
         scaled = np.empty(array.shape, np.float32)
         np.divide(array, np.where(peak > 0, peak, 1), out=scaled, casting="same_kind")
-        # In the order of the clique's axes: beliefs are looked at with axes merged, which must not copy them.
+        # Contiguous in the order of the clique's axes: views of beliefs with merged axes must not copy them.
         product = np.multiply(product, scaled.transpose(place.order).reshape(*place.aligned, -1), order="C")
         if count % FACTORS_PER_SCALE == 0 or count == len(factors):
             _scale(product)
@@ -299,13 +306,19 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
 
 
 def _scale(table: Array) -> Array:
-    """Divide a table in its place by its largest entry in each draw."""
+    """Divide a table in place by its largest entry in each draw; return it."""
     table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), SMALLEST_NORMAL)
     return table
 
 
 def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> dict[str, Named]:
-    """Read the probabilities of every variable given those before it in its clique."""
+    """Compute the probabilities of every variable given the earlier ones of its clique, from the beliefs.
+
+    Args:
+        tree: tree of cliques.
+        plan: plan of the tour.
+        chunks: fitted beliefs of all draws.
+    """
     rows: dict[str, Named] = {}
     draws = [chunk.draws for chunk in chunks]
     starts = [0, *accumulate(draws)]
@@ -321,7 +334,15 @@ def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> di
 
 
 def _condition(law: Array, out: Array) -> Array:
-    """Write the rows of a law's last variable; return the law of the others."""
+    """Condition a law on all variables except its last one.
+
+    Args:
+        law: shape `(*sizes, draws)`.
+        out: array to which the rows are written, same shape; uniform where the condition is impossible.
+
+    Returns:
+        The law of the other variables.
+    """
     rest: Array = np.add.reduce(law, axis=-2)
     np.divide(law, np.maximum(rest, SMALLEST_NORMAL)[..., None, :], out=out)
     if rest.min(initial=1) < SMALLEST_NORMAL:

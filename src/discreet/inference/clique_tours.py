@@ -1,10 +1,10 @@
-"""Trees of cliques, and plans of tours of proportional fitting through them, made without data.
+"""Trees of cliques, and plans of tours of proportional fitting through them, computed without data.
 
-A tour of proportional fitting visits every clique that has targets, depth first. All that a visit does, fitting a
-target or passing a message to a neighbour and taking one back, sums the belief of the clique and multiplies it: two
-passes over its cells. Where several tables that are visited in turn have few variables together, a smaller clique of
-these is put between: it costs two passes over the clique, however many it serves. So forty pairs of nine variables are
-fitted in a few passes over the nine.
+A tour of proportional fitting visits every clique that has targets, depth first. Each step of a visit (fitting a
+target, or sending a message to a neighbour and receiving one) sums the belief of the clique and multiplies it: two
+passes over its cells. Where several consecutive targets involve few variables together, a smaller clique of these
+variables is inserted: it costs two passes over the large clique, however many targets it serves. So forty pairs of nine
+variables are fitted in a few passes over the nine.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.model.schema import Scope
 
 CALL_CELLS = 24
-"""Cells of a clique whose pass takes as long as the function call, at a thousand draws."""
+"""Number of cells whose pass takes as long as the function call itself, at a thousand draws."""
 MESSAGE_PASSES = 8
 """Cost of a message and one back, in passes over the cells of the separator."""
 LONGEST_RUN = 32
-"""Largest number of targets and neighbours of one smaller clique: bounds the time of planning."""
+"""Largest number of targets and neighbours of one smaller clique; it bounds the time of planning."""
 
 _Event = tuple[str, int, Scope]
 """An event of a visit: ("fit", position of a target) or ("down", position of a clique), and its variables."""
@@ -35,10 +35,10 @@ class CliqueTree:
     """Tree of cliques with the running intersection property.
 
     Args:
-        cliques: every one after its parent; what it shares with its parent first, in the parent's order, and then its
-            own variables in the order in which the scopes first name them.
+        cliques: variables of each clique, parents first; those shared with the parent come first, in the parent's
+            order, then its own variables in the order of their first occurrence in the scopes.
         parents: position of each clique's parent; -1 for a root.
-        sizes: states of each variable.
+        sizes: number of states of each variable.
     """
 
     cliques: tuple[Scope, ...]
@@ -47,14 +47,14 @@ class CliqueTree:
 
     @staticmethod
     def of(scopes: Iterable[Scope], sizes: Mapping[str, int]) -> CliqueTree:
-        """Make a tree whose cliques contain every scope.
+        """Compute a tree whose cliques contain every scope.
 
         Args:
             scopes: sets of variables.
-            sizes: states of each variable.
+            sizes: number of states of each variable.
 
         Returns:
-            The tree, by the cheaper of two greedy eliminations; each parent is the smallest there can be.
+            The tree from the cheaper of two greedy eliminations; each clique's parent is the smallest possible one.
 
         Example:
             >>> tree = CliqueTree.of([("a", "b"), ("b", "c"), ("d",)], {"a": 2, "b": 3, "c": 2, "d": 2})
@@ -80,19 +80,16 @@ class CliqueTree:
         return sum(self._cells)
 
     def home(self, names: Iterable[str]) -> int | None:
-        """Find the position of the smallest clique that contains some variables; None if none does.
+        """Find the smallest clique that contains some variables, the first among equals; None if none does.
 
         Args:
-            names: of the variables.
-
-        Returns:
-            The position, of the first among equals.
+            names: the variables.
         """
         position = self.homes([tuple(names)])[0]
         return position if position >= 0 else None
 
     def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
-        """Find these positions for many sets of variables; -1 if no clique contains one."""
+        """Find the position of the smallest clique that contains each set of variables; -1 if none does."""
         return first_holders(self._members, self._by_cells, scopes)
 
     def shape(self, index: int) -> tuple[int, ...]:
@@ -100,12 +97,12 @@ class CliqueTree:
         return tuple(self.sizes[name] for name in self.cliques[index])
 
     def shared(self, index: int) -> Scope:
-        """Return the variables that a clique shares with its parent, its first ones."""
+        """Return the variables that a clique shares with its parent, which are its first ones."""
         parent = self.parents[index]
         return tuple(name for name in self.cliques[index] if parent >= 0 and name in self._members[parent])
 
     def row_parents(self) -> dict[str, Scope]:
-        """Map each variable to the variables before it in its clique, on which its rows are conditioned.
+        """Map each variable to the earlier variables of its clique, on which its rows are conditioned.
 
         Example:
             >>> CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2}).row_parents()
@@ -132,15 +129,15 @@ class CliqueTree:
 
 @dataclass(frozen=True)
 class Place:
-    """Placement of a table over some of a clique's variables in the clique's axes.
+    """Alignment of a table over some of a clique's variables with the clique's axes; shapes are without draws.
 
     Args:
         clique: position of the clique in the plan.
-        order: axes of the table as they stand in the clique, that of draws last.
-        aligned: shape of the table in the clique's, 1 along axes that it has not; without draws, as all shapes here.
-        merged: shape of the clique, neighbouring axes made one that the table both has or has not.
-        spread: shape of the table in this one.
-        summed: axes of this shape that the table has not.
+        order: permutation that brings the table's axes into the clique's order, draws last.
+        aligned: shape of the table with an axis for every variable of the clique, 1 for those that it lacks.
+        merged: shape of the clique after merging adjacent axes that the table either has or lacks together.
+        spread: shape of the table after the same merging, 1 on axes that it lacks.
+        summed: merged axes that the table lacks.
     """
 
     clique: int
@@ -161,15 +158,17 @@ class TourPlan:
     """Plan of a tour, the same for every chunk of draws.
 
     Args:
-        layouts: names of the axes of every clique: those of the tree, in its order, then smaller ones.
-        shapes: sizes of these.
-        order: of the cliques, parents first.
+        layouts: variables of every clique in the order of its axes: first the tree's cliques in its order, then the
+            smaller inserted ones.
+        shapes: sizes of these variables.
+        order: positions of the cliques, parents first.
         by_clique: for every clique its factors, the smallest first.
-        factors: where each factor lies.
-        targets: where each target lies.
-        above: for every clique that has a parent, where what they share lies in the parent.
-        below: the same in the clique.
-        steps: of a tour: what is done ("fit", "up" or "down"), and the position of a target or of the lower clique.
+        factors: alignment of each factor.
+        targets: alignment of each target.
+        above: for every clique with a parent, alignment of their shared variables in the parent.
+        below: alignment of the same variables in the clique.
+        steps: steps of a tour: what is done ("fit", "up" or "down"), and the position of a target or of the lower
+            clique.
     """
 
     layouts: tuple[Scope, ...]
@@ -184,18 +183,18 @@ class TourPlan:
 
 
 def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Scope]) -> TourPlan:
-    """Find where every factor, target and message lies, and the steps of a tour.
+    """Compute the alignment of every factor, target and message, and the steps of a tour.
 
     Args:
-        tree: of cliques.
-        factors: scopes of the factors.
-        targets: scopes of the targets, in the order in which a clique is fitted to its own.
+        tree: tree of cliques.
+        factors: variables of each factor.
+        targets: variables of each target, in the order in which a clique is fitted to its targets.
 
     Returns:
         The plan.
 
     Raises:
-        ValueError: no clique holds a scope.
+        ValueError: no clique contains a scope.
 
     Example:
         >>> tree = CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 2, "c": 2})
@@ -230,12 +229,12 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
 
 
 class _FinerTree:
-    """A tree, and smaller cliques put between where they save passes.
+    """A tree of cliques with smaller cliques inserted where they save passes.
 
     Args:
-        tree: of cliques.
-        targets: their scopes.
-        homes: cliques that hold them.
+        tree: tree of cliques.
+        targets: variables of each target.
+        homes: clique that contains each target.
     """
 
     def __init__(self, tree: CliqueTree, targets: Sequence[Scope], homes: Sequence[int]) -> None:
@@ -249,11 +248,11 @@ class _FinerTree:
         for index in reversed(range(len(self.parents))):
             if self._events[index] and self.parents[index] >= 0:
                 self._events[self.parents[index]].append(("down", index, self.shared[index]))
-        for index, events in enumerate(self._events):  # grows
+        for index, events in enumerate(self._events):  # the list grows by the inserted cliques
             self._events[index] = [self._join(index, run) for run in self._cut(index, events)]
 
     def walk(self) -> Iterator[tuple[str, int]]:
-        """List the steps of a tour, depth first."""
+        """Yield the steps of a tour, depth first."""
         for root, parent in enumerate(self.parents):
             path = [(root, iter(self._events[root]))] if parent < 0 else []
             while path:
@@ -267,13 +266,17 @@ class _FinerTree:
                     yield kind, position
 
     def _cells(self, scope: Iterable[str]) -> int:
-        """Count the cells of a table."""
+        """Count the cells of a table over some variables."""
         return math.prod(self._sizes[name] for name in scope)
 
     def _cut(self, index: int, events: Sequence[_Event]) -> list[list[_Event]]:
-        """Cut a clique's events into runs; a run of several gets a smaller clique of its own.
+        """Cut a clique's events into runs at the least cost; a run of several events gets a smaller clique of its own.
 
-        By dynamic programming over the last run: passes cost the cells that they go over, and their call.
+        Dynamic programming over the last run: the cost of a pass is the number of cells plus that of its call.
+
+        Args:
+            index: position of the clique.
+            events: its events, in order.
         """
         here = self._cells(self.scopes[index]) + CALL_CELLS
         costs, starts = [0], [0]
@@ -285,6 +288,7 @@ class _FinerTree:
                 there = self._cells(union) + CALL_CELLS
                 if there >= here:
                     break
+                # Two passes over this clique, one message each way, and two passes over the smaller clique per event.
                 joint = costs[first] + 2 * here + (MESSAGE_PASSES + 2 * (stop - first)) * there
                 cost, start = min((cost, start), (joint, first))
             costs.append(cost)
@@ -296,7 +300,7 @@ class _FinerTree:
         return runs[::-1]
 
     def _join(self, index: int, run: list[_Event]) -> _Event:
-        """Insert a smaller clique for a run of events; return the visit to it, or the only event."""
+        """Insert a smaller clique for a run of events and return the visit to it; return a single event unchanged."""
         if len(run) == 1:
             return run[0]
         names = {name for _, _, scope in run for name in scope}
@@ -323,7 +327,14 @@ def _order_axes(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Sco
 
 
 def _place_table(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
-    """Place a table in a clique with these axes."""
+    """Compute the alignment of a table with the axes of a clique.
+
+    Args:
+        clique: position of the clique.
+        names: variables of the clique in the order of its axes.
+        scope: variables of the table in the order of its axes.
+        sizes: number of states of each variable.
+    """
     runs: list[tuple[int, bool]] = []
     for name in names:
         size, has = sizes[name], name in scope
@@ -346,15 +357,16 @@ def _choose_parents(
 ) -> tuple[list[set[str]], list[int]]:
     """Reconnect every clique to the smallest earlier clique that contains its separator.
 
-    A message is a pass over either clique, and a large one often has many children that share little with it.
+    A message costs a pass over both cliques, and a large clique often has many children that share few variables with
+    it.
 
     Args:
-        cliques: of a tree.
-        parents: of these.
-        sizes: states of each variable.
+        cliques: variables of each clique of a tree.
+        parents: position of each clique's parent; -1 for a root.
+        sizes: number of states of each variable.
 
     Returns:
-        The cliques, parents first, and the position of each one's parent.
+        The cliques, parents first, and the position of each one's new parent.
     """
     order = list(_depth_first(parents))
     cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
@@ -371,7 +383,7 @@ def _choose_parents(
 
 
 def _depth_first(parents: Sequence[int]) -> Iterator[int]:
-    """Yield positions of the cliques of a tree, depth first from the roots."""
+    """Yield the positions of the cliques of a tree, depth first from the roots."""
     children: list[list[int]] = [[] for _ in parents]
     for index, parent in enumerate(parents):
         if parent >= 0:

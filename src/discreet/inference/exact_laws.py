@@ -1,15 +1,15 @@
-"""Exact inference over the draws of a posterior, chunk by chunk of draws.
+"""Exact inference over the draws of a posterior, in chunks of draws.
 
-`Laws` answers what is asked of tables under all their draws, `ConditionalLaws` what several questions ask of them with
-the same evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs.
-Behind them stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same
-variables given the same ones, whatever their states, plans once. Draws go through together where memory allows it, and
-every answer is one number per draw and cell, so that an interval can be read off.
+`Laws` computes laws under all draws of a network's tables, `ConditionalLaws` those of several queries with the same
+evidence, `pair_laws` those of many pairs under one table; a few functions compute the cost beforehand. The plans are in
+`junction_tree.py` and the arithmetic in `kernels.py`. Plans are cached: the same targets given the same observed
+variables, whatever their states, are planned once. Draws are processed together where memory allows, and every answer
+has one number per draw and cell, from which intervals can be computed.
 
-In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
-which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
-same: float64 after float32, then logarithms, which hold everything. Nothing underflows, and only evidence of
-probability 0 is impossible.
+Work in float32 takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws in which
+the evidence is too improbable for a precision (probability below 1e-30, or 1e-217) are repeated in the next one:
+float64 after float32, then logarithms, which have no such limit. Nothing underflows, and only evidence of probability 0
+is impossible.
 """
 
 from __future__ import annotations
@@ -47,49 +47,50 @@ At = slice | Ints
 """Positions of some draws."""
 
 CELL_BUDGET = 2**24
-"""Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
+"""Largest number of cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
 CHUNK_BYTES = 2**27
-"""Bytes of the cliques of a chunk of draws, few of which are in memory at once: rows of all draws are read fastest."""
+"""Bytes of the cliques of a chunk of draws, few of which are in memory at once; long rows of draws are read fastest."""
 CHUNK_DRAWS = 32
 """Least number of draws of a chunk, even if they need more memory: numpy is slow on short rows."""
 MOST_CLIQUE_BYTES = 2**28
 """Largest memory for the cliques of a chunk, unless one draw needs more."""
 EVALUATED_EXPLANATIONS = 16
-"""Number of explanations whose probability is evaluated: those most probable under most draws."""
+"""Number of explanations whose probability is evaluated: those that are most probable in most draws."""
 LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
-"""Log probability of evidence below which precision is raised. An entry that float32 cannot hold is less than 1e-38 of
-a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
-argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
+"""Log probability of evidence below which the precision is raised. An entry that float32 cannot represent is below
+1e-38 of a normalised message; dividing by the evidence's probability p raises it at most by 1/p, to 1e-8 of the answer.
+In float64 the same argument leaves a factor of 1e91 for losses in products of up to four messages before they are
+normalised."""
 STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
     (np.float32, PROBABILITIES),
     (np.float64, PROBABILITIES),
     (np.float64, LOGARITHMS),
 )
-"""Stages of precision: the next one is used for draws under which evidence is too improbable for the last."""
+"""Stages of precision: draws in which the evidence is too improbable for one stage are repeated in the next."""
 LARGE_WORK = 2**24
-"""Least cells times draws for which single precision is tried first: tens of milliseconds."""
+"""Least number of cells times draws for which single precision is tried first: tens of milliseconds."""
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
-"""Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
-draws' own error that it may have."""
+"""Relative error of a law in single precision (at most 3e-6 was seen, in cliques of 2^17 entries), and the largest
+fraction of the draws' own standard error that it may have."""
 MOST_EXACT_CELLS = 2**14
 """Largest number of cells of all cliques for exact laws of pairs: some milliseconds for all pairs with one variable."""
 FIRSTS_TOGETHER = 16
-"""Number of first variables of one pass: some dozens of draws for two or three states each."""
+"""Number of first variables that one pass covers: some dozens of draws for two or three states each."""
 SIMULATED_VALUES = 2**24
-"""Number of simulated values: 128 MiB; shares of a hundred variables to .001."""
+"""Number of simulated values: 128 MiB; standard errors of shares are .001 for a hundred variables."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """Joint state that explains the evidence, with its probability.
+    """Joint state of the targets that explains the evidence, with its probability.
 
     Args:
         states: code of the state of each target.
-        probability: of these states given the evidence, under every draw, shape `(draws,)`; NaN in draws under which
-            the evidence is impossible.
-        best: share of the draws under which no other states are more probable, between 0 and 1: the posterior
-            probability that this is the most probable explanation. Of equally probable ones only the first counts, and
-            draws under which the evidence is impossible do not count at all.
+        probability: probability of these states given the evidence in every draw, shape `(draws,)`; NaN in draws in
+            which the evidence is impossible.
+        best: fraction of the draws in which no other state is more probable, between 0 and 1: the posterior probability
+            that this is the most probable explanation. Ties count for the first state only, and draws in which the
+            evidence is impossible do not count.
     """
 
     states: dict[str, int]
@@ -101,8 +102,9 @@ class Explained:
 class Laws:
     """Exact laws of the variables of a network under every draw of its tables.
 
-    Evidence is always the code of the state of each observed variable; targets are variables that are no evidence, at
-    least one. What needs more cells than the budget is refused before it is computed, by an error that has the number.
+    Evidence is always the code of the state of each observed variable; targets are at least one variable, none of them
+    observed. A query that needs more cells than the budget is refused before it is computed, and the error states the
+    number.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -135,11 +137,11 @@ class Laws:
 
     @property
     def draws(self) -> int:
-        """Length of the last axis of every answer."""
+        """Number of draws: length of the last axis of every answer."""
         return self.cells.draws or 1
 
     def joint(self, targets: Sequence[str], evidence: Mapping[str, int] = MappingProxyType({})) -> Array:
-        """`P(targets | evidence)`, shape `(*sizes of the targets, draws)`; NaN in draws under which it is impossible.
+        """Compute `P(targets | evidence)`, shape `(*sizes, draws)`; NaN in draws in which the evidence is impossible.
 
         Raises:
             InputError: the query needs more cells than the budget.
@@ -147,15 +149,16 @@ class Laws:
         return self.joint_and_evidence(targets, evidence)[0]
 
     def joint_and_evidence(self, targets: Sequence[str], evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
-        """`joint`, and `log P(evidence)`, shape `(draws,)`.
+        """Compute `joint`, and `log P(evidence)` of shape `(draws,)` if the same pass yields it.
 
-        None instead where the same pass does not find it: some of what makes it up does not matter to the targets.
+        It does not, and the second result is None, if some families that determine the evidence's probability are
+        irrelevant to the targets and were left out.
         """
         plan = plan_joint(self.cells.network, tuple(targets), frozenset(evidence))
         return self._compute_joint(plan, tuple(targets), evidence)
 
     def _compute_joint(self, plan: Plan, targets: Scope, evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
-        """Compute a joint law by its plan."""
+        """Compute a joint law and `log P(evidence)` (None if families were pruned) by a given plan."""
         _check_budget(plan.cells, f"P({', '.join(targets)})")
         result: Array = np.empty((*[plan.tree.sizes[name] for name in targets], self.draws), self.dtype)
 
@@ -168,10 +171,11 @@ class Laws:
         return result, None if plan.pruned else log_total
 
     def marginals(self, evidence: Mapping[str, int] = MappingProxyType({})) -> dict[str, Array]:
-        """`P(X | evidence)` for every variable X that is no evidence, in one pass over the draws.
+        """Compute `P(X | evidence)` of every unobserved variable X, in one pass over the draws.
 
         Returns:
-            By variable, in the network's order: shape `(size, draws)`; NaN in draws under which it is impossible.
+            Laws by variable, in the network's order, shape `(size, draws)`; NaN in draws in which the evidence is
+            impossible.
 
         Raises:
             InputError: the network needs more cells than the budget.
@@ -179,7 +183,7 @@ class Laws:
         return self.marginals_and_evidence(evidence)[0]
 
     def marginals_and_evidence(self, evidence: Mapping[str, int]) -> tuple[dict[str, Array], Floats]:
-        """`marginals`, and `log P(evidence)`, shape `(draws,)`."""
+        """Compute `marginals`, and `log P(evidence)` of shape `(draws,)`, in one pass."""
         plan = plan_marginals(self.cells.network, frozenset(evidence))
         _check_budget(plan.cells, "all marginals")
         sizes = plan.tree.sizes
@@ -198,7 +202,7 @@ class Laws:
         return {name: table[start:end] for name, start, end in zip(sizes, ends, ends[1:], strict=False)}, log_total
 
     def log_probability(self, evidence: Mapping[str, int]) -> Floats:
-        """`log P(evidence)`, shape `(draws,)`, in float64 always; -inf where it is impossible, 0 without evidence.
+        """Compute `log P(evidence)` in float64, shape `(draws,)`; -inf where it is impossible, 0 without evidence.
 
         Raises:
             InputError: more cells than the budget.
@@ -210,15 +214,15 @@ class Laws:
     def most_probable(
         self, targets: Sequence[str], evidence: Mapping[str, int], *, weights: Floats | None = None
     ) -> list[Explained]:
-        """Joint states of some variables that are most probable given evidence under some draw (MAP, MPE).
+        """Find joint states of some variables that are most probable given evidence in some draw (MAP, MPE).
 
         Args:
-            targets: variables that are no evidence; all of them for the most probable explanation.
+            targets: variables that are not observed; all of them for the most probable explanation.
             evidence: code of the state of each observed variable.
-            weights: how much each draw counts, shape `(draws,)`, not negative; all alike without them.
+            weights: non-negative weight of each draw, shape `(draws,)`; equal by default.
 
         Returns:
-            The states that most draws favour, at most 16, by decreasing mean probability.
+            The states that are most probable in most draws, at most 16, by decreasing mean probability.
 
         Raises:
             InputError: more cells than the budget.
@@ -241,7 +245,7 @@ class Laws:
         for code, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
             counts[tuple(code)] += share
         counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
-        # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
+        # If the evidence is impossible in every draw, return the first state, with probability NaN.
         listed = [code for code, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
         candidates = [dict(zip(wanted, code, strict=True)) for code in listed]
         logs = np.empty((len(candidates), self.draws))
@@ -263,12 +267,13 @@ class Laws:
     # --------------------------------------------------------------------------------------------------------- draws
 
     def _execute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
-        """Execute a plan for all draws in chunks; repeat draws with too improbable evidence in higher precision.
+        """Execute a plan for all draws in chunks, and repeat draws with too improbable evidence in higher precision.
 
         Args:
-            plan: of a question.
-            evidence: its states.
-            compute: reads off a pass what is asked, for the draws at some positions; returns `log P(evidence)` of them.
+            plan: plan of the query.
+            evidence: codes of the observed states.
+            compute: function of a pass and the positions of its draws that stores their results and returns their `log
+                P(evidence)`.
 
         Returns:
             `log P(evidence)`, shape `(draws,)`.
@@ -286,14 +291,17 @@ class Laws:
         return log_total
 
     def _find_impossible(self, plan: Plan, evidence: Mapping[str, int], log_total: Floats) -> npt.NDArray[np.bool_]:
-        """Find the draws under which evidence is impossible, pruned parts included: only zeros make it so."""
+        """Flag the draws in which the evidence is impossible, shape (draws,), pruned families included.
+
+        Pruned families can only make it so by zeros; without any zero, `log_total` of the plan decides.
+        """
         if all(np.minimum.reduce(self.cells[node], axis=None) > 0 for node in plan.pruned):
             return np.isneginf(log_total)
         return np.isneginf(log_total) | np.isneginf(Laws(self.cells).log_probability(evidence))
 
 
 def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
-    """Split draws into chunks of similar size, by the cells of all cliques for each draw."""
+    """Split draws into chunks of similar size that fit into CHUNK_BYTES, by the cells of all cliques."""
     draw_bytes = max(1, cells * np.dtype(dtype).itemsize)
     most = max(1, min(max(CHUNK_BYTES // draw_bytes, CHUNK_DRAWS), MOST_CLIQUE_BYTES // draw_bytes))
     length = -(-draws // -(-draws // most))
@@ -304,7 +312,10 @@ def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Itera
 def _slice_factors(
     plan: Plan, cells: Tables, evidence: Mapping[str, int], chunk: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
-    """Slice the families' tables for a chunk of draws and the evidence; views unless the precision differs."""
+    """Slice the tables of the plan's families to a chunk of draws and to the observed states.
+
+    Results are views unless the precision differs.
+    """
     whole = chunk.stop - chunk.start == (cells.draws or 1)
     factors = []
     for array, observed in zip([cells[node] for node in plan.nodes], plan.observed, strict=True):
@@ -317,11 +328,11 @@ def _slice_factors(
 
 
 class FactorLaws:
-    """Laws of each factor's variables under the product of all, planned once for factors of the same scopes.
+    """Laws of each factor's variables under the normalised product of all factors; planned once for given scopes.
 
     Args:
         scopes: variables of each factor, in the order of its axes.
-        sizes: states of each variable.
+        sizes: number of states of each variable.
     """
 
     def __init__(self, scopes: Sequence[Scope], sizes: Mapping[str, int]) -> None:
@@ -329,7 +340,14 @@ class FactorLaws:
         self.cells = self._tree.cells
 
     def of(self, factors: Sequence[Array]) -> list[Array]:
-        """Compute the law of each factor's variables, of its shape `(*sizes, draws)`; all are positive somewhere."""
+        """Compute the law of each factor's variables.
+
+        Args:
+            factors: arrays of shape `(*sizes, draws)`, each positive somewhere.
+
+        Returns:
+            Probabilities, in the shapes of the factors.
+        """
         return Pass(PROBABILITIES, self._tree, factors, factors[0].shape[-1]).factor_margins(self._scopes)
 
 
@@ -338,16 +356,16 @@ class FactorLaws:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLaws:
-    """Joint laws given evidence; results that several queries share are computed once.
+    """Joint laws given evidence; results that several queries share are computed once and kept.
 
-    Precision is what means over the draws need: where work is large it is single, if the error of that is far below
-    the draws' own.
+    Large work is done in single precision if its error is far below the standard error of means over the draws.
 
     Args:
-        cells: of each law, shape `(*parents, child, draws)`; perhaps with a hidden variable, which nobody asks of.
+        cells: tables of the joint law, shape `(*parents, child, draws)`; they may include a hidden variable that is
+            never queried.
         evidence: code of the state of each observed variable.
-        network: over the variables that can be asked of, whose rows were drawn.
-        rows: of this network under the same draws.
+        network: network over the variables that can be queried, whose rows were drawn.
+        rows: rows of this network in the same draws.
     """
 
     cells: Tables
@@ -357,7 +375,7 @@ class ConditionalLaws:
 
     @cached_property
     def marginals(self) -> dict[str, Floats]:
-        """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
+        """`P(X | evidence)` of every unobserved variable, shape `(size, draws)`."""
         return self.marginals_and_evidence[0]
 
     @cached_property
@@ -381,7 +399,7 @@ class ConditionalLaws:
         return Laws(self.cells, self._precision).log_probability(self.evidence)
 
     def joint(self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})) -> Floats:
-        """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible."""
+        """Compute `P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible."""
         return self.joint_and_evidence(targets, also)[0]
 
     def joint_and_evidence(
@@ -389,8 +407,9 @@ class ConditionalLaws:
     ) -> tuple[Floats, Floats | None]:
         """Compute `joint`, and the log probability of the condition if the same pass yields it.
 
-        Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
-        them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
+        If every table is relevant to a single target, its plan equals that of all marginals, and the shared pass for
+        all of them is used. That choice depends on the query alone, so a query has one answer, in whatever batch it is
+        answered.
         """
         wanted, evidence = tuple(targets), {**self.evidence, **also}
         plan = plan_joint(self.cells.network, wanted, frozenset(evidence))
@@ -408,32 +427,34 @@ class ConditionalLaws:
         return Laws(self.cells).joint(names)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
-        """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
+        """Compute `P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
             both = Laws(self.cells, self._precision).log_probability({**self.evidence, **states})
-            # Rows in single precision sum to 1 but for rounding.
+            # Clamped to 0 because rows in single precision sum to 1 only up to rounding.
             return np.exp(np.minimum(both - self.log_evidence, 0.0))
 
     def most_probable(self, targets: Sequence[str], weights: Floats | None) -> list[Explained]:
-        """See `Laws`; uses the rows alone, because summing out a hidden variable would join all others."""
+        """Find the most probable joint states; see `Laws.most_probable`.
+
+        Uses the rows alone, because summing out a hidden variable would join all others.
+        """
         return Laws(self.rows).most_probable(targets, self.evidence, weights=weights)
 
     @cached_property
     def _precision(self) -> type[np.floating[Any]]:
-        """Floating-point type of the rows."""
+        """Floating-point type of the tables."""
         return np.float32 if self.cells[self.network.variables[0].name].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
-        """Whether a query over so many cells for each draw is tried in single precision first."""
+        """Return whether a query over that many cells per draw is tried in single precision first."""
         return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: Array) -> Floats | None:
-        """Normalise a law in single precision, shape `(*sizes, draws)`; None if rounding matters.
+        """Normalise a law from single precision, shape `(*sizes, draws)`; return None if its rounding error matters.
 
-        Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
-
-        Returns:
-            None where such an error is not far below that of the mean of so many draws, and rows are known better.
+        Errors are relative to each probability p and to 1 - p, because the rest of the law is as precise. They matter
+        if they exceed MOST_ERROR_SHARE of the standard error of the mean over draws; if the tables themselves are in
+        single precision, the law is always returned.
         """
         exact = law.astype(np.float64)
         exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
@@ -450,15 +471,15 @@ class ConditionalLaws:
 def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
     """Compute `P(a, b)` for some pairs of variables, exactly, or from simulated records if the network is too large.
 
-    One pass over several draws of a network has the laws of all pairs with some first variables: in each draw one of
-    these is given one of its states. Made-up records are always the same ones.
+    One exact pass over several draws of a network yields the laws of all pairs with some first variables: each draw
+    fixes one of these to one of its states. Simulated records use a fixed seed.
 
     Args:
         theta: probabilities, shape `(*parents, child)`.
-        pairs: of different nodes.
+        pairs: pairs of different nodes.
 
     Returns:
-        By pair, an axis for each of the two. Equal for equal arguments, whatever else is drawn.
+        Laws by pair, shape `(size, size)`. Equal for equal arguments.
 
     Example:
         >>> from discreet import Network, Variable
@@ -468,15 +489,15 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
         [[0.5, 0.0], [0.0, 0.5]]
     """
     network, wanted = theta.network, list(pairs)
-    with suppress(InputError):  # a law that is too large
+    with suppress(InputError):  # too large for exact inference
         if marginals_cost(network) <= MOST_EXACT_CELLS:
-            return _find_exactly(theta, wanted)
+            return _compute_pairs_exactly(theta, wanted)
     codes = sample_codes(theta, SIMULATED_VALUES // len(network.nodes), np.random.default_rng(0))
     return {pair: _count_shares(theta, codes, pair) for pair in wanted}
 
 
-def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
-    """Compute the laws by exact inference, for some first variables at once."""
+def _compute_pairs_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
+    """Compute the laws of pairs by exact inference, for FIRSTS_TOGETHER first variables at once."""
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
     alone, conditional = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
@@ -487,14 +508,17 @@ def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
         for first in some:
             begin, end = end, end + theta.network.schema[first].size
             conditional[first] = {node: law[:, begin:end] for node, law in laws.items()}
-    # Given a state that is impossible, the others' law is NaN: such a row is 0.
+    # P(a, b) = P(a) P(b | a); given an impossible state of a the law of b is NaN, and the row is set to 0.
     return {(a, b): np.nan_to_num(alone[a] * conditional[a][b].T) for a, b in pairs}
 
 
 def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
-    """Add a draw for each state of some variables, with evidence that has probability 0 under the other states.
+    """Add a draw for each state of some variables, with evidence that excludes the other states.
 
-    The evidence is a child of the variable, which tells nothing in the draws of other variables' states.
+    The evidence is a new binary child of each variable; in the draws of other variables' states it is uninformative.
+
+    Returns:
+        Tables of the wider network, and the evidence: code 1 of each new child.
     """
     network, schema = single.network, single.network.schema
     draws = sum(schema[name].size for name in names)
@@ -514,7 +538,7 @@ def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str,
 
 
 def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
-    """Count shares of the joint states of two variables among records."""
+    """Compute the shares of the joint states of two variables among records, shape `(size, size)`."""
     rows, columns = (theta.network.schema[name].size for name in pair)
     counted = np.bincount(codes[pair[0]] * columns + codes[pair[1]], minlength=rows * columns)
     return np.asarray(counted.reshape(rows, columns) / len(codes[pair[0]]))
@@ -524,11 +548,11 @@ def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Flo
 
 
 def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
-    """Count the cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
+    """Count the cells that `Laws.joint` works on for each draw; its time and memory are proportional to them.
 
     Args:
-        network: of the tables that would be asked.
-        targets: variables that are no evidence, at least one.
+        network: network of the tables.
+        targets: at least one variable, none of them observed.
         evidence: observed variables.
 
     Returns:
@@ -573,7 +597,7 @@ def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterabl
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
-    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
+    """Return whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
 
     Example:
         >>> from discreet import Network, Variable
@@ -587,7 +611,7 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
 
 
 def _check_budget(cells: int, question: str) -> None:
-    """Refuse a query beyond the budget of cells."""
+    """Raise an error if a query needs more cells than the budget."""
     if cells > CELL_BUDGET:
         raise InputError(
             f"{question} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "

@@ -1,16 +1,16 @@
 """Laws of many sets of variables in one pass from the roots down, with one elimination order for all.
 
-The tables of a network may be made one after the other, each from the law of its parents under those before (a
-posterior's rows are). Asking for every such law alone works through all ancestors each time; here a tree of cliques is
-planned once, and every clique keeps the law of those of its variables that were taken up so far. A node is taken up
-where a clique holds its family, by its table, and goes on to all cliques that have it: with S the variables that two of
-them share,
+The tables of a network may be computed one after the other, each from the law of its parents under the earlier tables
+(as a posterior's rows are). Computing every such law alone repeats the work on all ancestors; here a tree of cliques is
+planned once, and every clique keeps the law of those of its variables that have been added so far. A node is added by
+its table in a clique that contains its family, and then in all cliques that contain it: with S the variables that two
+adjacent cliques share,
 
     P(clique, node)  =  P(clique) P(node | S without the node).
 
-That is exact: nodes are taken up after their parents, so what is left out is barren, and S separates in the moral graph
-of the rest as in that of all. Each clique grows to its size once and is dropped then, so that time is linear in the
-cells of the tree.
+That is exact: nodes are added after their parents, so the missing ones are barren, and S separates in the moral graph
+of the added nodes as in that of all. Each clique grows to its full size once and is then dropped, so time is linear in
+the cells of the tree.
 
 Source: Lauritzen and Spiegelhalter (1988) for the tree and its separators.
 """
@@ -32,22 +32,22 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, margin
 
 MOST_FORWARD_VALUES = 2**25
-"""Largest number of values held at a time, for all draws: 256 MiB."""
+"""Largest number of values in memory at a time, for all draws: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan:
-    """Plan of a pass from the roots down: its cliques, and where each node enters.
+    """Plan of a pass from the roots down: its cliques, and the clique at which each node is added.
 
     Args:
-        network: whose tables are read.
-        cliques: variables of each.
-        near: for each clique the ones that it is joined with in the tree, and the variables that they share.
-        home: of every node that matters, a clique that holds its family.
-        wanted: by clique, the sets of variables whose laws are read off there.
-        cells: of all cliques together: time for each draw is proportional to it.
-        live: most cells that are held at a time, if nodes are taken up in the network's order: memory for each draw is
-            proportional to it.
+        network: network of the tables.
+        cliques: variables of each clique.
+        near: for each clique its neighbours in the tree, with the variables that they share.
+        home: for every relevant node, a clique that contains its family.
+        wanted: for each clique, the sets of variables whose laws are computed there.
+        cells: cells of all cliques together; the time for each draw is proportional to them.
+        live: largest number of cells in memory at a time, if nodes are added in the network's order; the memory for
+            each draw is proportional to it.
     """
 
     network: Network
@@ -67,14 +67,14 @@ class ForwardPlan:
 
 
 def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
-    """Plan one tree for the laws of some sets of variables.
+    """Plan one tree of cliques for the laws of some sets of variables.
 
     Args:
-        network: public.
-        scopes: the sets, none of them empty; each becomes a part of a clique.
+        network: public network.
+        scopes: non-empty sets of variables; each becomes a subset of a clique.
 
     Returns:
-        The plan, of the sets and the families of their ancestors.
+        The plan over the sets and the families of their ancestors.
 
     Example:
         >>> from discreet import Network, Variable
@@ -113,7 +113,7 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
 
 def _count_live_cells(plan: ForwardPlan) -> int:
-    """Count the largest number of cells that are held at a time."""
+    """Count the largest number of cells in memory at a time, by simulating the pass."""
     sizes, waiting = [1] * len(plan.cliques), list(map(len, plan.cliques))
     now = most = 0
     for node in plan.network.order:
@@ -130,21 +130,25 @@ def _count_live_cells(plan: ForwardPlan) -> int:
 
 
 def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> ForwardPass | RecordPass:
-    """Compute laws of sets of variables for tables made from the roots down, exactly if affordable.
+    """Return an object that computes laws of sets of variables at first use, exactly if affordable.
+
+    Tables may be drawn from the roots down, each from the law of its parents under the earlier ones.
 
     Args:
-        scopes: the sets, none empty.
+        scopes: non-empty sets of variables.
         cells: probabilities, shape `(*parents, child, draws)`.
-        seed: of made-up records, if it takes some.
+        seed: seed of simulated records, where exact inference is too large.
 
     Returns:
-        Exact laws where one pass fits into memory, or else those of made-up records.
+        An exact pass if it fits into memory, else one over simulated records.
     """
     return forward_pass(scopes, cells) or RecordPass(tuple(scopes), cells, seed)
 
 
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
-    """Compute exact laws by one pass over the draws; None if memory does not suffice. Arguments as above.
+    """Return an exact pass for laws of sets of variables; None if it needs too much memory.
+
+    Arguments are those of `laws_from_roots`; laws are computed at first use.
 
     Example:
         >>> from discreet import Network, Variable
@@ -160,12 +164,12 @@ def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None
 
 
 class ForwardPass:
-    """Laws of the sets of a plan under tables that are made from the roots down.
+    """Exact laws of the sets of a plan, computed at first use and kept.
 
     Args:
-        plan: of the sets.
-        cells: probabilities, shape `(*parents, child, draws)`; those of a set's ancestors are read when it is asked
-            for, parents first.
+        plan: plan of the sets.
+        cells: probabilities, shape `(*parents, child, draws)`; a set's ancestors are read at its first use, parents
+            first.
     """
 
     def __init__(self, plan: ForwardPlan, cells: Tables) -> None:
@@ -175,18 +179,19 @@ class ForwardPass:
         self._laws: dict[Scope, Floats] = {}
 
     def law(self, scope: Scope) -> Floats:
-        """Return `P(scope)` under every draw, shape `(*sizes, draws)`, for one of the plan's sets."""
+        """Return `P(scope)`, shape `(*sizes, draws)`, for one of the plan's sets; compute it at first use."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._plan.network, scope, self._taken):
                 self._multiply_node(node)
         return self._laws[scope]
 
     def _multiply_node(self, node: str) -> None:
-        """Multiply a node's rows into all cliques that contain it."""
+        """Add a node to all cliques that contain it, compute the sets that are then complete, drop full cliques."""
         family, table = self._plan.network.family(node), np.asarray(self._cells[node])
         reached = self._plan.reached(node)
         for index, origin, shared in reached:
             names, belief = self._beliefs.get(index, ((), np.ones(table.shape[-1])))
+            # P(clique, node) = P(clique) P(node | shared variables), from the table at the node's home.
             if origin >= 0:
                 family, table = self._condition(node, shared, *self._beliefs[origin])
             self._beliefs[index] = (*names, node), belief[..., None, :] * _align_table(table, family, (*names, node))
@@ -198,7 +203,17 @@ class ForwardPass:
 
     @staticmethod
     def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
-        """Compute `P(node | shared variables present here)`, and the names of its axes, the node last."""
+        """Compute the law of a node given the shared variables that a clique has so far.
+
+        Args:
+            node: node that was added last.
+            shared: variables shared with the next clique.
+            names: axes of the clique's law, the node last.
+            belief: law of the clique, shape `(*sizes, draws)`.
+
+        Returns:
+            Names of the axes, the node last, and the conditional law; 0 where the condition is impossible.
+        """
         conditions = tuple(name for name in names if name in shared)
         law = margin(belief, names, conditions)
         total = law.sum(axis=-2, keepdims=True)
@@ -206,7 +221,7 @@ class ForwardPass:
         return conditions, law
 
     def _read(self, index: int, node: str) -> None:
-        """Read the laws of sets that are complete with this node."""
+        """Compute and keep the laws of a clique's sets that are complete once this node is added."""
         names, belief = self._beliefs[index]
         for scope in self._plan.wanted[index]:
             if node in scope and set(scope) <= set(names):

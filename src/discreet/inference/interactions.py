@@ -1,15 +1,15 @@
 """Interactions: the orthogonal decomposition of tables by sets of variables, shared by overlapping tables.
 
 The margin of a table over a subset S, centred along every axis, is the interaction of S: a table over S whose sums
-along each axis are 0 (of the empty set: the total). A table is the sum of its subsets' interactions, each spread evenly
-over the cells that it does not name,
+along each axis are 0 (for the empty set: the total). A table is the sum of its subsets' interactions, each spread
+evenly over the cells of the other variables,
 
     t[x] = sum over S in scope(t) of interaction_S[x_S] |S| / |t|        (|S|: cells of a table over S),
 
-and these parts are orthogonal. Noise that is independent and of one variance v in the cells of t therefore stays
+and these parts are orthogonal. Noise that is independent with equal variance v in the cells of t is therefore
 independent between interactions: that of S has covariance `v |t| / |S|` times the projection on tables centred along
-every axis. Least squares over many noisy tables hence needs no linear solver: each interaction is the mean of what the
-tables that hold S say, weighted by `|S| / (v_t |t|)`.
+every axis. Hence least squares over many noisy tables needs no linear solver: each interaction is the mean over the
+tables that contain S, weighted by `|S| / (v_t |t|)`.
 
 Source: analysis of variance of factorial designs; Xiao, He, Zhang and Kifer (2023), ResidualPlanner, for private
 margins.
@@ -39,12 +39,12 @@ MOST_VARIABLES = 14
 
 @dataclass(frozen=True)
 class Blur:
-    """Noise variances of the interactions of a table.
+    """Noise variances of the interactions of a table, as variances of equivalent independent cell errors.
 
     Args:
-        rows: variance of the independent errors in its cells that would disturb an interaction as much.
-        shared: variables whose interactions are disturbed otherwise; without any, none are.
-        inside: the same variance for these.
+        rows: variance of independent cell errors that would have the same effect on an interaction as the noise.
+        shared: set of variables; interactions of its subsets have the variance `inside`. None have if it is empty.
+        inside: the equivalent variance for these.
     """
 
     rows: float
@@ -52,7 +52,7 @@ class Blur:
     inside: float = 0.0
 
     def variance(self, subset: Collection[str]) -> float:
-        """Return the noise variance of the interaction of some of the table's variables."""
+        """Return the equivalent noise variance of the interaction of some of the table's variables."""
         return self.inside if self.shared and self.shared.issuperset(subset) else self.rows
 
 
@@ -70,13 +70,13 @@ def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
 
 
 def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]:
-    """Yield the indices of each interaction's coordinates in a transformed table.
+    """Yield the index of each interaction's coordinates in a transformed table.
 
     Args:
-        scope: names of its axes, in any order.
+        scope: names of the table's axes, in any order.
 
     Yields:
-        For every subset, in the order of the names: it, and an index that is above 0 on its axes alone.
+        Each subset, names in the order of the scope, and the index that is above 0 on exactly its axes.
 
     Example:
         >>> [inside for inside, _ in positions(["a", "b"])]
@@ -88,7 +88,7 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]
 
 
 def centred(table: Floats, axes: int) -> Floats:
-    """Subtract the means along each of a table's first axes; further axes are repetitions.
+    """Subtract the means along each of a table's first `axes` axes; further axes are repetitions.
 
     Example:
         >>> centred(np.array([[3.0, 1.0], [1.0, 3.0]]), axes=2).tolist()
@@ -100,16 +100,16 @@ def centred(table: Floats, axes: int) -> Floats:
 
 
 def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
-    """Make orthonormal Helmert matrices, whose first row is constant, one for each axis of a table.
+    """Return orthonormal Helmert matrices, whose first row is constant, one for each axis of a table.
 
-    Transformed by them, a table becomes as many coefficients as it has cells; those at whose position the indices of
-    the axes of S, and no others, are above 0 are coordinates of the interaction of S.
+    They transform a table to as many coordinates as it has cells. The coordinates of the interaction of S are those
+    whose index is above 0 on the axes of S and 0 on all others.
 
     Args:
-        sizes: of the axes.
+        sizes: lengths of the axes.
 
     Returns:
-        A matrix of shape (size, size) for each.
+        A matrix of shape (size, size) for each axis; read-only and cached.
 
     Example:
         >>> (matrix,) = contrast_matrices([3])
@@ -120,13 +120,13 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
 
 
 def interaction_contrasts(sizes: Iterable[int]) -> Floats:
-    """Make the contrasts of the interaction of all axes of a table.
+    """Compute the contrasts of the interaction of all axes of a table, as a Kronecker product.
 
     Args:
-        sizes: of the axes.
+        sizes: lengths of the axes.
 
     Returns:
-        Orthonormal rows over the table's cells, in the order of a flattened table; shape (contrasts, cells).
+        Orthonormal rows over the cells of the flattened table; shape (contrasts, cells).
 
     Example:
         >>> interaction_contrasts([2, 2]).round(6).tolist()
@@ -140,13 +140,13 @@ def interaction_contrasts(sizes: Iterable[int]) -> Floats:
 
 @lru_cache(maxsize=256)
 def from_neighbours(size: int) -> Floats:
-    """Make the matrix from differences of neighbouring states of an axis to its coordinates in `contrast_matrices`.
+    """Compute the matrix from differences of neighbouring states of an axis to its coordinates in `contrast_matrices`.
 
     Args:
-        size: of the axis.
+        size: length of the axis.
 
     Returns:
-        Shape (size - 1, size - 1); differences, row k of the one state less the next, are multiplied from the left.
+        Shape (size - 1, size - 1), to multiply the differences (state k less state k + 1) from the left.
 
     Example:
         >>> from_neighbours(2).round(3).tolist()
@@ -164,9 +164,9 @@ def transformed(
     """Transform a table to the coordinates of its interactions, or back.
 
     Args:
-        table: one axis for each matrix, perhaps more for repetitions.
-        matrices: orthonormal.
-        back: from coordinates to cells.
+        table: one axis for each matrix, then any axes of repetitions.
+        matrices: orthonormal matrices, one for each axis.
+        back: whether to transform coordinates to cells, by the transposed matrices.
 
     Returns:
         An array of the same shape.
@@ -188,7 +188,7 @@ def transformed(
 
 @lru_cache(maxsize=256)
 def _make_contrasts(size: int) -> Floats:
-    """Make Helmert's matrix: row j compares state j with the mean of those before it."""
+    """Build Helmert's matrix (cached): row j contrasts state j with the mean of those before it."""
     matrix = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size, dtype=np.float64))
     matrix[0] = 1
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -197,11 +197,11 @@ def _make_contrasts(size: int) -> Floats:
 
 
 def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scope, float]:
-    """Pool the noise variances of each interaction over several noisy tables.
+    """Compute the noise variance of each interaction in the least-squares fit of several noisy tables.
 
     Args:
-        network: for the sizes.
-        blurs: what noise does to each table, by scope; unit: records squared. All scopes name variables in one order.
+        network: network that gives the variables' sizes.
+        blurs: noise variances of each table by scope; unit: records squared. All scopes name variables in one order.
 
     Returns:
         g_S for every subset S of a scope: the least-squares estimate of its interaction has covariance g_S times the
@@ -217,6 +217,7 @@ def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scop
     for scope, blur in blurs.items():
         cells = network.cells(scope)
         for subset in subsets([scope]):
+            # Precision |S| / (v |t|) of the interaction of S in table t.
             weights[subset] += network.cells(subset) / (blur.variance(subset) * cells)
     return {subset: 1 / weight for subset, weight in weights.items()}
 
@@ -225,9 +226,9 @@ def cell_variance(network: Network, pooled: Mapping[Scope, float], scope: Scope)
     """Compute the variance of a cell of the least-squares table over a scope, equal for all cells.
 
     Args:
-        network: for the sizes.
-        pooled: of `pooled_variances`.
-        scope: inside a measured one, names in the same order.
+        network: network that gives the variables' sizes.
+        pooled: result of `pooled_variances`.
+        scope: subset of a measured scope, names in the same order.
 
     Returns:
         The variance, records squared.
@@ -239,6 +240,7 @@ def cell_variance(network: Network, pooled: Mapping[Scope, float], scope: Scope)
         4.0
     """
     cells = network.cells(scope)
+    # g_S (|S| / |t|)^2 times the projection's diagonal, prod over S of (1 - 1 / size).
     return sum(
         pooled[subset] * network.cells(subset) / cells**2 * math.prod(network.schema[name].size - 1 for name in subset)
         for subset in subsets([scope])

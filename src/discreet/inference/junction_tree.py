@@ -1,8 +1,10 @@
 """Plans for exact inference: relevant nodes, elimination orders, junction trees.
 
-A plan is made from names and sizes alone, so its cost is known before anything is computed, and every axis of every
-view is fixed before a number is read; `kernels.py` carries plans out. Evidence is sliced out before: it has no axis.
-Plans are kept: the same variables asked given the same ones, whatever their states, are planned once.
+A plan depends on names and sizes alone, so its cost is known before anything is computed, and every axis of every view
+is fixed before an array is read; `kernels.py` executes plans. Tables are sliced at the observed states beforehand, so
+observed variables have no axis. Plans are cached: the same targets given the same observed variables, whatever their
+states, are planned once.
+
 Algorithm: Lauritzen and Spiegelhalter (1988), in the form of Jensen, Lauritzen and Olesen (1990).
 """
 
@@ -23,7 +25,7 @@ from discreet.model.schema import Scope
 Family = tuple[str | None, Scope]
 """The child variable of a factor, None if it is observed, and the factor's scope."""
 HOPELESS_CELLS = 2**40
-"""Cells of the greedily cheapest clique beyond which the search for an order ends."""
+"""Number of cells of the greedily cheapest clique beyond which the search for an order ends."""
 KEPT_PLANS = 512
 """Number of cached plans of each kind of query."""
 _Cost = tuple[bool, int, int, int, str]
@@ -36,9 +38,9 @@ class Term:
 
     Args:
         source: position of a factor, or the number of factors plus the position of the clique that sends a message.
-        scope: its variables, in the order of its axes; the draws come after them.
-        axes: its axes in the order of the clique's, the draws last.
-        index: puts an axis of length 1 where the clique has a variable that the array does not depend on.
+        scope: variables of the operand, in the order of its axes; the axis of draws comes after them.
+        axes: permutation that brings the operand's axes into the clique's order, draws last.
+        index: index that inserts an axis of length 1 for each variable of the clique that the operand lacks.
     """
 
     source: int
@@ -49,23 +51,23 @@ class Term:
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Junction tree: cliques in an order in which each comes before its parent; the last of each tree is a root.
+    """Junction tree: cliques in an order in which each comes before its parent; the last clique of each tree is a root.
 
     Args:
-        sizes: states of each variable.
-        cliques: variables of each, those it shares with its parent last, and these in the parent's order.
+        sizes: number of states of each variable.
+        cliques: variables of each clique; those shared with its parent come last, in the parent's order.
         parents: position of each clique's parent; -1 for a root.
         separators: variables that each clique shares with its parent.
         shapes: sizes of each clique's variables.
-        homes: for every factor the clique that takes it up; -1 for a constant.
-        barren: cliques whose message to their parent is 1 by construction: all below them are, and their factors are
-            the conditional probabilities of just their own variables.
-        terms: for every clique the factors and messages that are multiplied there, in this order, the largest last.
-        holders: for every variable the smallest clique, or separator, that has it: (position of the clique, whether
+        homes: for every factor the clique that multiplies it; -1 for a constant.
+        barren: whether each clique's message to its parent is 1 by construction: its factors are the conditional
+            probabilities of exactly its residual variables, and all cliques below are barren, too.
+        terms: for every clique the factors and messages to multiply, in this order, the largest last.
+        holders: for every variable the smallest clique or separator that contains it: (position of the clique, whether
             its separator is meant, the axes of the other variables).
-        top: position of the root that holds all targets; -1 without targets.
-        maxima: position of the first clique that is maximised; those before it, and all of most trees, are summed.
-        cells: of all cliques together, for one draw.
+        top: position of the root that contains all targets; -1 without targets.
+        maxima: position of the first clique that is maximised; earlier ones, and in most trees all, are summed.
+        cells: number of cells of all cliques together, for one draw.
     """
 
     sizes: Mapping[str, int]
@@ -88,12 +90,13 @@ def elimination_order(
     """Find an elimination order greedily, by min-fill and by min-weight, and keep the cheaper of the two.
 
     Args:
-        scopes: of the factors.
-        sizes: states of each variable.
+        scopes: variables of each factor.
+        sizes: number of states of each variable.
         last: variables to eliminate after all others.
 
     Returns:
-        For each step (the variable, the variables it is then connected with), and the cells of all those cliques.
+        For each step the eliminated variable followed by its neighbours at that time, and the cells of all these
+        cliques.
 
     Example:
         >>> elimination_order([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
@@ -108,9 +111,15 @@ def elimination_order(
 def _eliminate(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str], *, fill: bool
 ) -> list[Scope]:
-    """Eliminate greedily once; ties go to the smaller clique, then to the order of the names.
+    """Eliminate variables greedily by min-fill or min-weight; ties are broken by the other, then by the order of names.
 
-    Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
+    Costs are updated arc by arc in a priority queue, so that a step takes no longer in a larger network.
+
+    Args:
+        scopes: variables of each factor.
+        sizes: number of states of each variable.
+        last: variables to eliminate after all others.
+        fill: whether to minimise the number of fill-in arcs (min-fill), else the cells of the clique (min-weight).
     """
     near = _find_neighbours(scopes)
     rank = {name: position for position, name in enumerate(sizes)}
@@ -127,10 +136,11 @@ def _eliminate(
     steps: list[Scope] = []
     while near:
         *_, name = cheapest = heappop(queue)
+        # Entries whose cost has changed since are stale; a current one is in the queue, too.
         if name not in near or cheapest != cost(name):
             continue
         if weights[name] > HOPELESS_CELLS:
-            # Nothing will be computed on such a clique: all that is left makes one, at no cost.
+            # No law will be computed on such a clique: join all remaining variables in one, without more search.
             remaining = sorted(near, key=lambda name: (name in delayed, rank[name]))
             return steps + [tuple(remaining[start:]) for start in range(len(remaining))]
         neighbours = sorted(near[name], key=rank.__getitem__)
@@ -140,7 +150,8 @@ def _eliminate(
             touched |= _join_all(neighbours, near, missing, weights, sizes)
         del near[name]
         for neighbour in neighbours:
-            # The neighbours are joined by now; what else is near to one of them is not near to the eliminated.
+            # All neighbours are joined by now. Each one's other neighbours were not joined to the eliminated variable:
+            # as many fill-in arcs of its own are no longer missing.
             near[neighbour].discard(name)
             missing[neighbour] -= len(near[neighbour]) - len(neighbours) + 1
             weights[neighbour] //= sizes[name]
@@ -150,7 +161,7 @@ def _eliminate(
 
 
 def _find_neighbours(scopes: Sequence[Sequence[str]]) -> _Near:
-    """Find the neighbours of each variable in the moral graph."""
+    """Return the neighbours of each variable in the moral graph."""
     shared: _Near = {}
     for scope in scopes:
         for name in scope:
@@ -161,7 +172,15 @@ def _find_neighbours(scopes: Sequence[Sequence[str]]) -> _Near:
 def _join_all(
     names: Sequence[str], near: _Near, missing: dict[str, int], weights: dict[str, int], sizes: Mapping[str, int]
 ) -> set[str]:
-    """Join variables pairwise; return the common neighbours of new arcs, which need one fill-in arc less."""
+    """Join variables pairwise, in place; return the common neighbours of new arcs, which need one fill-in arc fewer.
+
+    Args:
+        names: variables to join.
+        near: neighbours of each variable; changed.
+        missing: number of fill-in arcs that eliminating each variable needs; changed.
+        weights: cells of each variable's clique with its neighbours; changed.
+        sizes: number of states of each variable.
+    """
     touched = set[str]()
     for first, second in combinations(names, 2):
         if second in near[first]:
@@ -183,9 +202,10 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
     """Plan a junction tree for sums, with the targets in a root.
 
     Args:
-        families: of every factor.
-        sizes: states of each variable.
-        targets: variables wanted together; all messages run towards them, so that none has to come back.
+        families: child and scope of every factor.
+        sizes: number of states of each variable.
+        targets: variables whose joint law is wanted; all messages run towards their clique, so none has to be sent
+            back.
 
     Returns:
         The tree.
@@ -205,7 +225,7 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
 
 
 def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
-    """Make cliques that contain every scope by elimination, and the position of each one's parent, -1 for a root.
+    """Compute cliques that contain every scope, by elimination, and the position of each one's parent, -1 for a root.
 
     Example:
         >>> cliques, parents = clique_tree([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
@@ -216,15 +236,15 @@ def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list
 
 
 def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope) -> JunctionTree:
-    """Plan sums over all variables but the targets, then maxima over the targets.
+    """Plan sums over all variables except the targets, then maxima over the targets.
 
     Args:
-        families: of every factor.
-        sizes: states of each variable.
+        families: child and scope of every factor.
+        sizes: number of states of each variable.
         targets: variables whose most probable joint state is wanted.
 
     Returns:
-        A tree in which the variables that a clique does not share with its parent are all targets, or none is.
+        A tree in which each clique's residual variables (those not shared with its parent) are all targets, or none is.
 
     Example:
         >>> tree = maximising_tree([("a", ("a",)), ("b", ("a", "b"))], {"a": 2, "b": 2}, ("a",))
@@ -236,7 +256,15 @@ def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], target
 
 
 def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[str]], list[int]]:
-    """Make the maximal cliques of an elimination and their tree, children first."""
+    """Collect the maximal cliques of an elimination and their tree, children first.
+
+    Args:
+        steps: cliques of the elimination, the eliminated variable of each first.
+        maximised: variables that are maximised; their cliques are not merged with those that are summed.
+
+    Returns:
+        The cliques and the position of each one's parent, -1 for a root.
+    """
     position = {step[0]: index for index, step in enumerate(steps)}
     cliques: list[set[str]] = []
     parents: list[int] = []
@@ -246,7 +274,7 @@ def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[s
         above = min((position[name] for name in step[1:]), default=-1)
         alike = above >= 0 and (step[0] in maximised) == (steps[above][0] in maximised)
         if alike and len(step) - 1 == len(steps[above]) and cliques[at[above]] == set(steps[above]):
-            # The clique above lies in this one, which takes its place in the tree.
+            # The parent clique is a subset of this one, which replaces it in the tree.
             cliques[at[above]] = set(step)
             at[index] = at[above]
         else:
@@ -258,12 +286,12 @@ def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[s
 
 
 def _turn_tree(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tuple[list[set[str]], list[int]]:
-    """Turn a tree so that a given clique is a root, children first."""
+    """Reroot the tree of a given clique there; return cliques and parents, children first."""
     turned = list(parents)
     child, parent = -1, top
     while parent >= 0:
         turned[parent], child, parent = child, parent, turned[parent]
-    # A clique comes before its parent, but on the way to the new root, which is the other way about.
+    # Only the path to the new root is reversed. Sort all cliques by depth, the deepest first.
     depths, path = [0] * len(turned), list[int]()
     for start in reversed(range(len(turned))):
         above = start
@@ -287,7 +315,16 @@ def _compile_tree(
     wanted: Scope = (),
     maximised: Scope = (),
 ) -> JunctionTree:
-    """Fix the axes of every clique and of its operands."""
+    """Compile a junction tree: fix the axes of every clique, assign factors to cliques, order the operands.
+
+    Args:
+        families: child and scope of every factor.
+        sizes: number of states of each variable.
+        cliques: variables of each clique, children first.
+        parents: position of each clique's parent; -1 for a root.
+        wanted: targets whose joint law is summed; they lie in a root.
+        maximised: targets that are maximised.
+    """
     scoped, separators = _order_axes(cliques, parents, sizes)
     shapes = [tuple(sizes[name] for name in clique) for clique in scoped]
     costs = [math.prod(shape) for shape in shapes]
@@ -296,7 +333,7 @@ def _compile_tree(
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
     tops = [index for index, parent in enumerate(parents) if parent < 0 and cliques[index].issuperset(wanted)]
     top = tops[0] if wanted else -1
-    # Maxima are not 1; and where the targets are, the sum over the others is wanted.
+    # A maximum of conditional probabilities is not 1, and the targets' clique must compute its sum.
     idle_cliques = _find_barren(families, scoped, parents, separators, homes)
     barren = [idle and index < maxima and index != top for index, idle in enumerate(idle_cliques)]
     scopes = [scope for _, scope in families] + separators
@@ -319,7 +356,7 @@ def _compile_tree(
 
 
 def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
-    """Find the first clique, in some order, that contains each scope; -1 if none does.
+    """Find the first clique, in a given order, that contains each scope; -1 if none does.
 
     Example:
         >>> first_holders([{"a", "b"}, {"b", "c"}], [0, 1], [("b",), ("c",), ("a", "c")])
@@ -337,7 +374,7 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
 
 
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
-    """List the operands of each clique: number and scope of tables and of messages."""
+    """List the operands of each clique: number and scope of its factors and incoming messages."""
     operands: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
@@ -348,7 +385,7 @@ def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -
 def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[Scope], list[Scope]]:
-    """Order the axes of every clique, those of the separator with its parent last."""
+    """Order the axes of every clique, those of the separator with its parent last; return cliques and separators."""
     rank = {name: position for position, name in enumerate(sizes)}
     scoped: list[Scope] = [()] * len(cliques)
     separators: list[Scope] = [()] * len(cliques)
@@ -361,9 +398,9 @@ def _order_axes(
 
 
 def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """Order the operands of a clique so that the product grows late, the largest last."""
+    """Order the operands of a clique so that the product grows late, and compute their alignment; the largest last."""
     arrays = sorted(arrays, key=lambda array: math.prod(sizes[name] for name in array[1]))
-    # First the one in which most others lie, and these; of them, and of the rest, the smaller first.
+    # First the scope that contains most others, together with these; within both groups the smaller first.
     scopes = [*dict.fromkeys(frozenset(scope) for _, scope in arrays[:-1])]
     first = max(scopes, key=lambda scope: sum(smaller <= scope for smaller in scopes), default=frozenset[str]())
     terms = []
@@ -377,7 +414,7 @@ def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapp
 def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
-    """Find the smallest clique or separator with each variable, from which its marginal is read."""
+    """Find the smallest clique or separator that contains each variable; its marginal is computed there."""
     holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
@@ -397,7 +434,15 @@ def _find_barren(
     separators: Sequence[Scope],
     homes: Sequence[int],
 ) -> list[bool]:
-    """Flag barren cliques, whose message is constant 1."""
+    """Flag barren cliques, whose message is constant 1.
+
+    Args:
+        families: child and scope of every factor.
+        cliques: variables of each clique, those of the separator last, children first.
+        parents: position of each clique's parent; -1 for a root.
+        separators: variables that each clique shares with its parent.
+        homes: clique of each factor; -1 for a constant.
+    """
     children: list[list[str | None]] = [[] for _ in cliques]
     for (child, _), home in zip(families, homes, strict=True):
         if home >= 0:
@@ -405,6 +450,7 @@ def _find_barren(
     barren = [True] * len(cliques)
     for index, clique in enumerate(cliques):
         residual = clique[: len(clique) - len(separators[index])]
+        # The product of P(residual variable | ..) over exactly the residual variables sums to 1.
         barren[index] &= len(children[index]) == len(residual) and set(children[index]) == set(residual)
         if not barren[index] and parents[index] >= 0:
             barren[parents[index]] = False
@@ -419,12 +465,12 @@ class Plan:
     """Plan of all queries with the same targets and observed variables.
 
     Args:
-        nodes: whose families matter.
-        observed: for each of them, by axis of its family, the variable if it is observed; None if none is.
-        pruned: nodes above the evidence whose families do not matter, unless they make the evidence impossible.
-        tree: over these families.
-        total: a tree for the sum over all states of the same families; `tree` itself unless that has maxima.
-        cells: of memory for each draw.
+        nodes: nodes whose families are relevant.
+        observed: for each of them, by axis of its family, the variable if it is observed, else None; None if none is.
+        pruned: ancestors of the evidence whose families are irrelevant, unless they make the evidence impossible.
+        tree: junction tree over the relevant families.
+        total: tree for the sum over all states of the same families; `tree` itself unless that has maxima.
+        cells: number of cells of the larger tree, for one draw.
     """
 
     nodes: tuple[str, ...]
@@ -437,26 +483,26 @@ class Plan:
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_joint(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """Plan P(targets | evidence)."""
+    """Plan P(targets | evidence); cached."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: junction_tree(families, sizes, targets))
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_marginals(network: Network, evidence: frozenset[str]) -> Plan:
-    """Plan all marginals."""
+    """Plan the marginals of all unobserved variables; cached."""
     return _make_plan(network, network.nodes, evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_evidence(network: Network, evidence: frozenset[str]) -> Plan:
-    """Plan P(evidence)."""
+    """Plan P(evidence); cached."""
     return _make_plan(network, network.ordered(network.ancestors(evidence)), evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """Plan the most probable states."""
+    """Plan the most probable joint state of the targets; cached."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: maximising_tree(families, sizes, targets))
 
@@ -467,7 +513,14 @@ def _make_plan(
     evidence: frozenset[str],
     make_tree: Callable[[Sequence[Family], Mapping[str, int]], JunctionTree],
 ) -> Plan:
-    """Make a plan: how tables of relevant families are sliced, and their tree without the evidence."""
+    """Make a plan: how tables of relevant families are sliced, and their tree without the observed variables.
+
+    Args:
+        network: network of the tables.
+        nodes: nodes whose families are relevant.
+        evidence: observed variables.
+        make_tree: function that plans a tree for the families' children and scopes and the variables' sizes.
+    """
     axes = [(*network.parents[node], node) for node in nodes]
     scopes = [tuple(name for name in family if name not in evidence) for family in axes]
     families = [(None if node in evidence else node, scope) for node, scope in zip(nodes, scopes, strict=True)]

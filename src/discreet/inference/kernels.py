@@ -1,10 +1,10 @@
-"""Kernels: planned sums and maxima over all draws at once, the draws on the last axis of every array.
+"""Kernels: planned sums and maxima over all draws at once, with the draws on the last axis of every array.
 
-One message passing for every semiring, that is, for what "times" and "plus" are: `PROBABILITIES` multiplies and adds
-them; `LOGARITHMS` adds, and adds what they are logarithms of, a few times slower but in any range. All arrays of a pass
-have one precision. Messages and partial products are normalised, and the logarithm of what that removes is kept in
-double precision. All draws are worked on together: a part of each row of them takes three times as long to read. Plans
-are made in `junction_tree.py`.
+One message-passing algorithm serves every semiring, that is, every meaning of "times" and "plus". `PROBABILITIES`
+multiplies and adds probabilities; `LOGARITHMS` adds their logarithms and sums by log-sum-exp, a few times slower but
+without limits of range. All arrays of a pass have one precision. Messages and partial products are normalised, and the
+logarithm of the divisors is accumulated in double precision. All draws of a chunk are processed together, because
+reading parts of the rows of draws takes three times as long. Plans are made in `junction_tree.py`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ByClique = dict[int, Array]
 """Arrays by position of the clique."""
 
 FACTORS_PER_SCALE = 4
-"""Factors that are multiplied before a partial product is divided by its largest entry: a clique may hold hundreds,
-and their plain product would underflow."""
+"""Number of factors that are multiplied before a partial product is divided by its largest entry: a clique may have
+hundreds, and their plain product would underflow."""
 SMALL_ENTRIES, BLOCK_ENTRIES = 2**17, 2**19
-"""Entries of a product that are worked on together: up to the first it is not worth looking how they lie in memory, and
-the second, 2 or 4 MiB, stay in a cache."""
+"""Products of up to SMALL_ENTRIES entries are summed whole, whatever their memory layout; larger ones in blocks of at
+most BLOCK_ENTRIES (2 or 4 MiB), which stay in a cache."""
 MOST_AXES = 50
-"""Largest number of axes of a block: einsum has names for no more."""
+"""Largest number of axes of a block; einsum has no letters for more."""
 SMALLEST_NORMAL = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32, np.float64)}
 
 
@@ -41,12 +41,12 @@ SMALLEST_NORMAL = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32
 
 
 class Semiring(ABC):
-    """Representation of numbers that are multiplied and added; monotone, so a maximum is the same in all.
+    """Representation of numbers that are multiplied and added; monotone, so maxima are at the same place in all.
 
     Attributes:
-        one: as it is written.
-        multiply: two arrays.
-        divide: one array by another.
+        one: representation of 1.
+        multiply: elementwise product of two arrays.
+        divide: elementwise quotient of two arrays.
     """
 
     one: ClassVar[float]
@@ -59,11 +59,11 @@ class Semiring(ABC):
 
     @abstractmethod
     def read(self, array: Array) -> Array:
-        """Convert back to probabilities."""
+        """Convert an array of this semiring to probabilities."""
 
     @abstractmethod
     def log(self, array: Array) -> Floats:
-        """Compute logarithms of the probabilities; -inf of zero."""
+        """Compute logarithms of the probabilities that an array represents; -inf for zero."""
 
     @abstractmethod
     def replace_zeros(self, array: Array) -> Array:
@@ -75,12 +75,13 @@ class Semiring(ABC):
 
     @abstractmethod
     def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
-        """Sum the product of arrays to several outputs, each with its own axes.
+        """Sum the product of arrays to several outputs, each with axes of its own.
 
         Args:
-            views: at least two, of one number of axes, the draws last; the last one of the product's shape.
-            outputs: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
-                alone, that is, of a product that sums to 1 under each draw.
+            views: at least two arrays with the same number of axes, draws last, which broadcast to the shape of the
+                last one.
+            outputs: for each sum the axes that it keeps, in its order, without that of draws, which stays last. More
+                than one output is allowed only if the product sums to 1 in each draw.
 
         Returns:
             The sums, new arrays.
@@ -90,35 +91,35 @@ class Semiring(ABC):
 class Probabilities(Semiring):
     """Semiring of probabilities, in single or double precision.
 
-    The product of all that meets in a clique is never stored: it is made and summed block by block, in the cache, and
-    in the order in which the largest of its factors lies in memory.
+    The product of a clique's operands is never stored as a whole: it is computed and summed block by block, within the
+    cache, in the order in which its largest factor lies in memory.
     """
 
     one, multiply, divide = 1.0, np.multiply, np.divide
 
     def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        """See `Semiring`."""
+        """Return the arrays unchanged; see `Semiring.write`."""
         return arrays
 
     def read(self, array: Array) -> Array:
-        """See `Semiring`."""
+        """Return the array unchanged; see `Semiring.read`."""
         return array
 
     def log(self, array: Array) -> Floats:
-        """See `Semiring`."""
+        """Compute logarithms; see `Semiring.log`."""
         with np.errstate(divide="ignore"):
             return np.log(array, dtype=np.float64)
 
     def replace_zeros(self, array: Array) -> Array:
-        """See `Semiring`: the smallest normal number."""
+        """Raise entries to the smallest normal number; see `Semiring.replace_zeros`."""
         return np.maximum(array, SMALLEST_NORMAL[array.dtype])
 
     def add(self, array: Array, axes: tuple[int, ...]) -> Array:
-        """See `Semiring`."""
+        """Sum over some axes; see `Semiring.add`."""
         return np.asarray(np.add.reduce(array, axis=axes))
 
     def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
-        """See `Semiring`."""
+        """Sum the product block by block with einsum; see `Semiring.sum_products`."""
         last = views[-1]
         if last.size <= SMALL_ENTRIES and last.ndim <= MOST_AXES:
             return _sum_block(views, [[*axes, last.ndim - 1] for axes in outputs])
@@ -128,7 +129,7 @@ class Probabilities(Semiring):
         depth = max(0, len(shape) - MOST_AXES)
         while math.prod(shape[depth:]) > BLOCK_ENTRIES and depth < len(shape) - 2:
             depth += 1
-        # Sums lie in the order of memory, too: axes next to each other are then gone through as one.
+        # Outputs have the axes in memory order, too: numpy then iterates over adjacent axes as one.
         laid = [sorted(map(order.index, (*axes, order[-1]))) for axes in outputs]
         sums = [np.zeros([shape[axis] for axis in places], last.dtype) for places in laid]
         inner = [[axis - depth for axis in places if axis >= depth] for places in laid]
@@ -146,7 +147,12 @@ class Probabilities(Semiring):
 
 
 def _sum_block(views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
-    """Sum products of few entries, with the draws among the output axes; one output alone takes one einsum."""
+    """Sum a product of few entries by einsum; with several outputs the product is stored once.
+
+    Args:
+        views: arrays that broadcast to the shape of the last one, draws last.
+        outputs: axes of each sum, that of draws included.
+    """
     *smaller, last = views
     axes = range(last.ndim)
     if len(outputs) == 1:
@@ -156,29 +162,29 @@ def _sum_block(views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list
 
 
 class Logarithms(Semiring):
-    """Semiring of logarithms, in double precision: sums of logarithms do not underflow."""
+    """Semiring of logarithms, in double precision, which do not underflow."""
 
     one, multiply, divide = 0.0, np.add, np.subtract
 
     def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        """See `Semiring`."""
+        """Compute logarithms in double precision; see `Semiring.write`."""
         with np.errstate(divide="ignore"):
             return [np.log(array, dtype=np.float64) for array in arrays]
 
     def read(self, array: Array) -> Array:
-        """See `Semiring`."""
+        """Compute exponentials; see `Semiring.read`."""
         return np.exp(array)
 
     def log(self, array: Array) -> Floats:
-        """See `Semiring`."""
+        """Return the array unchanged; see `Semiring.log`."""
         return array
 
     def replace_zeros(self, array: Array) -> Array:
-        """See `Semiring`: 0, which is the logarithm of 1, for -inf."""
+        """Replace -inf by 0, the logarithm of 1; see `Semiring.replace_zeros`."""
         return np.where(np.isneginf(array), 0.0, array)
 
     def add(self, array: Array, axes: tuple[int, ...]) -> Array:
-        """See `Semiring`."""
+        """Sum over some axes by log-sum-exp, shifted by the largest entry; see `Semiring.add`."""
         if not axes:
             return array.copy()
         peak = self.replace_zeros(array.max(axis=axes, keepdims=True))
@@ -186,10 +192,10 @@ class Logarithms(Semiring):
             return np.asarray(peak.squeeze(axes) + np.log(np.exp(array - peak).sum(axis=axes)))
 
     def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
-        """See `Semiring`."""
+        """Sum the logarithms of the arrays and reduce by log-sum-exp; see `Semiring.sum_products`."""
         *smaller, last = views
         product = np.add(reduce(np.add, smaller), last, order="C")  # sums over long rows of draws are fast
-        # Of a law what underflows is nothing, so that one exponential does for all its sums.
+        # Underflow is negligible in a law that sums to 1, so one exponential serves all its sums.
         law = np.exp(product) if len(outputs) > 1 else None
         others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in outputs]
         sums = [self.add(product, out) if law is None else law.sum(axis=out) for out in others]
@@ -210,11 +216,12 @@ class _Upward:
     """Messages sent towards the roots, and the sums at the roots; barren cliques are left out.
 
     Args:
-        messages: of each clique to its parent, normalised; of a root the joint of the targets that it holds.
-        totals: sum of each message before, shape `(draws,)`.
-        removed: the constants, and all else that was divided out, shape `(draws,)` each.
-        beliefs: product of each clique that is maximised with all below it.
-        views: what is multiplied in each clique.
+        messages: normalised message of each clique to its parent; of a root the joint law of the targets that it
+            contains.
+        totals: sum of each message before it was normalised, shape `(draws,)`.
+        removed: constant factors and divisors of partial products, shape `(draws,)` each.
+        beliefs: product of each maximised clique with all cliques below it.
+        views: aligned operands of each clique.
     """
 
     messages: ByClique
@@ -229,10 +236,10 @@ class Pass:
     """Message passing over a chunk of draws.
 
     Args:
-        ring: in which it is computed.
-        tree: planned for these factors.
-        probabilities: the factors, evidence sliced out, shape `(*sizes of the scope, draws)`.
-        draws: length of the last axis.
+        ring: semiring of the computation.
+        tree: tree planned for these factors.
+        probabilities: factors, sliced at the observed states, shape `(*sizes of the scope, draws)`.
+        draws: number of draws.
     """
 
     ring: Semiring
@@ -246,14 +253,14 @@ class Pass:
         return self.ring.write(self.probabilities)
 
     def marginals(self, table: Array) -> Floats:
-        """Compute the marginal of every variable.
+        """Compute the marginal of every variable by messages up and down the tree, and write them to a table in place.
 
         Args:
-            table: the marginals are written here, the states of one variable after the other, shape `(states, draws)`;
-                anything where the sum over all is zero.
+            table: output, shape `(states, draws)`: the states of one variable after the other, in the order of
+                `tree.sizes`; undefined in draws in which the sum over all states is zero.
 
         Returns:
-            Logarithm of the sum over all, shape `(draws,)`; -inf where it is zero.
+            Logarithm of the sum over all states, shape `(draws,)`; -inf where it is zero.
         """
         tree, add = self.tree, self.ring.add
         places = dict(zip(tree.sizes, accumulate(tree.sizes.values(), initial=0), strict=False))
@@ -275,13 +282,15 @@ class Pass:
         return self._log_sum(upward)
 
     def factor_margins(self, scopes: Sequence[Scope]) -> list[Array]:
-        """Compute the joint law of every factor's variables; no factor is a constant, all are positive somewhere.
+        """Compute the joint law of every factor's variables by messages up and down the tree.
+
+        No factor may be a constant, and each must be positive somewhere.
 
         Args:
-            scopes: variables of each, in the order of its axes.
+            scopes: variables of each factor, in the order of its axes.
 
         Returns:
-            For every factor an array of its shape that sums to 1 under each draw.
+            For every factor an array of its shape that sums to 1 in each draw.
         """
         wanted: dict[int, list[Scope]] = {}
         for scope, home in zip(scopes, self.tree.homes, strict=True):
@@ -294,24 +303,24 @@ class Pass:
         return [margins[scope] for scope in scopes]
 
     def joint(self, targets: Sequence[str]) -> tuple[Array, Floats]:
-        """Compute the normalised joint of some variables, and the logarithm of the sum over all.
+        """Compute the normalised joint law of some variables, and the logarithm of the sum over all states.
 
         Args:
-            targets: as planned; none for the sum alone.
+            targets: the plan's targets; none for the sum alone.
 
         Returns:
-            (joint of the targets, shape `(*sizes, draws)`, zero in draws whose sum is zero; log of the sum, shape
-            `(draws,)`, -inf where it is zero).
+            Joint law of the targets, shape `(*sizes, draws)`, zero in draws in which the sum is zero; logarithm of the
+            sum, shape `(draws,)`, -inf where it is zero.
         """
         upward = self._send_up(targets)
         joint = self.ring.read(upward.messages[self.tree.top]) if targets else np.ones(self.draws)
         return joint, self._log_sum(upward)
 
     def most_probable(self) -> dict[str, Ints]:
-        """Find the states with the largest sum over the other variables, for every draw; planned with targets.
+        """Find the joint state of the targets with the largest sum over the other variables, for every draw.
 
         Returns:
-            By target: codes of states, shape `(draws,)`; the first of equals, and zeros where everything is zero.
+            Codes of states by target, shape `(draws,)`; the first of equals, and zeros where all sums are zero.
         """
         tree, beliefs = self.tree, self._send_up().beliefs
         states: dict[str, Ints] = {}
@@ -319,7 +328,8 @@ class Pass:
         for index in range(len(tree.cliques) - 1, tree.maxima - 1, -1):
             separator = tree.separators[index]
             residual = tree.cliques[index][: len(tree.cliques[index]) - len(separator)]
-            # Few entries are left once the states of the separator are known: no table of choices is ever made.
+            # Trace back from the roots: at the known states of the separator few entries are left to compare, so no
+            # table of maximising states is stored on the way up.
             known: list[Any] = [states[name] for name in separator]
             entries = beliefs[index][(..., *known, every)]
             best = entries.reshape(-1, self.draws).argmax(axis=0)
@@ -327,13 +337,13 @@ class Pass:
         return states
 
     def log_of_states(self, candidates: Sequence[Mapping[str, int]]) -> Floats:
-        """Compute the log sum over the other variables at given states of the targets; planned with targets.
+        """Compute the log of the sum over the other variables at given states of the targets, for every draw.
 
         Args:
             candidates: codes of the states of all targets.
 
         Returns:
-            Shape `(candidates, draws)`; -inf where it is zero.
+            Shape `(candidates, draws)`; -inf where the sum is zero.
         """
         tree, count = self.tree, len(self.factors)
         upward = self._send_up(stop=tree.maxima)
@@ -343,7 +353,7 @@ class Pass:
         for start in range(0, len(terms), FACTORS_PER_SCALE):
             values = np.full(logs.shape, self.ring.one)
             for term in terms[start : start + FACTORS_PER_SCALE]:
-                if term.source - count < tree.maxima:  # else a maximum over what the other terms say
+                if term.source - count < tree.maxima:  # messages of maximised cliques repeat other terms
                     array = self._find_operand(term.source, upward.messages)
                     at = tuple([states[name] for states in candidates] for name in term.scope)
                     self.ring.multiply(values, array[at], out=values)
@@ -353,7 +363,7 @@ class Pass:
     # ------------------------------------------------------------------------------------------------------- messages
 
     def _log_sum(self, upward: _Upward) -> Floats:
-        """Compute the logarithm of the sum over all; -inf where it is zero."""
+        """Compute the logarithm of the sum over all states; -inf where it is zero."""
         terms = [*upward.removed, *upward.totals.values()]
         return np.asarray(self.ring.log(np.stack(terms)).sum(axis=0)) if terms else np.zeros(self.draws)
 
@@ -363,7 +373,12 @@ class Pass:
         return self.factors[source] if source < count else messages[source - count]
 
     def _send_up(self, targets: Sequence[str] = (), stop: int | None = None) -> _Upward:
-        """Send the messages of all cliques, or of those before a position, to their parents."""
+        """Send the messages of all cliques, or of those before position `stop`, to their parents (collect phase).
+
+        Args:
+            targets: variables that the top clique keeps.
+            stop: position of the first clique that sends no message.
+        """
         tree, ring = self.tree, self.ring
         constants = [factor for factor, home in zip(self.factors, tree.homes, strict=True) if home < 0]
         upward = _Upward({}, {}, constants, {}, {})
@@ -384,14 +399,16 @@ class Pass:
     def _send_down(
         self, upward: _Upward, wanted: Mapping[int, Sequence[Scope]]
     ) -> Iterator[tuple[int, Array, list[Array]]]:
-        """Send messages from the roots to every clique, parents first.
+        """Send messages from the roots to every clique, parents first (distribute phase).
+
+        Messages and views of `upward` are consumed.
 
         Args:
-            upward: what was sent towards the roots.
-            wanted: by position of a clique, variables of it whose joint law is wanted.
+            upward: messages sent towards the roots.
+            wanted: by position of a clique, sets of its variables whose joint law is computed.
 
         Yields:
-            (position of a clique; the law of what it shares with its parent; those that are wanted of it).
+            Position of a clique; unnormalised law of the variables it shares with its parent; laws of its wanted sets.
         """
         tree, ring = self.tree, self.ring
         known: ByClique = {}
@@ -406,7 +423,7 @@ class Pass:
                 views = self._align_views(index, upward.messages, None)
             else:
                 views = upward.views.pop(index)
-                # What came up is taken out again, in its place; where it was zero the product is zero already.
+                # Divide out the clique's own message, in place; where that was zero the product is zero already.
                 ratio = ring.replace_zeros(upward.messages.pop(index))
                 ring.divide(above, ratio, out=ratio)
                 ring.divide(ratio, ring.replace_zeros(upward.totals[index]), out=ratio)
@@ -417,15 +434,18 @@ class Pass:
             yield index, above, sums[len(children[index]) :]
 
     def _align_views(self, index: int, messages: Mapping[int, Array], removed: list[Array] | None) -> list[Array]:
-        """Align the operands of a clique with its axes, the last one in the clique's shape.
+        """Align the operands of a clique with its axes; the last view has the clique's shape.
+
+        Partial products are formed until at most five views are left.
 
         Args:
-            index: the clique's position.
-            messages: that have come up.
-            removed: gets what partial products are divided by; None where the product sums to 1 and needs no scale.
+            index: position of the clique.
+            messages: messages received from below.
+            removed: list to which the divisors of partial products are appended; None if the product sums to 1 and
+                needs no scaling.
 
         Returns:
-            Two to five views, some of them products where there were more.
+            Two to five views; some are products of several operands.
         """
         ring, shape = self.ring, (*self.tree.shapes[index], self.draws)
         views = [
@@ -435,7 +455,7 @@ class Pass:
         if len(views) < 2:
             views.insert(0, np.full((1,) * len(shape), ring.one, self.factors[0].dtype))
         while (many := len(views) - FACTORS_PER_SCALE) > 1:
-            first = slice(min(many, FACTORS_PER_SCALE + 1))  # no more than has to be: their product is stored
+            first = slice(min(many, FACTORS_PER_SCALE + 1))  # no more than necessary, because the product is stored
             product = reduce(ring.multiply, views[first])
             if removed is not None:
                 removed.append(ring.replace_zeros(np.maximum.reduce(product, axis=tuple(range(product.ndim - 1)))))

@@ -1,7 +1,8 @@
 """Ancestral sampling: synthetic records from the probabilities of a network, as codes of states.
 
-Of one table of probabilities (`sample_codes`), or under every draw (`drawn_codes`), each with random numbers of its
-own, so that what a finite number of records leaves open is in the spread of what is computed from them.
+Records are drawn from one table of probabilities (`sample_codes`) or under every draw (`drawn_codes`), each draw with
+random numbers of its own, so that the spread of statistics over draws includes the sampling variance of the finite
+number of records.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
 Rows = Callable[[str, Mapping[str, Array]], Array]
-"""A function of a node and the codes of earlier nodes: cumulated probabilities of each record's row, shape
+"""Function of a node and the codes of earlier nodes that returns cumulative probabilities of each record's row, shape
 (records, states), or one row for all records."""
 Points = tuple[slice, dict[str, Ints], Floats]
-"""A slice of draws; codes of their records by variable, shape `(draws, records)`; P(second state), same shape."""
+"""A slice of draws; codes of their records by variable, shape `(draws, records)`; P(second state of the target), same
+shape."""
 
 PROBABILITIES_AT_ONCE = 2**22
 """Largest number of probabilities that are looked up at once: 32 MiB."""
 
 
 def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Draw independent records from a network, parents before children, as positions of states.
+    """Draw independent records from a network by ancestral sampling, as positions of states.
 
     Args:
-        theta: probabilities, axes `(*parents, child)`.
+        theta: probabilities, shape `(*parents, child)`.
         n: number of records.
-        rng: source of randomness; these records are made up, not private.
+        rng: source of randomness; the records are simulated, not private.
 
     Returns:
-        For every node, in topological order, int64 codes, shape `(n,)`.
+        Codes by node, in topological order, int64, shape `(n,)`.
 
     Raises:
         InputError: a negative number of records.
@@ -51,7 +53,7 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
 
 
 def check_number(n: int, block: int = 1) -> None:
-    """Refuse an invalid number of records, in total or of a block.
+    """Raise an error for an invalid number of records, in total or of a block.
 
     Raises:
         InputError: a negative number of records, or blocks of none.
@@ -71,13 +73,13 @@ def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -
     """Draw records node by node; a state of probability 0 is never drawn.
 
     Args:
-        network: whose nodes are drawn, in its order.
-        rows: see `Rows`.
+        network: network whose nodes are drawn, in topological order.
+        rows: function that looks up cumulative probabilities; see `Rows`.
         n: number of records.
         rng: source of randomness.
 
     Returns:
-        For every node, in topological order, int64 codes, shape `(n,)`.
+        Codes by node, in topological order, int64, shape `(n,)`.
     """
     codes: dict[str, Array] = {}
     for node in network.order:
@@ -88,21 +90,24 @@ def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -
 def draw_node(
     network: Network, node: str, rows: Rows, codes: Mapping[str, Array], n: int, rng: np.random.Generator
 ) -> Array:
-    """Draw one column of records, given the codes of those before: int64, shape `(n,)`."""
+    """Draw one column of records given the codes of earlier nodes, by inversion; int64, shape `(n,)`.
+
+    Arguments are those of `draw_codes`; `codes` has shape `(n,)` for each earlier node.
+    """
     uniform, drawn = rng.random(n), np.zeros(n, np.int64)
     step = max(1, PROBABILITIES_AT_ONCE // network.schema[node].size)
     for start in range(0, n, step):
         chunk = slice(start, start + step)
         sums = rows(node, codes if n <= step else {name: column[chunk] for name, column in codes.items()})
         places, below = uniform[chunk] * sums[..., -1], drawn[chunk]
-        # State by state: a sum over so short an axis takes several times as long.
+        # Count the cumulative sums below U, state by state: numpy's sum over so short an axis is several times slower.
         for state in range(sums.shape[-1] - 1):
             below += places >= sums[..., state]
     return drawn
 
 
 def _cumulate_rows(theta: Tables) -> Rows:
-    """Cumulate the probabilities of each row."""
+    """Return a function that looks up cumulative probabilities of records' rows; tables are cumulated at first use."""
     network = theta.network
     sums = Tables(network, lambda node: np.cumsum(theta[node], axis=-1))
 
@@ -110,7 +115,7 @@ def _cumulate_rows(theta: Tables) -> Rows:
         parents, table = network.parents[node], sums[node]
         if not parents:
             return table
-        # Many times as fast as an index for each axis.
+        # One flat index is many times faster than an index for each axis.
         places = np.ravel_multi_index([codes[parent] for parent in parents], table.shape[:-1])
         return table.reshape(-1, table.shape[-1]).take(places, axis=0)
 
@@ -121,16 +126,16 @@ def _cumulate_rows(theta: Tables) -> Rows:
 
 
 def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Ints]]]:
-    """Draw records from the network under every draw, parents before children, a chunk of draws at a time.
+    """Draw records under every posterior draw by ancestral sampling, yielding a chunk of draws at a time.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        names: of the variables that are wanted.
-        records: for each draw.
+        names: wanted variables; their ancestors are drawn, too.
+        records: number of records for each draw.
 
     Returns:
-        Chunks: which draws, and codes of their records by variable, shape `(draws, records)`, for the wanted variables
-        and those before them. Equal for equal arguments.
+        Chunks: a slice of draws, and the codes of their records by variable, shape `(draws, records)`, for the wanted
+        variables and their ancestors. The seed is fixed, so results are equal for equal arguments.
     """
     network, draws, rng = cells.network, cells.draws or 1, np.random.default_rng(0)
     above = network.ancestors(names)
@@ -147,18 +152,18 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
 
 
 def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
-    """Draw records like `drawn_codes`, with the conditional probability of a binary variable in each.
+    """Draw records as `drawn_codes` does, with the conditional probability of a binary target in each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        target: of two states.
-        names: of the variables that are wanted beside it.
-        records: for each draw.
+        target: binary variable.
+        names: wanted variables besides the target.
+        records: number of records for each draw.
 
     Returns:
-        Chunks. The chance of the target is given the states of all variables that were drawn, which are the wanted ones
-        and those before them and the target: its mean over records that agree in the wanted ones is their own chance,
-        with less error than drawn states have. Equal for equal arguments.
+        Chunks. The target's probability is conditional on all other drawn variables (the wanted ones and all
+        ancestors). Its mean over records that agree in the wanted variables estimates the probability given these, with
+        less error than the mean of drawn states (Rao-Blackwell). Results are equal for equal arguments.
     """
     wanted = tuple(names)
     for chunk, codes in drawn_codes(cells, (*wanted, target), records):
@@ -170,6 +175,7 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice
     *sizes, states = cells.network.shape(node)
     drawn = cells[node][..., chunk]
     table = np.moveaxis(drawn.reshape(-1, states, drawn.shape[-1]), -1, 0)
+    # Position of the parents' joint state, with the last parent fastest.
     flat = np.zeros((len(table), records), np.int64)
     for name, size in zip(cells.network.parents[node], sizes, strict=True):
         flat = flat * size + codes[name]
@@ -177,12 +183,21 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice
 
 
 def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], chunk: slice) -> Floats:
-    """Compute `P(target = second state | all others)`, shape `(draws, records)`."""
+    """Compute `P(target = second state | all other drawn variables)`, shape `(draws, records)`.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        target: binary variable.
+        nodes: all drawn variables.
+        codes: their codes, shape `(draws, records)`.
+        chunk: slice of the draws.
+    """
     network, records = cells.network, codes[target].shape[-1]
     logs = []
     for state in (0, 1):
         supposed = {**codes, target: np.full_like(codes[target], state)}
         total = np.zeros(codes[target].shape)
+        # By Bayes' rule only families that contain the target (its Markov blanket) matter.
         for node in nodes:
             if target in network.family(node):
                 rows = _look_up_rows(cells, node, supposed, chunk, records)

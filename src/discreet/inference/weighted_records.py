@@ -1,15 +1,15 @@
 """Likelihood weighting: laws from records simulated under every draw, where exact inference is too large.
 
-Records are drawn from the roots down, a number of them under every draw of the probabilities; what was observed is not
-drawn but held, and a record counts by the probability of the evidence given its parents' states:
+Under every draw of the probabilities a number of records is drawn from the roots down. Observed variables are fixed
+instead of drawn, and a record is weighted by the probability of the evidence given its parents' states:
 
     P(x | e)  ~  sum w_r 1[x_r = x] / sum w_r,       w_r = prod over observed v of P(e_v | parents of v in r).
 
-Time is linear in nodes, whatever the treewidth; the price is an error that is known. Of a draw it is that of a ratio
-(the delta method); as many records as (sum w)^2 / sum w^2 without evidence would do as well, and where those are few
-there is no answer: the evidence is too rare to be met by drawing from the roots down.
+Time is linear in the number of nodes, whatever the treewidth, and the sampling variance is estimated: that of a ratio,
+by the delta method. The effective sample size of a draw is (sum w)^2 / sum w^2. Where it is too small no answer is
+given: the evidence is too rare for sampling from the roots down.
 
-Source: Fung and Chang (1990); Shachter and Peot (1990); Kong (1992) for the effective number.
+Source: Fung and Chang (1990); Shachter and Peot (1990); Kong (1992) for the effective sample size.
 """
 
 from __future__ import annotations
@@ -31,33 +31,34 @@ from discreet.util.arrays import Floats, Ints
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096
-"""Records of each draw for the laws of parents: their shares have errors of at most .008."""
+"""Records of each draw for the laws of parents: the standard errors of their shares are at most .008."""
 FIRST_RECORDS, MOST_DRAWN_STATES = 512, 2**28
-"""Records of each draw at the start of an answer, and the largest number of states drawn for it: some 8 CPU seconds."""
+"""Records of each draw in the first round of an answer, and the largest number of states drawn for it: about 8 CPU
+seconds."""
 RECORD_GROWTH = 4
 CLOSE_VARIANCE_SHARE = 0.05
-"""Share of the draws' variance that the sampling variance may be when no more records are drawn: intervals are then
-2.5 % wider than they would be."""
+"""Largest ratio of the sampling variance to the draws' variance at which no more records are drawn: intervals are then
+2.5 % wider than with exact inference."""
 EXACT_ERROR = 0.002
 """Standard error of a draw's probability that is small enough in any case."""
 LEAST_EFFECTIVE = 20.0
-"""Least effective sample size of a draw's records; with fewer, the delta method's error is not reliable."""
+"""Least effective sample size of a draw's records; below it the delta method's error is not reliable."""
 WEAK_DRAW_SHARE = 0.05
-"""Share of the draws that may have a smaller effective sample size."""
+"""Fraction of the draws that may have a smaller effective sample size."""
 STATES_AT_ONCE = 2**20
 """Number of states that are drawn at once: tens of MiB."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling of an answer whose exact inference is too large: records, effective size, error.
+    """Sampling error of an answer for which exact inference is too large.
 
     Args:
-        records: made up under each draw.
-        effective: records without evidence that are worth as much, of all but 5 % of the draws.
-        error: standard error of the means of the answer's rows by sampling, the largest; unit: as the means.
-        widening: by how much the intervals are wider for it, the largest; 0.025 is 2.5 %. Infinite where
-            some interval is of sampling alone.
+        records: number of records simulated under each draw.
+        effective: effective sample size of the records of a draw; 95 % of the draws have at least this.
+        error: largest sampling standard error of the means of the answer's rows; unit: that of the means.
+        widening: largest relative widening of the intervals by sampling; 0.025 is 2.5 %. Infinite if some interval
+            reflects sampling error alone.
     """
 
     records: int
@@ -71,11 +72,11 @@ class WeightedLaws:
     """Estimated laws of some sets of variables given evidence.
 
     Args:
-        laws: by set, `P(set | evidence)` under every draw, shape `(*sizes, draws)`; NaN in draws under which no record
-            shows the evidence.
-        errors: variance of each by sampling, same shape.
-        records: of each draw.
-        effective: as in `Sampling`.
+        laws: `P(set | evidence)` in every draw, by set, shape `(*sizes, draws)`; NaN in draws in which no record has
+            the evidence.
+        errors: sampling variance of each probability, same shape.
+        records: number of records of each draw.
+        effective: effective sample size, as in `Sampling`.
     """
 
     laws: Mapping[Scope, Floats]
@@ -84,10 +85,11 @@ class WeightedLaws:
     effective: float
 
     def sampling(self, scope: Scope) -> Sampling:
-        """Describe the sampling of an answer about a set: records, effective sample size, and errors."""
+        """Compute the sampling error of an answer about one of the sets."""
         error = np.nanmean(self.errors[scope], axis=-1)
         spread = np.nanvar(self.laws[scope], axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Observed variance = posterior variance + sampling variance; ratio of standard deviations less 1.
             wider = np.sqrt(spread / np.maximum(spread - error, 0.0)) - 1
         draws = self.laws[scope].shape[-1]
         return Sampling(
@@ -103,20 +105,20 @@ def weighted_laws(
 ) -> WeightedLaws:
     """Estimate laws of some sets of variables given evidence, by likelihood weighting under every draw.
 
-    Records are made up anew, four times as many, until their error is small beside the draws' own spread (see
-    CLOSE_VARIANCE_SHARE), or they are too much work.
+    Records are drawn anew, four times as many each time, until their error is small relative to the draws' own spread
+    (see CLOSE_VARIANCE_SHARE) or the limit of work is reached.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        scopes: sets of variables that are no evidence, none empty.
+        scopes: non-empty sets of unobserved variables.
         evidence: code of the state of each observed variable.
         rng: source of randomness.
 
     Returns:
-        The laws, with their errors.
+        The laws, with their sampling variances.
 
     Raises:
-        InputError: the evidence is so rare that more than 5 % of the draws are worth fewer than 20 records.
+        InputError: the evidence is so rare that more than 5 % of the draws have an effective sample size below 20.
     """
     network, draws = cells.network, cells.draws or 1
     relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
@@ -144,7 +146,16 @@ def _draw_laws(
     records: int,
     rng: np.random.Generator,
 ) -> WeightedLaws:
-    """Estimate laws as ratios of sums over records of each draw, with variances by the delta method."""
+    """Estimate laws as ratios of weighted sums over the records of each draw, with variances by the delta method.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        scopes: non-empty sets of unobserved variables.
+        nodes: relevant nodes in topological order.
+        evidence: code of the state of each observed variable.
+        records: number of records of each draw.
+        rng: source of randomness.
+    """
     draws = cells.draws or 1
     laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
     errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
@@ -173,7 +184,7 @@ def _draw_laws(
 
 
 def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
-    """Sum weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
+    """Sum weights of shape (draws, records) by the joint states of a set; shape (states, draws)."""
     flat, states = np.arange(len(weights))[:, None], network.cells(scope)
     for name in scope:
         flat = flat * network.schema[name].size + codes[name]
@@ -182,7 +193,7 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """Estimate `log P(evidence)` under every draw from at most 4,096 weighted records of each, shape `(draws,)`.
+    """Estimate `log P(evidence)` in every draw from at most 4,096 weighted records, shape `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -199,12 +210,13 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     for start in range(0, draws, size):
         chunk = slice(start, min(start + size, draws))
         logs, _ = _draw_records(cells, nodes, evidence, chunk, records, rng)
+        # Log of the mean weight.
         log_evidence[chunk] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
     return log_evidence
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """List nodes and their ancestors, except those already taken with theirs; parents before children.
+    """List nodes and their ancestors except those already taken, parents before children.
 
     Example:
         >>> from discreet import Network, Variable
@@ -226,7 +238,7 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
 
 
 def _is_enough(laws: WeightedLaws) -> bool:
-    """Whether the effective sample size is large enough, and the error small against the draws' own spread."""
+    """Return whether the effective sample size is large enough and the sampling variance relatively small."""
     if laws.effective < LEAST_EFFECTIVE:
         return False
     for scope, law in laws.laws.items():
@@ -244,7 +256,19 @@ def _draw_records(
     records: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, dict[str, Codes]]:
-    """Draw records of some draws: log weights, and codes of drawn and observed variables, shape `(draws, records)`."""
+    """Draw records of some draws by likelihood weighting.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        nodes: relevant nodes in topological order.
+        evidence: code of the state of each observed variable.
+        chunk: slice of the draws.
+        records: number of records of each draw.
+        rng: source of randomness.
+
+    Returns:
+        Log weights, shape `(draws, records)`, and codes of drawn and observed variables, same shape.
+    """
     network = cells.network
     logs = np.zeros((chunk.stop - chunk.start, records))
     codes: dict[str, Codes] = {
@@ -262,12 +286,19 @@ def _draw_records(
 
 
 def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
-    """Choose the smallest integer type for a node's states."""
+    """Choose the smallest unsigned integer type for a node's codes."""
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
 def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> Ints:
-    """Find the position of each record's row in a table whose draws come first, shape `(draws, records)`."""
+    """Compute the position of each record's row in a table that is flattened draw by draw; shape `(draws, records)`.
+
+    Args:
+        network: network of the table.
+        node: node of the table.
+        codes: codes of its parents, shape `(draws, records)`.
+        shape: that shape.
+    """
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
         rows = rows * network.schema[parent].size + codes[parent]
@@ -275,17 +306,28 @@ def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: t
 
 
 def _flatten_by_draw(table: Floats) -> Floats:
-    """Flatten a table, draw by draw."""
+    """Flatten a table, one draw after the other."""
     return np.moveaxis(table, -1, 0).ravel()
 
 
 def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
-    """Draw a state for each record by binary search, shape of the rows; none of probability 0."""
+    """Draw a state for each record by inversion with binary search; states of probability 0 are never drawn.
+
+    Args:
+        network: network of the table.
+        node: node to draw.
+        table: probabilities, shape `(*parents, child, draws)`.
+        rows: position of each record's row, shape `(draws, records)`.
+        rng: source of randomness.
+
+    Returns:
+        Codes, shape of the rows.
+    """
     size = network.schema[node].size
     width = 1 << (size - 1).bit_length()
     sums = np.cumsum(table, axis=-2)
     sums /= sums[..., -1:, :]
-    # Filled up to a power of 2, so that halving never leaves a row.
+    # Padded to a power of 2 with infinity, so that halving stays within a row.
     ends = np.full((*sums.shape[:-2], width, sums.shape[-1]), np.inf)
     ends[..., :size, :] = sums
     ends, position, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
@@ -297,13 +339,13 @@ def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np
 
 
 class RecordPass:
-    """Laws of sets of variables from simulated records that are drawn once, for tables made from the roots down.
+    """Laws of sets of variables from simulated records, for tables that are drawn from the roots down.
 
     Args:
-        scopes: the sets, none empty.
-        cells: probabilities, shape `(*parents, child, draws)`; those of a set's ancestors are read when it is asked
-            for, parents first.
-        seed: of the records; a node has a generator of its own, so that no law depends on what was asked before.
+        scopes: non-empty sets of variables.
+        cells: probabilities, shape `(*parents, child, draws)`; a set's ancestors are read at its first use, parents
+            first.
+        seed: seed of the records; each node has a generator of its own, so no law depends on the order of calls.
     """
 
     def __init__(self, scopes: Sequence[Scope], cells: Tables, seed: int) -> None:
@@ -323,14 +365,17 @@ class RecordPass:
         self._laws: dict[Scope, Floats] = {}
 
     def law(self, scope: Scope) -> Floats:
-        """Estimate `P(scope)` by shares of records, one of them spread evenly, shape `(*sizes, draws)`."""
+        """Estimate `P(scope)` by shares of simulated records, shape `(*sizes, draws)`; draw these at first use.
+
+        One extra record is spread evenly over the cells, so no probability is 0.
+        """
         if scope not in self._laws:
             for node in ancestors_beyond(self._cells.network, scope, self._taken):
                 self._draw_node(node)
         return self._laws[scope]
 
     def _draw_node(self, node: str) -> None:
-        """Draw a node's states, count the completed sets, and drop columns that are no longer needed."""
+        """Draw a node's states, count the completed sets, and delete columns that are no longer needed."""
         network, draws = self._cells.network, self._cells.draws or 1
         rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))
         rng = np.random.default_rng([self._seed, self._place[node]])
@@ -347,7 +392,7 @@ class RecordPass:
                 del self._codes[name]
 
     def _count_shares(self, scope: Scope, draws: int) -> Floats:
-        """Count shares of records, shape `(*sizes, draws)`."""
+        """Compute shares of records plus one spread evenly, shape `(*sizes, draws)`."""
         network = self._cells.network
         counts = _sum_by_states(network, scope, self._codes, np.ones((draws, PARENT_RECORDS)))
         sizes = [network.schema[name].size for name in scope]

@@ -1,7 +1,7 @@
-"""Bounds for answers: on noise whose distribution is known in part, and on the error of finitely many draws.
+"""Error bounds of answers: for noise with a partly known distribution, and for a finite number of draws.
 
-Each function states which claim of the papers it is, and what was corrected; `studies/experiments/paper_bounds.py` has
-more.
+Each docstring names the claim of the papers that the bound is based on, and its correction; see
+`studies/experiments/paper_bounds.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from discreet.util.number_checks import not_negative, positive, probability
 
 
 def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
-    """Bound that the error of an estimate keeps, if its law is symmetric and log-concave and nothing else is known.
+    """Compute a bound on an estimate's error that uses only a symmetric, log-concave law and its standard deviation.
 
-    So are all linear functions of Laplace, Gaussian and star noise. With c = ln(1 / p) it is
-    `c s / sqrt(2 (1 - p (1 + c)))`: the survival function G of the error's size is log-concave, too, so at s' < t
-    `G(s') >= p^(s' / t)` where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
+    All linear functions of Laplace, Gaussian and star noise have such laws. With c = ln(1 / p) the bound is `c s /
+    sqrt(2 (1 - p (1 + c)))`: the survival function G of the absolute error is log-concave, too, so at s' < t `G(s') >=
+    p^(s' / t)` where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
 
     Args:
         deviation: s, standard deviation of the error; at least 0.
-        failure: p, probability with which the size of the error may be above the bound.
+        failure: p, largest probability with which the absolute error exceeds the bound.
         whole: whether the noise is whole numbers, which have no density: 1/6 is added to the variance and 1 to t. That
-            is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are thinner.
+            is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are lighter.
 
     Returns:
-        t. Laplace noise comes near it for small p.
+        t; nearly attained by Laplace noise for small p.
 
     Raises:
         InputError: a negative deviation, or a probability outside (0, 1).
@@ -46,26 +46,26 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
 
 
 def response_error(draws: float, responses: int, queries: int, failure: float) -> float:
-    """Expected utility lost by answering from posterior draws: `2 sqrt(ln(2 |Q| |R| / delta) / (2 N))`.
+    """Bound the expected utility lost by deciding on posterior draws: `2 sqrt(ln(2 |Q| |R| / delta) / (2 N))`.
 
     Args:
-        draws: N, independent; or what others are worth.
+        draws: N, number of independent draws, or the effective sample size of others.
         responses: |R|, number of responses to choose from.
-        queries: |Q|, all that could be asked, fixed before anybody looked at the draws. Where every query gets new
-            draws, the number that is asked, however each was chosen.
+        queries: |Q|, number of all possible queries, fixed before the draws are seen. If every query uses new draws,
+            the number of queries made, however each was chosen.
         failure: delta, probability that some answer loses more.
 
     Returns:
-        Loss against the best response under the same posterior, for utilities in [0, 1]: every mean over the draws is
-        within half of it.
+        Loss against the best response under the same posterior, for utilities in [0, 1]: the error of every mean over
+        the draws is at most half of it.
 
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11, with the union over responses and queries that its ln(2 / delta)
-        leaves out. Its queries may depend on answers, which are answers from the same draws: then it is false, union or
-        not (a bet on draws that were seen loses the whole stake; see the page of errata).
+        omits. The lemma lets queries depend on earlier answers from the same draws; then it is false, with or without
+        the union (a bet on draws already seen loses the whole stake; see the page of errata).
 
     Example:
         >>> round(response_error(1000, 4, 100, 0.05), 4)
@@ -78,26 +78,27 @@ def response_error(draws: float, responses: int, queries: int, failure: float) -
 def plan_draws(
     loss: float, *, responses: int | NumberLoss, queries: int = 1, failure: float = 0.05, span: float = 1.0
 ) -> int:
-    """Independent draws after which no decision loses more than some loss, whatever the posterior is.
+    """Compute the number of independent draws with which no decision loses more than a given loss.
 
-    What a decision then reports of its own draws is no more, and for numbers often far less: see `number_losses`.
+    It is valid for any posterior. The bound that a decision reports from its own draws is no larger, and for numbers
+    often far smaller: see `number_losses`.
 
     Args:
-        loss: expected utility that may be lost in each decision, in the unit of the utility; greater than 0.
-        responses: number of responses to choose from; or the loss of a number that is named.
-        queries: number of decisions, as for `response_error`.
+        loss: largest expected utility that each decision may lose, in the unit of the utility; greater than 0.
+        responses: number of responses to choose from; or the loss function of a point estimate.
+        queries: number of decisions, as in `response_error`.
         failure: probability that some decision loses more.
-        span: largest less smallest utility, or largest less smallest value of the quantity.
+        span: range of the utility, or of the values of the quantity (largest less smallest).
 
     Returns:
-        The smallest such number, at least 1. Draws from a release cost time alone; where each draw is released it costs
-        privacy: see `posterior_privacy`.
+        The smallest sufficient number, at least 1. Draws from a release cost only time; releasing a draw costs privacy:
+        see `posterior_privacy`.
 
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
 
     Guarantee:
-        None spent: reads no data.
+        No budget is spent; no data are read.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
@@ -120,7 +121,7 @@ def plan_draws(
         draws = max(1, math.ceil((math.log(4 / failure) + math.log(queries)) / (2 * responses.width_for(wanted) ** 2)))
 
     def most(draws: int) -> float:
-        """Most that is lost with so many draws."""
+        """Compute the bound on the loss for a number of draws."""
         if isinstance(responses, int):
             return response_error(draws, responses, queries, failure)
         return responses.widest(band_width(draws, failure / queries))
@@ -133,12 +134,14 @@ def plan_draws(
 
 
 def log_union(responses: int, queries: int, failure: float) -> float:
-    """`ln(2 |Q| |R| / delta)`: union bound over the two sides of |Q| |R| means, which all hold but for delta.
+    """Compute `ln(2 |Q| |R| / delta)`, the logarithm in a union bound over both sides of |Q| |R| means.
+
+    All means are within the bound with probability 1 - delta.
 
     Args:
-        responses: |R|.
-        queries: |Q|.
-        failure: delta.
+        responses: |R|, number of responses.
+        queries: |Q|, number of queries.
+        failure: delta, probability of failure.
 
     Returns:
         Nats.

@@ -1,4 +1,4 @@
-"""Draws of a posterior conditioned on evidence, which every kind of query reads."""
+"""Draws of a posterior conditioned on evidence: the common input of all kinds of queries."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class _SampledLaws(ConditionalLaws):
-    """Conditional distributions by importance sampling, where exact inference is out of reach.
+    """Conditional laws from importance sampling, for networks too large for exact inference.
 
     Args:
-        names: of the targets.
+        names: target variables; their order is that of the axes.
         law: `P(names | evidence)`, shape `(*sizes, draws)`.
     """
 
@@ -40,7 +40,7 @@ class _SampledLaws(ConditionalLaws):
     law: Floats
 
     def _sum_out(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
-        """`P(targets, states | evidence)`, shape `(*sizes, draws)`."""
+        """Compute `P(targets, states | evidence)`, shape `(*sizes, draws)`, axes in the targets' order."""
         law = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
         unfixed = [name for name in self.names if name not in states]
         summed = law.sum(axis=tuple(axis for axis, name in enumerate(unfixed) if name not in targets))
@@ -50,31 +50,32 @@ class _SampledLaws(ConditionalLaws):
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[Floats, Floats | None]:
-        """See `ConditionalLaws`."""
+        """Compute `P(targets | also, evidence)`, without the probability of the evidence; see `ConditionalLaws`."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self._sum_out(also, targets) / self._sum_out(also)), None
 
     def probability(self, states: Mapping[str, int]) -> Floats:
-        """See `ConditionalLaws`."""
+        """Compute `P(states | evidence)`, shape (draws,); see `ConditionalLaws`."""
         return self._sum_out(states)
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionedPosterior:
-    """The draws of a posterior given evidence, and how much each counts.
+    """Posterior draws given evidence, with their weights.
 
     Args:
-        given: the draws.
-        twin: twin draws of some of them, one in every `step`, where the posterior has some and draws count alike.
-        predictive: whether they count by the probability of the evidence under them.
-        basis: what was measured; None where nobody knows.
-        parts: of the joint law; None where the network's own is the law.
-        law: of which these are draws.
-        effective: independent draws that those with a twin are worth; None: all.
-        read: whether all that tables say of the question's variables is in the draws.
-        sampling: how answers are sampled; None where inference is exact.
-        step: of the draws with a twin, from the first on.
-        log_evidence: `log P(evidence)` under every draw as the question's own pass has it; None: it has none.
+        given: conditional laws in every draw.
+        twin: conditional laws in the twin of every `step`-th draw; None if the posterior has no twins or draws are
+            weighted.
+        predictive: whether draws are weighted by the probability of the evidence.
+        basis: which variables were measured together; None if unknown.
+        parts: drawn parts of the joint law; None if the joint law is the network's own.
+        law: joint law of the draws.
+        effective: effective sample size of the draws that have a twin; None: their number.
+        read: whether the draws use all that tables contain about the query's variables.
+        sampling: error of importance sampling; None if inference is exact.
+        step: distance between draws that have a twin, from the first draw on.
+        log_evidence: `log P(evidence)` in every draw, shape (draws,), if the query's own pass computed it; else None.
     """
 
     given: ConditionalLaws
@@ -90,7 +91,7 @@ class ConditionedPosterior:
     log_evidence: Floats | None = None
 
     def evidence(self, level: float) -> EvidenceProbability | None:
-        """Probability of the evidence with its interval; None if nothing is observed."""
+        """Compute the probability of the evidence with its interval; None if nothing is observed."""
         if not self.given.evidence:
             return None
         observed = np.exp(self.given.log_evidence if self.log_evidence is None else self.log_evidence)
@@ -100,12 +101,13 @@ class ConditionedPosterior:
         return EvidenceProbability(str(Probability(states)), float(observed.mean()), float(lower), float(upper))
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
-        """Add to an answer its basis and the probability of the evidence.
+        """Return an answer with its basis, its assumptions and the probability of the evidence added.
 
         Args:
-            answer: to a question about these draws.
-            targets: of the question.
-            ends: of the intervals of its probabilities; of numbers those of their bins.
+            answer: answer from these draws.
+            targets: variables of the query that are not observed.
+            ends: lower and upper ends of the probabilities' intervals (for numbers, those of their bins); if all are as
+                wide as the level, the evidence is too rare.
         """
         evidence = self.evidence(answer.level)
         too_rare = evidence is not None and bool(np.all(ends[1] - ends[0] >= answer.level))
@@ -125,7 +127,7 @@ class ConditionedPosterior:
 
     @cached_property
     def weights(self) -> Floats | None:
-        """Weight of each draw, shape `(draws,)`, the largest 1; None where they count alike."""
+        """Weight of each draw relative to the largest, shape `(draws,)`; None if draws are not weighted."""
         if not self.predictive:
             return None
         log = self.given.log_evidence
@@ -133,15 +135,15 @@ class ConditionedPosterior:
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
     def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> ConditionedPosterior:
-        """The draws that answer a query about some targets: itself, or sampled if exact inference is out of reach.
+        """Return the draws for a query: by exact inference if possible, else by importance sampling.
 
         Args:
-            targets: of the question.
-            most: joint states of theirs beyond which nothing is sampled.
-            ratio: whether the probability of the evidence will be asked, too.
+            targets: target variables of the query.
+            most: largest number of joint states of the targets that is sampled; beyond it the exact laws are returned.
+            ratio: whether the probability of the evidence is needed as well.
 
         Returns:
-            That, and whether all that tables tell of the question's variables was read.
+            The draws; `read` is set to whether they use all that tables contain about the query's variables.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
@@ -154,13 +156,14 @@ class ConditionedPosterior:
         return replace(self if exact else self.sampled([wanted])[0], read=read)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
-        """Find the distributions of some sets of targets by importance sampling, without twin draws.
+        """Compute the conditional laws of several sets of targets by importance sampling, without twins.
+
+        Equal queries have equal answers, because the seed is fixed.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
         """
         laws = self.given
-        # A fixed seed: equal queries have equal answers.
         sampled = weighted_laws(laws.cells, scopes, laws.evidence, np.random.default_rng(0))
         return [
             replace(
@@ -177,12 +180,12 @@ class ConditionedPosterior:
 def condition_on(
     posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool
 ) -> ConditionedPosterior:
-    """Condition the draws of a posterior on evidence, and their twins if the posterior has some.
+    """Condition the draws of a posterior, and their twins if it has some, on evidence.
 
     Args:
-        posterior: to be asked.
+        posterior: posterior that is queried.
         evidence: observed variables with their states.
-        predictive: whether draws count by the probability of the evidence under them.
+        predictive: whether draws are weighted by the probability of the evidence; twins are then not used.
 
     Returns:
         The draws given the evidence.

@@ -8,28 +8,29 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats
 
 TWO_PIECES_SHARE = 0.95
-"""Share of the shortest interval's length below which two pieces are taken: chance makes them a little shorter."""
+"""A region of two pieces is used if it is shorter than this fraction of the shortest interval; by chance alone it is
+always a little shorter."""
 
 
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Interval of posterior probability `level` for probabilities.
+    """Compute intervals of posterior probability `level` for probabilities.
 
-    Equal-tailed, but where the posterior is densest at 0 or 1 the shortest, which then ends there: an equal-tailed
-    interval can never hold either. Where it is densest at both ends (a row that is one-sided, nobody knows to which
-    side) the shortest region has two pieces, and neither is lost.
+    They are equal-tailed, except where the posterior density is highest at 0 or 1: there the shortest interval is used,
+    which ends at 0 or 1, because an equal-tailed interval never includes either. Where the density is highest at both
+    ends (a row that is one-sided, with unknown side) the shortest region has two pieces; the interval then covers both.
 
     Args:
-        draws: shape `(..., draws)`, between 0 and 1.
-        level: between 0 and 1.
+        draws: posterior draws, shape `(..., draws)`, between 0 and 1.
+        level: posterior probability, between 0 and 1.
 
     Returns:
-        (lower, upper), shape `(...)`.
+        (lower, upper), shape `(...)` each.
 
     Raises:
         InputError: a level outside (0, 1).
 
     Guarantee:
-        None spent: reads draws of a posterior.
+        No budget is spent; only draws of a posterior are read.
 
     Example:
         >>> import numpy as np
@@ -48,7 +49,7 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     widths = ordered[..., covered - 1 :] - ordered[..., : size - covered + 1]
     shortest = widths.min(axis=-1)
     first, last = ordered[..., 0], ordered[..., -1]
-    # "At 0" means within a few typical gaps between draws, which cannot distinguish that end from 0.
+    # "At 0" means within four typical gaps between draws: draws cannot distinguish such an end from 0.
     gap = 4 * shortest / covered
     at_zero = (widths[..., 0] == shortest) & (first <= gap)
     at_one = (widths[..., -1] == shortest) & (1 - last <= gap) & ~at_zero
@@ -60,21 +61,21 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:
-    """Read a quantile off sorted draws, linear between them as numpy has it, without sorting again."""
+    """Interpolate a quantile linearly between sorted draws, as numpy does, without sorting again."""
     whole, fraction = divmod(level * (ordered.shape[-1] - 1), 1)
     below, above = ordered[..., int(whole)], ordered[..., min(int(whole) + 1, ordered.shape[-1] - 1)]
     return np.asarray(below + (above - below) * fraction)
 
 
 def _find_gap(ordered: Floats, held: int) -> Floats:
-    """Find the longest gap between draws that leaves two pieces, each with more mass than a tail.
+    """Find the longest gap between draws that leaves two pieces, each with more draws than a tail.
 
     Args:
-        ordered: draws, shape `(..., draws)`.
-        held: draws of both pieces together.
+        ordered: draws in ascending order, shape `(..., draws)`.
+        held: number of draws in both pieces together.
 
     Returns:
-        Its length, shape `(...)`; 0 where draws are too few.
+        Length of the gap, shape `(...)`; 0 if draws are too few.
     """
     size = ordered.shape[-1]
     tail = max((size - held) // 2, 1)
@@ -86,7 +87,7 @@ def _find_gap(ordered: Floats, held: int) -> Floats:
 
 
 def check_level(level: float) -> None:
-    """Refuse a level that is not strictly between 0 and 1.
+    """Raise an error unless a level is strictly between 0 and 1.
 
     Args:
         level: posterior probability of an interval.

@@ -1,4 +1,4 @@
-"""The draws of a decision, and their effective number."""
+"""The draws of a decision, and their effective sample size."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from discreet.util.randomness import Seed
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8
-"""Draws of a chain below which its effective sample size cannot be estimated (`effective_size`)."""
+"""Number of draws of a chain below which its effective sample size cannot be estimated (`effective_size`)."""
 
 
 def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
-    """Whether new draws can be made."""
+    """Return whether new draws can be made from the posterior's source."""
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
 def fresh_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
-    """Draws for a decision: new ones if wanted and possible, else the posterior's."""
+    """Draw anew from the posterior's source if `fresh` is true and it has one; else return the posterior unchanged."""
     with under_way("drawing the posterior"):
         return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
 
 
 def best_response(means: Floats) -> Integers:
-    """Positions of the chosen responses: the first of those with the largest mean utility.
+    """Find the response with the largest mean utility, the first of several that are equal.
 
     Args:
         means: mean utilities over draws, shape (..., responses).
 
     Returns:
-        Shape (...).
+        Positions of the chosen responses, shape (...).
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2.
@@ -52,12 +52,12 @@ def best_response(means: Floats) -> Integers:
 
 
 def condition(fresh: bool) -> str:
-    """Condition under which the bound of a decision holds, in words."""
+    """Write the condition under which the bound of a decision holds, as the end of a sentence."""
     return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
 
 
 def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:
-    """Refuse values that are NaN or outside their bounds."""
+    """Raise an error if a value is NaN or outside its bounds."""
     if np.any(np.isnan(values)):
         raise InputError(f"{subject} is not a number; under some draw the evidence may be impossible")
     if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
@@ -65,14 +65,19 @@ def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:
 
 
 def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
-    """Effective sample size of the draws for some means, shape (means, draws); at most the number of draws."""
+    """Estimate the effective sample size for some means; the smallest over the means, at most the number of draws.
+
+    Args:
+        posterior: posterior that was drawn; the values of other kinds count as independent.
+        values: values of each quantity in every draw, shape (means, draws).
+    """
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):
         return float(draws)
     worth, mixing = posterior.ess(), posterior.mixing
     if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
         return float(worth)
-    # An indicator may mix more slowly than any entry. Draws alternate between the chains, in order of time.
+    # An indicator may mix more slowly than any table entry. Draws alternate between the chains, in order of time.
     length = draws // mixing.chains
     by_chain = values[:, draws - length * mixing.chains :].reshape(len(values), length, mixing.chains)
     return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))

@@ -1,12 +1,13 @@
 """Partial identification: bounds of an answer from measured margins alone, without independence assumptions.
 
-Under each draw the margins of all parts that tables hold are known, and the joint law of the question's variables may
-be any with these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and
-Cooper (1962): with t >= 0 and y = t q for the joint law q,
+In each draw the margins of all measured parts are known, and the joint law of the query's variables may be any law with
+these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and Cooper (1962):
+with t >= 0 and y = t q for the joint law q,
 
     minimise  sum of y over x and e    subject to    margins of y = t times the measured ones,  sum of y over e = 1.
 
-Such bounds are sharp and often wide; they are no posterior, for nothing says where between them the answer lies.
+Such bounds are sharp and often wide. They are not a posterior: they are uninformative about where between them the
+answer lies.
 
 Source: Manski (2003), *Partial Identification of Probability Distributions*.
 """
@@ -26,15 +27,16 @@ from discreet.model.schema import Scope
 from discreet.util.arrays import Floats
 
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
-"""Most joint states of a query and most rows of its answer: each row and draw takes some milliseconds."""
+"""Largest number of joint states of a query and of rows of its answer: each row and draw takes some milliseconds."""
 BOUNDED_DRAWS = 40
-"""Draws of the margins: their uncertainty is small beside the width of the identified interval."""
+"""Number of draws of the margins that are used: their uncertainty is small beside the width of the identified
+interval."""
 LEAST_EVIDENCE = 1e-12
 """Probability of the evidence at or below which a draw is left out."""
 
 
 class IdentificationBounds(NamedTuple):
-    """Ends of an interval for each row, shape (rows,)."""
+    """Lower and upper ends of an interval for each row, shape (rows,)."""
 
     lower: Floats
     upper: Floats
@@ -48,21 +50,22 @@ def identification_bounds(
     evidence: Mapping[str, int],
     level: float,
 ) -> IdentificationBounds:
-    """Bounds of `P(row | evidence)`.
+    """Compute bounds of `P(row | evidence)` over all joint laws with the measured margins, by linear programming.
 
     Args:
-        names: of the question's variables.
-        law: a joint law of theirs with the measured margins, shape `(*sizes, draws)`.
-        parts: sets of these variables that tables hold; every variable lies in one.
+        names: variables of the query; their order is that of the axes.
+        law: any joint law with the measured margins, shape `(*sizes, draws)`.
+        parts: measured sets of these variables; every variable lies in one.
         rows: codes of the states of each row.
-        evidence: codes of what was observed.
-        level: of the interval: the share of draws for which the bounds lie inside.
+        evidence: codes of the observed states.
+        level: fraction of the draws whose bounds the interval contains, half of the rest at either end.
 
     Returns:
-        Lower ends that few draws' least answers are below, upper ends that few draws' largest are above.
+        The `(1 - level) / 2` quantile of the draws' lower bounds and the `(1 + level) / 2` quantile of their upper
+        bounds.
 
     Raises:
-        InputError: too many states or rows.
+        InputError: too many states or rows, or evidence that is impossible in every draw used.
     """
     sizes = law.shape[:-1]
     if law[..., 0].size > MOST_BOUNDED_STATES or len(rows) > MOST_BOUNDED_ROWS:
@@ -90,7 +93,13 @@ def identification_bounds(
 
 
 def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
-    """Make the 0-1 matrix that sums the cells of a joint distribution to those of a margin."""
+    """Build the sparse 0-1 matrix that sums a joint law to a margin, shape (cells of the margin, joint states).
+
+    Args:
+        names: variables of the joint law.
+        scope: variables of the margin.
+        states: codes of each joint state.
+    """
     axes = [names.index(name) for name in scope]
     keys = [tuple(state[axis] for axis in axes) for state in states]
     index = {key: row for row, key in enumerate(dict.fromkeys(keys))}
@@ -98,13 +107,21 @@ def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, .
 
 
 def _mark_states(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
-    """Mark the joint states with these codes: 1 for them, else 0."""
+    """Mark the joint states with the given codes by 1, all others by 0; shape (joint states,)."""
     wanted = {names.index(name): code for name, code in codes.items()}
     return np.array([all(state[axis] == code for axis, code in wanted.items()) for state in states], np.float64)
 
 
 def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
-    """Find the least and the largest `wanted q / observed q` over all joint distributions with the margins of q."""
+    """Find the least and the largest `wanted q / observed q` over all joint laws with the margins of q.
+
+    Args:
+        wanted: 1 for the joint states of the row and the evidence, else 0, shape (joint states,).
+        observed: 1 for the joint states of the evidence, else 0, same shape.
+        sums: sparse matrix that computes the margins, shape (margins' cells, joint states).
+        q: a joint law with the margins, shape (joint states,).
+    """
+    # Charnes-Cooper: unknowns (y, t), constraints sums y - t (sums q) = 0 and observed y = 1, objective wanted y.
     margins = csr_array(-(sums @ q)[:, None])
     equal = vstack([hstack([sums, margins]), hstack([csr_array(observed[None]), csr_array((1, 1))])])
     right = np.append(np.zeros(sums.shape[0]), 1.0)

@@ -1,8 +1,8 @@
 """Variance decomposition of an answer by the rows of the tables, and the rows whose change would move it most.
 
-All of it is read from a posterior's draws. To first order an answer is a sum over rows of what each moves it by; of
-that sum's variance every row has its part, and the twins of the draws (`PosteriorDraws.twins`) tell how much of each
-part comes of the privacy noise and how much of sampling. What a single row can do is exact (`queries/row_shares.py`).
+Everything is computed from posterior draws. To first order an answer is the sum of the effects of the rows; every row
+has a share of that sum's variance, and the twins of the draws (`PosteriorDraws.twins`) divide each share into privacy
+noise and sampling. The effect of changing a single row is exact (`queries/row_shares.py`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from discreet.queries.credible import credible_interval
 from discreet.util.arrays import Floats
 
 # --------------------------------------------------------------------------------------------------------------------
-# Effects of the rows of the tables on an answer: exact for a change of one row, and to first order for the errors that
-# noise in the tables causes.
+# Effects of the rows of the tables on an answer: exact for a change of one row, first-order for the errors that noise
+# in all tables causes.
 #
-# `P(targets | evidence)` is a ratio of two linear functions of each row. Two points determine it: the row as it is, and
-# the row in which one cell is certain. So the effect of any change of one row is exact, however large, also where
-# probabilities are 0. Only simultaneous errors in many rows are taken to first order.
+# `P(targets | evidence)` is a ratio of two linear functions of each row. Its values at two points determine it: the
+# current row, and the row in which one cell is certain. So the effect of any change of one row is exact, however large,
+# even where probabilities are 0. Only simultaneous errors in many rows are approximated to first order.
 #
-# For public or assumed tables, or those of a release: an error computed from private tables is private.
+# Use it for public or assumed tables, or those of a release: an error computed from private tables is private.
 
 GRADIENT_CELLS = 50_000_000
-"""Most entries of the tables that are differentiated at once: 400 MB."""
+"""Largest number of entries of the tables that are differentiated at once: 400 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,12 @@ class RowEffects:
     """Effects on `P(targets | evidence)` of a change of one row of one table.
 
     Args:
-        network: of the tables.
-        value: the answer as it is, shape `(*sizes of the targets)`.
-        weights: by node that matters, `P(evidence)` if a cell is certain in its row, over `P(evidence)` as it is; shape
-            `(*family)`.
-        certain: the answer in this case, shape `(*family, *sizes of the targets)`; 0 where the weight is.
+        network: network of the tables.
+        value: current answer, shape `(*sizes of the targets)`.
+        weights: by node that affects the answer, `P(evidence)` if a cell is certain in its row, divided by the current
+            `P(evidence)`; shape `(*family)`.
+        certain: by node, the answer if a cell is certain in its row, shape `(*family, *sizes of the targets)`; 0 where
+            the weight is 0.
     """
 
     network: Network
@@ -57,19 +58,20 @@ class RowEffects:
     certain: Mapping[str, Floats]
 
     def moved(self, node: str, cell: tuple[int, ...] | EllipsisType, share: float | Floats) -> Floats:
-        """The answer where a row is mixed with the certainty of a cell: `(1 - s) row + s e_cell`.
+        """Compute the answer after mixing a row with the certainty of one of its cells: `(1 - s) row + s e_cell`.
 
-        With s = 1 / (A + 1) it is the answer after one more record in that cell of a row that A records tell; with
-        `s = (x - theta) / (1 - theta)` the one where the cell has the probability x and the others of its row keep
-        their proportions.
+        With s = 1 / (A + 1) it is the answer after one more record in that cell of a row with A records; with `s = (x -
+        theta) / (1 - theta)` the answer if the cell has probability x and the other cells of its row keep their
+        proportions.
 
         Args:
-            node: whose table it is; one that matters.
+            node: node of the table; one that affects the answer.
             cell: codes of the family's states; `...` for each cell of the table in turn.
-            share: s, at most 1; below 0 if the cell becomes rarer. Of each cell in turn, what broadcasts to the table.
+            share: s, at most 1; negative if the cell becomes less probable. With `...`, an array that broadcasts to the
+                table.
 
         Returns:
-            Shape `(*sizes of the targets)`, or of each cell in turn `(*family, *sizes of the targets)`.
+            Shape `(*sizes of the targets)`; with `...`, `(*family, *sizes of the targets)`.
 
         Source:
             Castillo, Gutierrez and Hadi (1997): an answer is a ratio of linear functions of each entry.
@@ -77,38 +79,39 @@ class RowEffects:
         weight = np.asarray(share * self.weights[node][cell])
         rest = np.broadcast_to(1 - np.asarray(share), weight.shape)
         axes = (..., *(None,) * self.value.ndim)
+        # P(t, e) and P(e) are linear in the row; both are divided by the current P(e).
         mixed = (rest[axes] * self.value + weight[axes] * self.certain[node][cell]) / (rest + weight)[axes]
-        return np.asarray(np.clip(mixed, 0, 1))  # a difference of nearly equal numbers may be just outside
+        return np.asarray(np.clip(mixed, 0, 1))  # rounding may leave [0, 1]
 
     def gradient(self, node: str) -> Floats:
-        """Derivative of the answer by every cell before its row is divided by its sum; shape `(*family, *targets)`.
+        """Compute the derivative of the answer by every cell before its row is normalised; shape `(*family, *targets)`.
 
-        By an entry whose row is kept in proportion (Laskey, 1995) it is this over `1 - theta`.
+        The derivative by an entry whose row keeps its other proportions (Laskey, 1995) is this divided by `1 - theta`.
+        Zero for a node that does not affect the answer.
         """
         if node not in self.weights:
             return np.zeros((*self.network.shape(node), *self.value.shape))
-        # (P(t, e) - P(t | e) P(e)) / P(e) with the certain row; the terms without it cancel.
+        # (P(t, e) - P(t | e) P(e)) / current P(e), with P(t, e) and P(e) under the certain row; other terms cancel.
         weight = self.weights[node].reshape(*self.weights[node].shape, *(1,) * self.value.ndim)
         return np.asarray(weight * (self.certain[node] - self.value))
 
 
 def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, int]) -> RowEffects:
-    """Find the effect of each row of each table on `P(targets | evidence)`.
+    """Compute the effect of each row of each table on `P(targets | evidence)`, exactly.
 
     Args:
-        theta: probabilities, without draws; rows sum to 1.
-        targets: variables that are no evidence, at least one.
+        theta: probabilities, shape `(*parents, child)`, without an axis of draws; rows sum to 1.
+        targets: at least one variable, none of them observed.
         evidence: code of the state of each observed variable.
 
     Returns:
-        The effects of all rows, exact; tables that do not matter are left out.
+        The effects of all rows; tables that do not affect the answer are left out.
 
     Raises:
         InputError: tables with draws, impossible evidence, or a network that is too large.
 
     Source:
-        Laskey (1995); in the place of Chowdhury et al. (ICML 2020), equations (7) and (8), whose "sensitivity" is a
-        constant.
+        Laskey (1995); replaces Chowdhury et al. (ICML 2020), equations (7) and (8), whose "sensitivity" is a constant.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -145,7 +148,10 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
 
 
 def _make_cells_certain(theta: Tables, node: str) -> Tables:
-    """Make draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
+    """Build tables with one draw for each cell of a node, in which that cell has probability 1 in its row.
+
+    The tables of other nodes are repeated; all are computed at their first use.
+    """
     shape = theta.network.shape(node)
     draws = math.prod(shape)
 
@@ -163,9 +169,9 @@ def _make_cells_certain(theta: Tables, node: str) -> Tables:
 ROUNDING_VARIANCE = 1e-24
 """Variance of a probability below which it is a rounding error."""
 TIE_TOLERANCE = 1e-9
-"""Relative difference below which two effects are equal: the first state of several is named."""
+"""Relative difference below which two effects count as equal; the first of several equal states is named."""
 LEAST_SHOWN_SHARE = 1e-6
-"""Share of the variance below which a row is not shown."""
+"""Share of the variance below which a row is not listed."""
 
 
 @dataclass(frozen=True)
@@ -173,17 +179,17 @@ class RowShare:
     """A row of a table and its effect on an answer.
 
     Args:
-        node: whose table it is.
-        given: states of the node's parents: the row.
-        variance: the row's part of the answer's variance, to first order; parts of all rows sum to 1, and a row that
-            errs against others may have a negative one.
-        noise: the part of the answer's variance that comes of the privacy noise in this row; None where draws do not
-            tell noise from sampling.
-        state: the entry of the row over whose interval the answer moves most.
-        mean, lower, upper: of this entry, posterior mean and interval.
-        slope: derivative of the answer by it, the others of the row kept in proportion.
-        low, high: the answer where it lies at the ends of its interval, exactly.
-        target: the state of the answer that these three are about.
+        node: node of the table.
+        given: states of the node's parents, which identify the row.
+        variance: the row's share of the answer's variance, to first order. Shares of all rows sum to 1; the share of a
+            row whose errors oppose the others' may be negative.
+        noise: share of the answer's variance due to the privacy noise in this row; None if the draws do not separate
+            noise from sampling.
+        state: entry of the row over whose interval the answer moves most.
+        mean, lower, upper: posterior mean and interval of this entry.
+        slope: derivative of the answer by this entry, with the other entries of the row in proportion.
+        low, high: exact answer if the entry is at the lower or upper end of its interval.
+        target: state of the answer to which slope, low and high refer.
     """
 
     node: str
@@ -201,20 +207,20 @@ class RowShare:
 
     @property
     def entry(self) -> str:
-        """The entry as a query."""
+        """The entry, written as a query."""
         return _write_entry(self.node, self.state, self.given)
 
 
 @dataclass(frozen=True)
 class PseudoRecord:
-    """Pseudo-record of a prior that moves an answer more than one in any other cell of the tables.
+    """The pseudo-record of a prior that moves an answer more than one in any other cell of the tables.
 
     Args:
-        node: whose table it is in.
-        state: its state there.
+        node: node of the table.
+        state: state of the node.
         given: states of the node's parents.
-        target: the state of the answer that moves most.
-        before, after: its probability.
+        target: state of the answer that moves most.
+        before, after: its probability without and with the pseudo-record.
     """
 
     node: str
@@ -226,7 +232,7 @@ class PseudoRecord:
 
     @property
     def entry(self) -> str:
-        """The cell as a query."""
+        """The cell, written as a query."""
         return _write_entry(self.node, self.state, self.given)
 
 
@@ -235,12 +241,13 @@ class Dependence:
     """Dependence of an answer on the rows of the tables.
 
     Args:
-        query: as it was asked.
-        tables: by node whose table matters, its part of the answer's variance; largest first.
-        rows: of the largest parts of the variance, largest first.
-        noise: part of the variance that comes of the privacy noise; None where draws do not tell.
-        explained: squared correlation of the first-order sum with the answer: parts say little where it is small.
-        record: what would move it most; None where nothing would.
+        query: text of the query.
+        tables: share of the answer's variance by node whose table affects it, largest first.
+        rows: rows with the largest shares, largest first.
+        noise: share of the variance due to the privacy noise; None if the draws do not separate it.
+        explained: squared correlation of the first-order sum with the answer; where it is small, the shares are
+            unreliable.
+        record: pseudo-record that would move the answer most; None if none would.
     """
 
     query: str
@@ -252,26 +259,27 @@ class Dependence:
 
 
 def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, rows: int) -> Dependence:
-    """Take an answer's variance apart.
+    """Decompose an answer's variance by tables and rows.
 
     Args:
-        posterior: of the public network's own rows.
-        query: a probability.
-        level: of the intervals of entries.
-        rows: how many to show.
+        posterior: draws of the public network's own rows.
+        query: query for a probability.
+        level: posterior probability of the entries' intervals.
+        rows: number of rows to list.
 
     Returns:
-        Its parts. They are exact for the draws at hand; of n draws a part errs by about `1 / sqrt(n)` of itself.
+        The shares. They are exact for the given draws; with n draws the relative error of a share is about `1 /
+        sqrt(n)`.
 
     Raises:
         InputError: a query that does not fit, impossible evidence, or a network that is too large.
 
     Guarantee:
-        None spent: reads the posterior alone.
+        No budget is spent; only the posterior is read.
 
     Source:
-        Delta method, in the place of Chowdhury et al. (ICML 2020), equations (7) and (8) and Theorem 4.2; Laskey
-        (1995), Castillo, Gutierrez and Hadi (1997) for one row.
+        Delta method; replaces Chowdhury et al. (ICML 2020), equations (7) and (8) and Theorem 4.2; Laskey (1995),
+        Castillo, Gutierrez and Hadi (1997) for one row.
     """
     schema = posterior.network.schema
     # Families that do not affect the answer are never drawn.
@@ -306,11 +314,11 @@ class _ExplainedQuery:
     """A query of a posterior, and the effects of the rows of its tables.
 
     Args:
-        posterior: whose draws are read.
-        theta: its mean.
-        effects: of all rows at the mean.
-        kept: flat positions of the targets' states that were asked for.
-        level: of intervals.
+        posterior: posterior whose draws are used.
+        theta: posterior means of the tables.
+        effects: effects of all rows at the means.
+        kept: flat positions of the queried states among the joint states of the targets.
+        level: posterior probability of intervals.
     """
 
     posterior: PosteriorDraws
@@ -320,10 +328,17 @@ class _ExplainedQuery:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """Shares of the variance and of its noise by row and node; the noise's share in all; squared correlation."""
+        """Decompose the variance of the first-order sum by rows, and separate the privacy noise by the draws' twins.
+
+        Returns:
+            By node, each row's share of the variance and of the noise, shape (rows,) each (noise None without twins);
+            the noise's share in total, or None; the squared correlation of the sum with the answer.
+        """
         sides = [side for side in (self.posterior.cells, self.posterior.twins) if side is not None]
         totals = [
-            _centre(sum((self._find_moves(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1)))
+            _centre(
+                sum((self._compute_row_effects(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1))
+            )
             for side in sides
         ]
         variance = float(np.mean([(total**2).mean(axis=-1).sum() for total in totals]))
@@ -331,22 +346,30 @@ class _ExplainedQuery:
             raise InputError(f"{query}: no draw of the tables moves this answer")
         by_node: dict[str, tuple[Floats, Floats | None]] = {}
         for node in self.effects.weights:
-            moves = [self._find_moves(node, side) for side in sides]
+            moves = [self._compute_row_effects(node, side) for side in sides]
             shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
             # A twin has the same latent counts, so the covariance with the twin's sum is the uncertainty of the counts.
             noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
             by_node[node] = (shares, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
-        return by_node, noise_of_all, _correlate_squared(totals[0], self._find_answers(query))
+        return by_node, noise_of_all, _compute_squared_correlation(totals[0], self._compute_centred_answer(query))
 
-    def _find_moves(self, node: str, cells: Tables) -> Floats:
-        """Find the first-order effect of each row of a table on the answer; shape (rows, states, draws)."""
+    def _compute_row_effects(self, node: str, cells: Tables) -> Floats:
+        """Compute the first-order effect of each row of a table on the answer in every draw.
+
+        Args:
+            node: node of the table.
+            cells: tables of the draws or of their twins.
+
+        Returns:
+            Shape (rows, queried states, draws).
+        """
         table = cells[node] - self.theta[node][..., None]
         gradient = self.effects.gradient(node).reshape(-1, table.shape[-2], self.effects.value.size)[..., self.kept]
         return np.asarray(np.einsum("rcd,rck->rkd", table.reshape(-1, *table.shape[-2:]), gradient, optimize=True))
 
-    def _find_answers(self, query: Probability) -> Floats:
-        """Find the answer under every draw, less its mean; shape (states of the query, draws)."""
+    def _compute_centred_answer(self, query: Probability) -> Floats:
+        """Compute the exact answer in every draw, less its mean; shape (queried states, draws)."""
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
         table = Laws(self.posterior.cells).joint([name for name, _ in query.targets], evidence)
@@ -355,7 +378,15 @@ class _ExplainedQuery:
     def share(
         self, node: str, row: int, variance: float, noise: float | None, states: list[dict[str, int]]
     ) -> RowShare:
-        """Describe a row, with the entry over whose interval the answer moves most."""
+        """Describe a row by the entry over whose interval the answer moves most.
+
+        Args:
+            node: node of the table.
+            row: position of the row in the flattened table.
+            variance: the row's share of the variance.
+            noise: the row's share due to the privacy noise, or None.
+            states: codes of each queried state, by target.
+        """
         network = self.posterior.network
         size = network.schema[node].size
         draws = self.posterior.cells[node].reshape(-1, size, self.posterior.cells.draws or 1)[row]
@@ -382,14 +413,20 @@ class _ExplainedQuery:
         return RowShare(node, named, variance, noise, state, *numbers, _name_states(network, states[target]))
 
     def record(self, states: list[dict[str, int]]) -> PseudoRecord | None:
-        """Find the pseudo-record that moves the answer most, in rows of the concentration that their draws have."""
+        """Find the pseudo-record that would move the answer most; None if none would.
+
+        A row's concentration A is estimated from the variance of its draws, as for a Dirichlet law.
+
+        Args:
+            states: codes of each queried state, by target.
+        """
         network, best, record = self.posterior.network, 0.0, None
         before = self.effects.value.ravel()[self.kept]
         for node in self.effects.weights:
             theta = self.theta[node]
             spread = self.posterior.cells[node].var(axis=-1).sum(axis=-1, keepdims=True)
             bound = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
-            # Variances of a Dirichlet row of sum A: theta (1 - theta) / (A + 1); one more record has share 1 / (A + 1).
+            # Dirichlet with sum A: variance theta (1 - theta) / (A + 1); one more record has the share 1 / (A + 1).
             share = np.divide(spread, bound, where=bound > ROUNDING_VARIANCE, out=np.zeros(bound.shape)).clip(max=1)
             moved = self.effects.moved(node, ..., share).reshape(*theta.shape, -1)[..., self.kept]
             reach = np.abs(moved - before)
@@ -403,42 +440,50 @@ class _ExplainedQuery:
         return record
 
     def _decode_row(self, node: str, row: int) -> tuple[int, ...]:
-        """Decode a row to the codes of its parents' states."""
+        """Convert the position of a row to the codes of its parents' states."""
         return tuple(int(code) for code in np.unravel_index(row, self.posterior.network.shape(node)[:-1]))
 
 
 def _centre(draws: Floats) -> Floats:
-    """Subtract the mean over draws; draws that make the evidence impossible count as the mean."""
+    """Subtract the mean over draws; draws in which the evidence is impossible are set to the mean."""
     return np.asarray(np.nan_to_num(draws - np.nanmean(draws, axis=-1, keepdims=True)))
 
 
 def _covary(moves: Floats, total: Floats) -> Floats:
-    """Covariance of each row's effect with the total, summed over states; shape (rows,)."""
+    """Compute the covariance of each row's effect with the total, summed over states.
+
+    Args:
+        moves: effects of the rows, shape (rows, states, draws).
+        total: centred total, shape (states, draws).
+
+    Returns:
+        Shape (rows,).
+    """
     return np.asarray(np.einsum("rkd,kd->r", moves, total) / total.shape[-1])
 
 
 def _find_first_largest(changes: Floats) -> int:
-    """Position of the largest change, the first of several that are equal but for rounding."""
+    """Find the position of the largest absolute change, the first of several that are equal up to rounding."""
     sizes = np.abs(changes)
     return int(np.argmax(sizes >= sizes.max() * (1 - TIE_TOLERANCE)))
 
 
-def _correlate_squared(first: Floats, second: Floats) -> float:
-    """Squared correlation of two answers, over all states together."""
+def _compute_squared_correlation(first: Floats, second: Floats) -> float:
+    """Compute the squared correlation of two centred answers, over all states and draws together."""
     both = float((first**2).sum() * (second**2).sum())
     return float((first * second).sum()) ** 2 / both if both > 0 else 1.0
 
 
 def _name_parents(network: Network, node: str, codes: tuple[int, ...]) -> dict[str, str]:
-    """A row's parents by name and state."""
+    """Map a row's parents to the names of their states."""
     return _name_states(network, dict(zip(network.parents[node], codes, strict=True)))
 
 
 def _name_states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
-    """States by name."""
+    """Map variables to the names of their states."""
     return {name: network.schema[name].states[code] for name, code in codes.items()}
 
 
 def _write_entry(node: str, state: str, parents: Mapping[str, str]) -> str:
-    """An entry of a table as a query."""
+    """Write an entry of a table as a query."""
     return str(Probability(((node, state),), tuple(parents.items())))

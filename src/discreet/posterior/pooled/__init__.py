@@ -1,1 +1,1 @@
-"""The default posterior: noisy tables made one data set of interactions, rows drawn with a prior that it teaches."""
+"""The default posterior: noisy tables pooled into interactions, rows drawn with a prior learned from them."""

@@ -1,17 +1,17 @@
-r"""Dirichlet-multinomial log weights of a cell, `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
+r"""Dirichlet-multinomial log weights of a cell, `log Gamma(a + n) - log Gamma(a) - log n!`, looked up in tables.
 
-The law of a row's counts given its total is Dirichlet-multinomial: a product of these factors over the row's cells,
-over the factor of the total. Chains of rows (`shrinkage.py`) ask for them many millions of times, for counts n that are
-whole, and concentrations a of any size.
+The law of a row's counts given its total is Dirichlet-multinomial: the product of these factors over the row's cells,
+divided by the factor of the total. Chains of rows (`shrinkage.py`) evaluate them many millions of times, for whole
+counts n and concentrations a of any size.
 
-Concentrations are handed around as *positions*: `log a` in steps of a 32nd of a factor of 4. In between two steps the
-table is interpolated linearly, which errs by less than 0.03 at n near a = 256, and by less than 0.002 below n = 32;
-what that changes of a cell's law is a factor that is the same to 3 % for all counts. Counts beyond the table's are
-reached from its last column, by the ratio of two gamma functions of distant arguments. Both are in single precision:
-numbers are below 5,000 where they matter, so its error is below 0.0005.
+Concentrations are passed as *positions*: `log a` in steps of a 32nd of a factor of 4. The table is interpolated
+linearly between steps, with an error below 0.03 at n near a = 256 and below 0.002 for n below 32; the error changes a
+cell's law by a factor that is the same for all counts to within 3 %. Weights of counts beyond the table are
+extrapolated from its last column by an asymptotic ratio of gamma functions. All is in single precision: the weights
+that matter are below 5,000, so the rounding error is below 0.0005.
 
-All components of the prior of a row (`BACK_OFF_CONCENTRATIONS`, `LONE_CONCENTRATIONS`) stand on the same grid: a factor
-of 4 is a whole number of steps, and one set of interpolation weights serves for all of them.
+All components of the prior of a row (`BACK_OFF_CONCENTRATIONS`, `LONE_CONCENTRATIONS`) are on the same grid: a factor
+of 4 is a whole number of steps, so one set of interpolation weights serves all of them.
 
 Source: Tricomi and Erdelyi (1951) for the ratio of gamma functions.
 """
@@ -31,26 +31,27 @@ Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
 
 BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
-"""Total concentrations A of the back-off components, on a grid of factors of 4: the nearest is at most twice off."""
+"""Total concentrations A of the back-off components, on a grid of factors of 4: the nearest is at most a factor of 2
+off."""
 LONE_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
-"""Concentration of each cell in the components that stand on their own, on the same grid."""
+"""Concentration of each cell in the components without back-off, on the same grid."""
 COMPONENTS = len(BACK_OFF_CONCENTRATIONS) + len(LONE_CONCENTRATIONS)
 LEAST_MEAN = 1e-7
 """Smallest mean of a prior, so that no state is impossible."""
 
 GRID_STEPS, LOWEST_POWER, HIGHEST_POWER, TABLE_COUNTS = 32, -16, 5, 512
-"""Steps per factor of 4; powers of 4 where the table begins and ends; number of counts in it."""
+"""Steps per factor of 4; powers of 4 where the table begins and ends; number of counts (columns) of the table."""
 LAST_COUNT = TABLE_COUNTS - 1
 LOOKED_UP_TOGETHER = 2**13
 """Largest number of values that are looked up at once."""
 STEPS_PER_LOG, UNIT_POSITION = GRID_STEPS / math.log(4), -LOWEST_POWER * GRID_STEPS
 """Steps in a unit of `log a`, and the position of a = 1."""
 TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
-"""Position of the largest concentration of a component; larger ones come from a prior of the user."""
+"""Position of the largest concentration of a component; only a user's prior has larger ones."""
 
 
 def positions(a: Array) -> Single:
-    """Compute table positions of concentrations; smaller ones count as 4^-16.
+    """Compute grid positions of concentrations; those below 4^-16 are raised to it.
 
     Example:
         >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
@@ -63,7 +64,7 @@ def positions(a: Array) -> Single:
 
 
 def concentrations(position: Single) -> Single:
-    """Compute concentrations at table positions, to a relative error of 1e-5.
+    """Compute concentrations at grid positions, to a relative error of 1e-5.
 
     Example:
         >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
@@ -75,12 +76,14 @@ def concentrations(position: Single) -> Single:
 def cell_weights(position: Single, counts: Array) -> Single:
     """Look up `log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
 
+    It is computed exactly if any concentration is larger than the components'.
+
     Args:
-        position: of a.
-        counts: n, whole numbers from 0, same shape.
+        position: grid positions of the concentrations a, any shape.
+        counts: counts n, whole numbers from 0, same shape.
 
     Returns:
-        The same shape.
+        Log weights, same shape.
 
     Example:
         >>> found = cell_weights(positions(np.array([1.0])), np.array([3]))  # log Gamma(4) - log Gamma(1) - log 3! = 0
@@ -107,11 +110,12 @@ def cell_weights(position: Single, counts: Array) -> Single:
 
 
 def component_weights(position: Single, counts: Array) -> Single:
-    """Sum the weights of cells over the first axis, under each component of the prior of a row.
+    """Look up the log weights of cells under each component of the prior of a row, summed over the first axis.
 
     Args:
-        position: of the smallest of BACK_OFF_CONCENTRATIONS, times the mean of the cell.
-        counts: same shape, `(child, ...)`.
+        position: grid positions of the smallest of BACK_OFF_CONCENTRATIONS times the mean of the cell, shape `(child,
+            ...)`.
+        counts: counts n, whole numbers from 0, same shape.
 
     Returns:
         Shape `(COMPONENTS, ...)`.
@@ -121,7 +125,7 @@ def component_weights(position: Single, counts: Array) -> Single:
     shared, steps = len(BACK_OFF_CONCENTRATIONS), positions(LONE_CONCENTRATIONS).astype(np.int64)
     many = np.flatnonzero(counts >= TABLE_COUNTS)
     totals = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
-    # Several components at once where arrays are short, whose ends are what takes time.
+    # Several components at once where arrays are short, because the overhead of a call then dominates.
     group = min(max(LOOKED_UP_TOGETHER // counts.size, 1), shared) if counts.size else shared
     for first in range(0, shared, group):
         number = min(group, shared - first)
@@ -147,7 +151,7 @@ def component_weights(position: Single, counts: Array) -> Single:
 
 @lru_cache(maxsize=1)
 def _tabulate_weights() -> tuple[Single, Single]:
-    """Tabulate the weights by step and count, flattened, and their increase from one step to the next."""
+    """Tabulate the weights by step and count, flattened, and their increase to the next step; cached."""
     a = 4.0 ** (LOWEST_POWER + np.arange((HIGHEST_POWER - LOWEST_POWER) * GRID_STEPS + 2) / GRID_STEPS)[:, None]
     n = np.arange(TABLE_COUNTS, dtype=np.float64)
     table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
@@ -155,24 +159,25 @@ def _tabulate_weights() -> tuple[Single, Single]:
 
 
 def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
-    """Find indices in the flattened table, and the fraction of a step beyond them."""
+    """Compute indices of cells in the flattened table, and the fraction of a step beyond them."""
     row = np.floor(position)
     fraction = position - row
-    # Places are below 2^24, so that single precision has them all.
+    # Indices are below 2^24, so single precision represents them exactly.
     row *= TABLE_COUNTS
     row += np.minimum(counts, LAST_COUNT)
     return row.astype(np.int64), fraction
 
 
 def _extrapolate(a: Single, counts: Array) -> Single:
-    """Compute what a weight gains from the table's last column to counts beyond it.
+    """Compute the increase of the weight from the table's last column to counts beyond it.
 
-    `log Gamma(n + a) / Gamma(n + 1) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; what
-    is left out is below 0.01 for a up to 256.
+    `log Gamma(n + a) / Gamma(n + 1) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; the
+    remainder is below 0.01 for a up to 256.
     """
     e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2
     gain = np.log(v / last)
+    # e^2 - 1 = (e - 1) (e + 1) = (e - 1) a; the common factor e is applied at the end.
     gain -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
     gain *= e
     return gain.astype(np.float32)

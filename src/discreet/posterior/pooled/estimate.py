@@ -15,8 +15,8 @@ from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
 DRAWS_BY_LOSS: dict[TableLoss, int] = {"squared": 50, "absolute": 400}
-"""Number of draws by loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of
-the posterior's deviation; a median needs more draws for the same."""
+"""Number of draws by loss. Means given the counts are averaged over ten sweeps, so their Monte Carlo error is a tenth
+of the posterior's standard deviation; a median needs more draws for the same precision."""
 
 
 def estimate(
@@ -31,22 +31,22 @@ def estimate(
     The model is that of `noise_aware`, with its learned prior.
 
     Args:
-        release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or figures by
-            others.
+        release: release of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or
+            external figures.
         rng: seed or generator; nothing here is private.
-        loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are read
-            as they are: rows with the least expected sum of absolute errors, which take a side where a row is nearly
-            deterministic, at about three times the CPU.
-        prior: of the rows, as in `noise_aware`.
+        loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are used
+            as they are: rows with the least expected sum of absolute errors, which favour one state where a row is
+            nearly deterministic, at about three times the CPU time.
+        prior: Dirichlet prior of the rows, as in `noise_aware`.
 
     Returns:
-        Probabilities, an axis for each parent and then the child; rows sum to 1.
+        Probabilities by node, shape `(*parents, child)`; rows sum to 1.
 
     Raises:
-        InputError: a release of something else, another loss, or a prior over another network.
+        InputError: a release of another kind, another loss, or a prior over another network.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         The model is in `discreet.posterior.pooled.latent_counts` and `discreet.posterior.pooled.shrinkage`;

@@ -1,13 +1,13 @@
-"""Joint laws of all families under every draw: rows times laws of their parents, moved to measured tables.
+"""Joint laws of all families in every posterior draw: rows times the law of the parents, raked to measured tables.
 
-A network's parents that are not joined are independent of each other, or as their own parents make them. Where a table
-holds them, their law was drawn beside the rows. From the roots down, the law of each family is that of its parents
-times its rows, and the law of parents is
+In the network, parents without arcs between them are independent, or as dependent as their own parents make them. Where
+a table contains them, their law was drawn with the rows. From the roots down, the law of each family is the law of its
+parents times its rows, and the law of the parents is
 
-    that of an earlier family that holds them all; or else
-    the drawn one, or the network's, moved to what earlier families say of its parts,
+    the margin of an earlier family that contains them all; or else
+    the drawn law, or the network's, raked to the margins of earlier families,
 
-so that all families agree in what they share.
+so that all families agree on shared margins.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from discreet.posterior.pooled.raking import fit_margins
 from discreet.util.arrays import Array, Floats, margin
 
 # --------------------------------------------------------------------------------------------------------------------
-# Laws of the parents of each node of a network, while tables are made from the roots down.
+# Laws of the parents of each node of a network, while tables are drawn from the roots down.
 #
-# Where a family above holds all parents, its table and the law of its own parents are all that it takes; laws of others
-# are read off a tree of cliques (`inference/forward.py`).
+# Where an ancestor's family contains all parents, its rows and the law of its own parents suffice; other laws are
+# computed on a tree of cliques (`inference/forward.py`).
 
 
 class ParentLaws:
-    """Laws of the parents of each node under draws of the rows above it.
+    """Laws of the parents of each node, computed at first use from draws of the rows above it and kept.
 
     Args:
-        cells: probabilities, shape `(*parents, child, draws)`.
-        seed: of made-up records, if it takes some.
+        cells: probabilities, shape `(*parents, child, draws)`; tables may be drawn lazily.
+        seed: seed of simulated records, where exact inference is out of reach.
     """
 
     def __init__(self, cells: Tables, seed: int) -> None:
@@ -46,17 +46,17 @@ class ParentLaws:
         self._seen = set[str]()
 
     def law(self, parents: Scope) -> Floats:
-        """Compute `P(parents)` of a node under every draw, shape `(*parents, draws)`."""
+        """Compute `P(parents)` of a node in every draw, shape `(*parents, draws)`; keep those of its ancestors."""
         network = self._cells.network
-        # From the roots down: a long chain would nest as deep as it is long.
+        # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(network, parents, self._seen):
             self._seen.add(name)
             if (above := network.parents[name]) and above not in self._found:
-                self._found[above] = self._find(above)
-        return self._find(parents)
+                self._found[above] = self._compute_law(above)
+        return self._compute_law(parents)
 
-    def _find(self, parents: Scope) -> Floats:
-        """Compute the law from that of a family that contains the parents, if there is one."""
+    def _compute_law(self, parents: Scope) -> Floats:
+        """Compute the law as a margin of the family that contains all parents, or by a forward pass if none does."""
         network, held = self._cells.network, held_sets(self._cells.network, parents)
         if parents in self._found:
             return self._found[parents]
@@ -65,12 +65,12 @@ class ParentLaws:
         (holder,) = held.values()
         law, above = np.asarray(self._cells[holder]), network.parents[holder]
         if above:
-            law = law * self._find(above)[..., None, :]
+            law = law * self._compute_law(above)[..., None, :]
         return margin(law, network.family(holder), parents)
 
     @cached_property
     def _apart(self) -> ForwardPass | RecordPass:
-        """Laws of parents that no family holds together."""
+        """Laws of all sets of parents that no single family contains."""
         network = self._cells.network
         apart = {parents for parents in network.parents.values() if parents and len(held_sets(network, parents)) > 1}
         return laws_from_roots(sorted(apart), self._cells, self._seed)
@@ -99,14 +99,14 @@ def parents_apart(network: Network) -> tuple[Scope, ...]:
 
 
 def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
-    """Compute the joint laws of all families.
+    """Compute the joint laws of all families in every draw, from the roots down.
 
     Args:
-        cells: rows, shape `(*parents, child, draws)`.
-        drawn: laws of sets of parents, shape `(*sizes, draws)`.
+        cells: rows by node, shape `(*parents, child, draws)`.
+        drawn: separately drawn laws of sets of parents, shape `(*sizes, draws)`.
 
     Returns:
-        By node, an axis for each of its family, then one of draws.
+        Laws by node, shape `(*parents, child, draws)`.
     """
     network, laws = cells.network, dict[str, Floats]()
     forward = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
@@ -126,16 +126,18 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
 
 
 def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
-    """Move the law of a set of variables to the margins that it shares with families, so that they agree.
+    """Rake the law of a set of variables to the margins that it shares with families.
+
+    Interactions that no family contains keep their odds ratios.
 
     Args:
-        law: shape `(*sizes, draws)`.
-        names: of its axes.
-        network: of the families.
-        families: laws by node, as of `family_laws`.
+        law: probabilities, shape `(*sizes, draws)`.
+        names: names of its axes.
+        network: network of the families.
+        families: laws by node, as `family_laws` returns them.
 
     Returns:
-        The same shape: odds ratios of what no family holds stay.
+        Shape of `law`.
     """
     shared = dict[Scope, Floats]()
     for node, family_law in families.items():

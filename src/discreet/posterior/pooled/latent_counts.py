@@ -1,44 +1,43 @@
 """Posterior of a network from noisy tables: latent counts drawn from the roots down, rows with a learned prior.
 
-Each joint draw of the posterior has latent counts: a number of records, their counts in every family, and all
-probabilities. In a draw, nodes are taken in topological order. The N records of a parent configuration are split by
-the node's row, and `shrinkage.py` draws the split and the row given what the release tells of this split. Families
-share records: where an ancestor's family holds the parents, its counts in the same draw are the row totals. For
-parents that no family holds together, totals are drawn around what the draw's probabilities predict, with the margins
-that are held already kept, and with what the release tells beyond these margins: the more so the more it contradicts
-the network's independence of the parents, which is learned from the same numbers.
+Each posterior draw has latent counts: a number of records, their counts in every family, and all probabilities. Nodes
+are drawn in topological order. The N records of a parent configuration are split by the node's row, and `shrinkage.py`
+draws the split and the row given the released evidence on this split. Families share records: where an ancestor's
+family contains the parents, its counts in the same draw are the row totals. Where no family contains all parents,
+totals are drawn around the prediction of the draw's probabilities, raked to the margins that families do contain. The
+released evidence on the remaining interactions enters with a weight that grows with its contradiction of the network's
+independence of the parents; that contradiction is estimated from the same numbers.
 
-Of a family that was not measured whole, rows of the largest measured part are drawn, and the family's own rows around
-them, moved to the counts of the other parts that were measured; where nothing of it was measured they are draws of the
-prior. What is told far better than the rest, such as an exact margin by others beside noisy tables, is
-drawn by itself, and the rest is moved to it (`raking.py`).
+If a family was not measured whole, the rows of its largest measured part are drawn first, then the family's own rows
+around them, raked to the counts of the other measured parts. Rows of a family without any measurement are draws from
+the prior. A margin that is known far more precisely than the rest, such as an exact margin from an external source
+beside noisy tables, is drawn separately, and the rest is raked to it (`raking.py`).
 
-Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables tell independent pieces, one for
-each set of variables; the piece of a set is used at the set's last node, and margins that many tables tell are pooled
-before. What a node's rows say of its ancestors beyond that (a cut) is not used.
+Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables carry independent pieces of
+evidence, one for each set of variables. The piece of a set is used at the set's last node, and margins that several
+tables contain are pooled beforehand. What a node's rows imply about its ancestors beyond that is not used (a cut).
 
-Cells are not negative, and most are empty: tables of many cells tell more of their margins than their sums do. Least
-squares with that constraint is nearer to the truth than plain least squares, but its errors have no formula. They are
-measured: a first pass with plain least squares makes a few draws; records made up from each of them, with noise of
-the release's law and fitted in the same way, show the errors; each interaction gets their mean square over records
-(errors are smaller where there are none). The second pass uses the constrained estimate and components of rows weighted
-as the first pass used them. The fast estimate takes values and mean squares as they are: a bias may be worth the
-variance that it saves.
+Cells are not negative, and most are empty: then tables of many cells determine their margins more precisely than their
+sums alone do. Least squares with that constraint is nearer to the truth than plain least squares, but its errors have
+no formula. They are simulated. A first pass with plain least squares makes a few draws; records simulated from each of
+them, with noise of the release's law and fitted in the same way, show the errors; the variance of each interaction is
+their mean square over records (errors are smaller where there are none). The second pass uses the constrained estimate
+and the mixture weights of rows that the first pass arrived at. The fast estimate uses values and mean squared errors as
+they are: a bias may cost less than the variance that it saves.
 
-Intervals under a prior that is given take plain least squares: its errors are known and independent. Under the learned
-prior they take the same model with three doubts:
+Intervals under a given prior use plain least squares: its errors are known and independent. Under the learned prior
+they use the same model with three corrections for model doubt:
 
-* *of the fit*: its mean error on the made-up records is subtracted, the mean square about it is its variance, and where
-  that is not below the variance of plain least squares, plain least squares it is. Errors of constrained estimates
-  depend on each other, which the model does not know: variances are moved most of the way back to those without the
+* *of the fit*: the mean error on the simulated records is subtracted, and the mean square around it is the variance.
+  Where this is not below the variance of plain least squares, plain least squares is used. Errors of constrained
+  estimates depend on each other, which the model ignores: variances are moved most of the way back to those without the
   constraint.
-* *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
-  law of large numbers, one for the table's margins that nobody meant. The child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`latent_counts.py`). They are drawn from evidence on
-  themselves; the rows' counts are then moved to them, as little as can be (`raking.py`), and the rows' probabilities to
-  margins that are drawn from these counts alone (`latent_counts.py`).
-* *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
-  ones, too.
+* *of margins of rows*: hundreds of rows of few records with a prior each imply, by the law of large numbers, a strong
+  prior on the table's margins that was not intended. Therefore the child's margin has a prior of its own
+  (Dirichlet(1/2)), and so has each parent's table with the child (`latent_counts.py`). They are drawn from the evidence
+  on themselves. The rows' counts are then raked to them, with minimal change (`raking.py`), and the rows' probabilities
+  to margins that are drawn from these counts alone (`latent_counts.py`).
+* *of the learned prior* (`shrinkage.py`): it fits the average cell, but intervals must cover the rare cells, too.
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
 latent variables; cut distributions: Plummer (2015).
@@ -88,48 +87,48 @@ from discreet.releases.combined import Evidence, evidence_of
 from discreet.util.arrays import Floats, Ints, margin
 
 # --------------------------------------------------------------------------------------------------------------------
-# Probabilities of a family's rows given its counts, moved to margins that are drawn once each.
+# Probabilities of a family's rows given its counts, raked to margins that are each drawn once.
 #
-# A row is drawn from its counts and its pseudo-records. Of hundreds of rows the pseudo-records add up to more than
-# there are records, and would pull and sharpen what the rows say together: the child's law, and its laws given one
-# parent, or given all but one. Each of these margins is therefore drawn from its records alone, the Bayesian bootstrap
-# of the rows' own (Rubin, 1981), with half a record a state: of each state alike for the child's law, and as that law
-# has them in a slice. The rows are moved to all of them by proportional fitting, which leaves their odds ratios.
+# A row is drawn from its counts and its pseudo-records. In hundreds of rows the pseudo-records add up to more than the
+# number of records. They would bias the rows' margins and make them too precise: the child's law, and its laws given
+# one parent or given all but one. Each of these margins is therefore drawn from its records alone, by the Bayesian
+# bootstrap of the rows' records (Rubin, 1981), with half a record for each state: uniform for the child's law,
+# proportional to that law in a slice. Proportional fitting rakes the rows to all margins and preserves odds ratios.
 #
-# The gamma variates of the records are those of the rows: rows of many records say what the margins say, and stay. Rows
-# are weighted by the parents' law in the same draw, which their margins will be taken with.
+# Margins use the gamma variates of the rows' own records: rows of many records agree with the margins and hardly move.
+# Rows are weighted by the parents' law of the same draw, the law with which their margins will be computed.
 
 Array = npt.NDArray[np.floating]
 
 MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a margin: Jeffreys (1946)."""
 MOVING_ROUNDS = 5
-"""Rounds of proportional fitting of rows to drawn margins."""
+"""Rounds of proportional fitting of rows to the drawn margins."""
 LEAST_PROBABILITY = 1e-30
 """Least probability in a denominator."""
 LARGEST_FACTOR = 1e6
-"""Largest factor of a probability in one round: margins of states that no row expects are not met."""
+"""Largest factor by which one round changes a probability; margins of states that no row expects are not met."""
 
 
 def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
-    """Draw the probabilities of a family's rows.
+    """Draw the probabilities of a family's rows, raked to margins that are drawn by the Bayesian bootstrap.
 
     Args:
-        counts: of records, shape `(*parents, child, draws)`, of a parent at least.
-        alpha: pseudo-records, same shape.
-        weights: law of the parents, shape `(*parents, draws)`.
-        records: of all rows, shape (draws,).
+        counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
+        alpha: pseudo-records of each cell, same shape.
+        weights: probabilities of the parents, shape `(*parents, draws)`.
+        records: total number of records, shape (draws,).
         rng: source of randomness.
 
     Returns:
-        Probabilities, same shape; rows without records are draws of Dirichlet(alpha).
+        Probabilities, shape of the counts; rows without records are draws from Dirichlet(alpha), not raked.
     """
-    gammas, theta = _draw_gammas(counts, alpha, rng)
+    gammas, theta = _draw_gammas_and_rows(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
     sums = gammas.sum(axis=-2, keepdims=True)
     weights = np.where(sums > 0, weights[..., None, :], 0).astype(np.float32)
     effective = gammas * (weights * records / np.maximum(sums, LEAST_PROBABILITY)).astype(np.float32)
-    # The child's law, and given each parent; of two parents these are all but one, of three those come beside them.
+    # Margins: the child's law, given one parent, and given all but one. With two parents the last two coincide.
     sizes = [size for size in sorted({0, 1, len(parents) - 1}) if size < len(parents)]
     conditions = [axes for size in sizes for axes in combinations(parents, size)]
     goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
@@ -138,18 +137,29 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
         wanted = effective.sum(axis=axes, keepdims=True)
         pseudo = np.broadcast_to(prior, wanted.shape)
         if condition:
+            # In DOUBT_SHARE of the draws an empty cell of a margin gets up to one pseudo-record (`shrinkage.py`).
             doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
             slices = wanted.sum(axis=-2, keepdims=True)
             pseudo = np.maximum(pseudo, doubted * (slices / (slices + FILLED_RECORDS)))
+        # A Dirichlet draw is normalised gammas: those of the records, plus one for the pseudo-records.
         wanted += rng.standard_gamma(pseudo, dtype=np.float32)
         if not condition:
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
-    return _fit_rows(theta, weights, goals)
+    return _rake_rows(theta, weights, goals)
 
 
-def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
-    """Draw gamma variates of the records, and rows from these and the pseudo-records'."""
+def _draw_gammas_and_rows(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
+    """Draw a gamma variate for the records of each cell, and rows from these and the variates of the pseudo-records.
+
+    Args:
+        counts: records of each cell, shape `(*parents, child, draws)`.
+        alpha: pseudo-records of each cell, same shape.
+        rng: source of randomness.
+
+    Returns:
+        The records' gamma variates (0 in empty cells) and the rows' probabilities, both of the shape of the counts.
+    """
     gammas = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
     # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.
     logs = np.log(rng.standard_gamma(alpha + 1)) + np.log1p(-rng.random(alpha.shape)) / alpha
@@ -160,8 +170,18 @@ def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple
     return gammas.astype(np.float32), theta
 
 
-def _fit_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
-    """Move rows to laws of the child in weighted slices by proportional fitting; rows of weight 0 stay."""
+def _rake_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
+    """Rake rows to the child's laws in slices by proportional fitting; rows of weight 0 stay.
+
+    Args:
+        theta: probabilities, shape `(*parents, child, draws)`.
+        weights: weights of the rows, shape `(*parents, 1, draws)`.
+        goals: for each margin the axes to sum over, the child's law in each slice and the slice's weight; summed axes
+            have length 1.
+
+    Returns:
+        Probabilities, shape of `theta`.
+    """
     moved = np.maximum(theta, LEAST_PROBABILITY).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
         for axes, wanted, weight in goals:
@@ -177,20 +197,20 @@ def _fit_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ..
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Rows of a family that was not measured whole: spread around the rows of the part that was, or drawn from the prior.
+# Rows of a family that was not measured whole: drawn around the rows of its measured part, or from the prior.
 #
-# The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
-# these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
-# the part's row. Under the learned prior each row picks its concentration as the rows of the part do, with the weights
-# of the components that they ended with. (A component that takes no notice of other rows would be around the uniform
-# row; here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts
-# that rows then draw are moved to the counts of the part, as little as can be.
+# The part has the child and some of its parents. A row of the part is the mean of the family's rows with the same
+# states of these parents, weighted by their records. Their differences were not measured and come from the prior:
+# Dirichlet around the part's row. Under the learned prior each row draws its concentration as the part's rows do, with
+# the mixture weights that they arrived at. (The "on its own" components are centred at the part's row, too, and not at
+# the uniform row: otherwise the part's row would not be the mean of the rows.) The drawn counts are then raked to the
+# counts of the part, with minimal change.
 #
-# Of a family of which nothing was measured, rows are draws of the prior that is given, or are spread like that around a
-# row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
+# Rows of a family without any measurement are draws from the given prior; or under the learned prior they are drawn in
+# the same way around a single row from Dirichlet(1/2), the prior of a child's margin.
 
 SPREAD_CELLS_AT_ONCE = 2**22
-"""Number of cells that are drawn together: some hundred MB."""
+"""Number of cells that are drawn together: about a hundred MB."""
 
 
 def spread_rows(
@@ -201,18 +221,18 @@ def spread_rows(
     rng: np.random.Generator,
     alpha: Floats | None = None,
 ) -> RowDraws:
-    """Draw all rows of a family around those of a part of it.
+    """Draw all rows of a family around the rows of a measured part of it, and rake their counts to the part's.
 
     Args:
         part: draws of the part's rows, parents in the order of the family.
         part_axes: positions of the part's parents among those of the family.
-        totals: records in each row of the family, shape `(*parents, draws)`; those of the part are their sums.
-        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        totals: records of each row of the family, shape `(*parents, draws)`; the part's row totals are their sums.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
         rng: source of randomness.
-        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+        alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        A draw for each of the part's. Without a prior that is given the means are those of the part, repeated.
+        As many draws as the part has. Under the learned prior, means are the part's, repeated over the other parents.
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
@@ -246,17 +266,19 @@ def spread_rows(
 def unmeasured_rows(
     totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
 ) -> RowDraws:
-    """Draw all rows of an unmeasured family.
+    """Draw all rows of a family without any measurement from the prior.
+
+    Under the learned prior, rows are drawn around a common row from Dirichlet(1/2).
 
     Args:
-        totals: records in each row, shape `(*parents, draws)`.
-        states: of the child.
-        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        totals: records of each row, shape `(*parents, draws)`.
+        states: number of states of the child.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
         rng: source of randomness.
-        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+        alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        A draw for each last entry of the totals.
+        As many draws as `totals` has.
     """
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
@@ -271,7 +293,7 @@ def unmeasured_rows(
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
-    """Draw Dirichlet rows, shape `(*parents, child, draws)`."""
+    """Draw Dirichlet rows for concentrations of shape `(*parents, child, draws)`; same shape."""
     shape = concentrations.shape
     return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
@@ -279,7 +301,21 @@ def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Fl
 def _spread_block(
     part: RowDraws, which: slice, totals: Ints, weights: Floats, alpha: Floats | None, rng: np.random.Generator
 ) -> tuple[Ints, Floats, Floats]:
-    """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
+    """Draw a block of a family's rows around the part's rows, and rake the counts to the part's.
+
+    "Other rows" are the configurations of the parents that the part lacks.
+
+    Args:
+        part: draws of the part's rows.
+        which: slice of the draws.
+        totals: records of each row of the family, shape `(part rows, other rows, draws)`.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        alpha: given concentrations, shape `(part rows, other rows, child)`; None for the learned prior.
+        rng: source of randomness.
+
+    Returns:
+        Counts, concentrations and probabilities, each of shape `(part rows, other rows, child, draws)`.
+    """
     rows, of_each, _ = totals.shape
     theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))
     states, draws = theta.shape[1:]
@@ -294,7 +330,7 @@ def _spread_block(
     flat = (rows * of_each, states, draws)
     chance = np.moveaxis(dirichlet_draws(around.reshape(flat), rng), 1, -1)
     drawn = np.moveaxis(rng.multinomial(n.reshape(flat[0], draws), chance / chance.sum(axis=-1, keepdims=True)), -1, 1)
-    # Each row of the part is a table of its own: its rows by the child's states.
+    # For each row of the part, rake the table of other rows by the child's states to the part's counts.
     tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
     wanted: Ints = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
     moved = rake_counts(tables, wanted, rng)
@@ -304,36 +340,36 @@ def _spread_block(
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Counts of a parent and the child, drawn from what is told of their own table alone, and given both of its margins.
+# Counts of a parent and the child, drawn from the evidence on their own table alone, given both of its margins.
 #
-# Rows of a family have a prior each. What hundreds of them say together of how the child depends on one parent nobody
-# meant: a table of the two has one prior of its own, and its counts are drawn from the evidence on their interaction.
-# Given both margins, with shares w and q of N records, the interaction is normal around that of independent counts with
-# the covariance
+# Every row of a family has a prior, and hundreds of them imply a strong prior on the child's dependence on one parent
+# that was not intended. The table of the two therefore has one prior of its own, and its counts are drawn from the
+# evidence on their interaction. Given both margins, with shares w and q of N records, the interaction is normal around
+# that of independent counts with the covariance
 #
 #     (N + N^2 tau^2)  (diag(w) - w w')  x  (diag(q) - q q')
 #
-# in cells: N for records that fell independently of each other (the multivariate hypergeometric law), and tau for how
-# far the two depend on each other: their mean-square contingency is about tau^2 for each coordinate. Each draw picks
-# tau among a few by the likelihood of the evidence. Both factors have a basis of their own, in which all coordinates
-# are independent of each other, of noise, too.
+# over cells: N is the sampling variance of records that are independent of each other (the multivariate hypergeometric
+# law), and tau the strength of the dependence: the mean-square contingency is about tau^2 for each coordinate. Each
+# draw picks tau from a grid by the likelihood of the evidence. In the eigenbasis of both factors all coordinates are
+# independent, and so is their noise.
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """Grid of dependences tau, uniform a priori: 0, and factors of 2 up to where any evidence outweighs the prior."""
 
 
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
-    """Draw the counts of a parent and the child.
+    """Draw the counts of a parent and the child given both margins and evidence on their interaction.
 
     Args:
-        values: coordinates of their interaction as they are told, shape `(parent - 1, child - 1)`.
-        variance: of the error of each.
+        values: measured coordinates of the interaction, shape `(parent - 1, child - 1)`.
+        variance: variance of the error of each coordinate.
         rows: records of the parent's states, shape (parent, draws).
-        child: of the child's, shape (child, draws).
+        child: records of the child's states, shape (child, draws).
         rng: source of randomness.
 
     Returns:
-        Whole counts, shape (parent, child, draws), with the row totals, and the child's margin but for rounding.
+        Whole counts, shape (parent, child, draws); row totals are met exactly, the child's margin up to rounding.
     """
     records = np.maximum(rows.sum(axis=0), 1.0)
     (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
@@ -349,6 +385,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     fit = -0.5 * (np.log(total) + innovation**2 / total).sum(axis=(1, 2))
     chances = np.exp(fit - fit.max(axis=0)).cumsum(axis=0)
     picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
+    # Conjugate normal update of the interaction at the drawn tau.
     gain = np.take_along_axis(prior / total, picked[None, None, None], axis=0)[0]
     drawn = gain * innovation + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(innovation.shape)
     cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
@@ -356,28 +393,40 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
 
 
 def _diagonalise(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
-    """Diagonalise the multinomial covariance of contrasts at the mean share of all draws: variances and basis."""
+    """Diagonalise the multinomial covariance of a variable's contrasts at the mean share over draws.
+
+    Args:
+        shares: shares of the states, shape (states, draws).
+        contrasts: contrast matrix, shape (states, states); its first row is the total and is left out.
+
+    Returns:
+        Variances along the principal axes, shape (states - 1,), and the axes as columns.
+    """
     mean = shares.mean(axis=-1)
     scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
     return np.maximum(scales, math.ulp(1.0)), basis
 
 
 FIRST_PASS_DRAWS, LEAST_FIRST_PASS_DRAWS, FIRST_PASS_CELLS = 16, 4, 2**21
-"""Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
-first 32 coordinates on, and families share what is left. Fewer where all their tables would have more cells than that
-together: four leave deviations for intervals 2 % longer, by VARIANCE_CAUTION, than sixteen do."""
+"""Draws of the first pass, each with simulated records of its own: the relative error of an interaction's variance is
+below 1/4 from the first 32 coordinates on, and families share the rest. Fewer draws, but at least
+LEAST_FIRST_PASS_DRAWS, where all their tables would have more than FIRST_PASS_CELLS cells together: four lead to
+deviations for intervals 2 % longer, by VARIANCE_CAUTION, than sixteen do."""
 NOISES_PER_DRAW = 8
-"""Noise replicates for each draw's records: a variance known to a third makes intervals only 1.5 points too short."""
+"""Noise replicates for each draw's records: a variance with a relative error of 1/3 shortens intervals by only 1.5
+points."""
 MOST_REPEATED_CELLS = 2**20
-"""Largest number of cells of all tables in each draw of the first pass: four of them are 32 MiB."""
+"""Largest number of cells of all tables in each draw of the first pass: four such draws take 32 MiB."""
 ROUGH_TOLERANCE = 0.1
-"""Tolerance of fits to simulated tables, in deviations of the noise: their errors change by less than a hundredth."""
+"""Tolerance of fits to simulated tables, in standard deviations of the noise; it changes their errors by less than a
+hundredth."""
 VARIANCE_CAUTION = 0.75
-"""Power by which the variances of errors are taken towards those without the constraint. One cell that is cut off
-at 0 moves many interactions at once, and the model takes their errors as independent. On six networks at epsilon 0.1
-and 1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
+"""Exponent of the geometric mean by which the variances of errors are moved towards those without the constraint. One
+cell that is clamped to 0 moves many interactions at once, but the model treats their errors as independent. On six
+networks at epsilon 0.1 and 1, three releases each, intervals of marginals cover 94.6 %, and 93.4 with 0.5, at 0.93
+times the width."""
 CELLS_WORTH_REPEATING = 2**16
-"""Cells of one table in all repetitions of a draw: many cells estimate an error without repetition."""
+"""Cells of one table in all replicates of a draw: tables of many cells estimate an error without replicates."""
 MOST_MADE_UP_RECORDS = 100_000
 """Largest number of simulated records for each draw; more are represented by weights."""
 LARGEST_COUNT = 2.0**60
@@ -385,26 +434,26 @@ LARGEST_COUNT = 2.0**60
 LEAST_CELL_RECORDS = 1e-9
 """Least expected records of a cell, so that it can be scaled."""
 PRECISE_VARIANCE_RATIO = 0.02
-"""Variance of a coordinate, as a share of the largest of its table, below which its margin is used separately: counts
-are drawn as if it were this and then moved to the margin. Otherwise the other coordinates would gain too little in a
-sweep."""
+"""Ratio of a coordinate's variance to the largest of its table below which its margin is drawn separately: counts are
+drawn as if the variance were this large and then raked to the margin. Otherwise the other coordinates would mix too
+slowly."""
 HELD_FIT_ROUNDS = 3
-"""Rounds of proportional fitting to fixed margins, which agree with each other but for sampling error."""
+"""Rounds of proportional fitting to fixed margins, which agree with each other up to sampling error."""
 
 
 class LatentCounts:
-    """Joint draws of latent counts and probabilities; a family is drawn at first use.
+    """Posterior draws of latent counts and probabilities; a family is drawn and kept at its first use.
 
     Args:
-        margins: evidence.
-        draws: how many.
-        rng: source of randomness; families have generators of their own, so what one draw says does not depend on which
-            others were asked for.
-        weights: prior mean of the components of rows, shape (COMPONENTS,).
-        prior: Dirichlet rows instead of the learned prior.
-        doubt: whether the learned prior is doubted, for intervals: see the module's docstring.
-        quick: whether chains are short: they start and end at margins that are drawn by themselves, and are told of
-            these no more exactly than of the rest. Draws with doubt always are.
+        margins: evidence: estimates of all margins with their error variances.
+        draws: number of posterior draws.
+        rng: source of randomness. Each family has a generator of its own, so its draws do not depend on which other
+            families are used.
+        weights: prior mean of the rows' mixture weights, shape (COMPONENTS,); uniform by default.
+        prior: given Dirichlet prior of the rows; None for the learned prior.
+        doubt: whether to apply the corrections for model doubt that intervals need; see the module's docstring.
+        quick: whether chains are short: they start and end at separately drawn margins, and the evidence on these
+            margins is taken to be no more precise than the rest. Always so with `doubt`.
     """
 
     def __init__(
@@ -435,29 +484,39 @@ class LatentCounts:
         self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
 
     def rows(self, node: str) -> RowDraws:
-        """Return the draws of a family."""
+        """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
         return self._rows[node]
 
     def _redraw_rows(self, node: str) -> Floats:
-        """Draw a family's probabilities anew given the same counts and concentrations."""
+        """Draw a family's probabilities anew, given the same counts and concentrations."""
         rows = self.rows(node)
         if not self._is_moved(node):
             return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
         return self._move_rows(node, rows, self._twin_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
-        """Whether margins of a family's rows are drawn separately."""
+        """Return whether a family's rows are raked to separately drawn margins."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
-        """Move the probabilities of a family to margins that are drawn once each."""
+        """Draw the probabilities of a family's rows, raked to margins that are each drawn once.
+
+        Args:
+            node: child of the family; it has parents.
+            rows: counts and concentrations of the family.
+            laws: laws of the parents that weight the rows.
+            rng: source of randomness.
+
+        Returns:
+            Probabilities, shape `(*parents, child, draws)`.
+        """
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
-        """Draw a family whose ancestors are drawn."""
+        """Draw a family whose ancestors are drawn already, and keep it in `_rows`."""
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
@@ -478,7 +537,17 @@ class LatentCounts:
             self._rows[node] = replace(rows, theta=self._move_rows(node, rows, self._laws, rng))
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
-        """Draw the rows of a family, or of a part of it that was measured as a whole."""
+        """Draw the rows of a family, or of a part of it, that was measured as a whole.
+
+        Margins that are far more precise than the rest, and under `quick` the margins of the child with at most one
+        parent, are drawn separately; the rows are raked to them.
+
+        Args:
+            part: names of the parents and the child, the child last.
+            totals: records of each row of the part, shape `(*parents, draws)`.
+            alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
+            rng: source of randomness.
+        """
         values, variances = self._margins.coordinates(part)
         precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
         doubt = None
@@ -494,7 +563,17 @@ class LatentCounts:
         return rows
 
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
-        """Draw counts of the child, and of each parent with the child, each from its own margin alone."""
+        """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
+
+        Args:
+            part: names of the parents and the child, the child last.
+            totals: records of each row, shape `(*parents, draws)`.
+            rng: source of randomness.
+
+        Returns:
+            Goals of `raking.rake_to`. None without parents; the child's margin alone with one parent; else one for each
+            parent.
+        """
         *parents, child = part
         if not parents:
             return []
@@ -513,7 +592,15 @@ class LatentCounts:
     def _move_to_part(
         self, rows: RowDraws, names: Scope, part: Scope, sums: tuple[Ints, Floats | None], rng: np.random.Generator
     ) -> RowDraws:
-        """Move counts of rows to those of a part, which are drawn from its own margin alone."""
+        """Draw counts of a part from its own margin alone, rake the rows' counts to them, and draw probabilities anew.
+
+        Args:
+            rows: draws to move.
+            names: names of the rows' parents and child, the child last.
+            part: names of the part, in the same order.
+            sums: records of each row and given concentrations (or None), as `_sum_to_part` takes them.
+            rng: source of randomness.
+        """
         totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
             alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
@@ -527,14 +614,20 @@ class LatentCounts:
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
-        """Draw the number of records of each parent configuration, shape `(*parents, draws)`."""
+        """Draw the number of records of each parent configuration, shape `(*parents, draws)`.
+
+        Without parents, these are the numbers of all records. If one family contains all parents, its counts are
+        summed. Else expected counts from the draw's probabilities are updated by the evidence on interactions that no
+        family contains, raked to the families' counts and rounded at random.
+        """
         parents = self.network.parents[node]
         if not parents:
             return self._records
-        held = self._count_held(parents)
+        held = self._sum_to_held_sets(parents)
         if len(held) == 1:
             return next(iter(held.values()))
-        expected = _fit_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
+        # Expected counts N P(parents), raked to the margins that families contain.
+        expected = _rake_to_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
         values, variances = self._margins.coordinates(parents)
         unknown = np.isfinite(variances)
         for inside, index in positions(parents):
@@ -545,14 +638,19 @@ class LatentCounts:
         innovation = transformed(difference, matrices, back=True)
         variance = float(variances[unknown].mean()) if unknown.any() else 0.0
         prior = expected + _excess_variance(difference[unknown], variance + expected.mean())
-        # Cells are taken as independent, and so are their coordinates.
+        # Conjugate normal update, with cells (and so their coordinates) taken as independent.
         gain = prior / (prior + variance)
         drawn = expected + gain * innovation + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
-        fitted = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
+        fitted = _rake_to_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
+        # Unbiased random rounding: floor(x + U).
         return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 
-    def _count_held(self, parents: Sequence[str]) -> dict[Scope, Ints]:
-        """Count over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
+    def _sum_to_held_sets(self, parents: Sequence[str]) -> dict[Scope, Ints]:
+        """Sum drawn families to the largest sets of parents that they contain.
+
+        Returns:
+            By set of parents, counts of shape `(*sizes, draws)`, axes in the order of the set.
+        """
         family, rows = self.network.family, self._rows
         return {
             names: margin(rows[holder].counts, family(holder), names)
@@ -563,12 +661,13 @@ class LatentCounts:
 def _excess_variance(news: Floats, explained: float) -> float:
     """Estimate the variance of parents' interactions beyond sampling and noise, in squared records.
 
-    Poisson counts have the variance of their mean. Parents that depend on each other although the network has no arc
-    between them are further from what it expects: their own scatter tells by how much, as a moment estimate.
+    The variance of Poisson counts is their mean. Parents that depend on each other although no arc joins them deviate
+    from the network's expectation by more; a moment estimate of the excess is the mean square less the explained
+    variance.
 
     Args:
         news: measured less expected coordinates, shape `(coordinates, draws)`.
-        explained: variance of a coordinate by sampling and noise.
+        explained: variance of a coordinate due to sampling and noise.
     """
     return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
@@ -576,7 +675,10 @@ def _excess_variance(news: Floats, explained: float) -> float:
 def _raise_margin_variances(variances: Floats) -> Floats:
     """Raise the variances of separately drawn margins to the least of a family's other coordinates.
 
-    These are the child's, and of several parents each one's with the child.
+    These margins are the child's and, with several parents, each parent's with the child.
+
+    Args:
+        variances: error variances of coordinates, shape `(*parents, child)`; infinite where not measured.
     """
     parents = variances.ndim - 1
     sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)
@@ -595,21 +697,26 @@ def draw_latent_counts(
     doubt: bool = True,
     saturated: Network | None = None,
 ) -> LatentCounts:
-    """Draw counts and probabilities jointly from noisy tables.
+    """Draw counts and probabilities jointly from noisy tables, in two passes.
+
+    The first pass draws from plain least squares, to learn mixture weights and to simulate the errors of the
+    constrained fit; the second pass draws from the corrected fit. Under a given prior with `doubt` one pass from plain
+    least squares is enough. Families of the second pass are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
-        draws: how many.
+        draws: number of posterior draws.
         rng: source of randomness.
-        prior: Dirichlet rows instead of the learned prior.
-        doubt: for intervals; without it numbers are on average as near to the truth as the model knows.
-        saturated: the network whose rows are drawn, over the same variables; None for that of the releases.
+        prior: given Dirichlet prior of the rows; None for the learned prior.
+        doubt: whether to apply the corrections that intervals need; without them the means are as precise as the model
+            allows.
+        saturated: network whose rows are drawn, over the same variables; by default that of the releases.
 
     Returns:
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a release of something else, several data sets, or counts that are beyond all counting.
+        InputError: a release of another kind, several data sets, or counts beyond 2^60.
     """
     combined = evidence_of(evidence)
     check_total(combined)
@@ -622,15 +729,15 @@ def draw_latent_counts(
     noisy = read_tables(network, measured) if all(datum.table for datum in measured) else None
     plain = pooled_margins(network, measured, records)
     if doubt and prior is not None:
-        # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
+        # Under a correct given prior, known and independent errors make the ranks of the truth uniform.
         return LatentCounts(plain, draws, second_pass, prior=prior)
     cells = sum(network.cells(network.family(node)) for node in network.nodes)
     few = min(max(FIRST_PASS_CELLS // cells, LEAST_FIRST_PASS_DRAWS), FIRST_PASS_DRAWS)
     first = LatentCounts(plain, few, first_pass, prior=prior, quick=True)
     usage = np.sum([first.rows(node).usage for node in network.nodes], axis=0) + 0.5
     margins = plain
-    # Noise of contrasts is not independent in cells, and made-up tables beyond that size would not fit into memory:
-    # intervals are then longer than they could be.
+    # Noise of contrasts is not independent over cells, and simulated tables beyond that size would not fit into memory:
+    # then plain least squares is kept, and intervals are longer than necessary.
     if noisy is not None and sum(table.size for table in noisy.tables.values()) <= MOST_REPEATED_CELLS:
         constrained = _fit_constrained(noisy, plain, first.cells, first_pass)
         margins = constrained.for_intervals() if doubt else constrained.as_measured()
@@ -643,9 +750,10 @@ class _Constrained:
 
     Args:
         plain: plain least squares of the same tables.
-        values: by subset, shape `(size - 1 for S)`.
-        errors: of fits of made-up tables, same shape and an axis of repetitions, those of a draw together.
-        records: tables of the records that were made up, by scope, a repetition for each draw.
+        values: fitted coordinates by subset of variables, shape `(size - 1 for S)`.
+        errors: errors of fits to simulated tables by subset, shape `(size - 1 for S, repetitions)`; repetitions of the
+            same draw are adjacent.
+        records: tables of the simulated records by scope, shape `(*sizes, draws)`.
     """
 
     plain: Margins
@@ -654,18 +762,21 @@ class _Constrained:
     records: Mapping[Scope, Floats]
 
     def as_measured(self) -> Margins:
-        """Return the values with their mean squared errors, bias included."""
+        """Return the fitted values; variances are mean squared errors (bias included), at most the plain ones."""
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
             variances[subset] = min(self._estimate_variance(subset, error), variances[subset])
         return Margins(self.plain.network, {**self.values, (): self.plain.values[()]}, variances)
 
     def for_intervals(self) -> Margins:
-        """Correct the values for bias where that reduces the error, with cautious variances: see VARIANCE_CAUTION."""
+        """Return bias-corrected fitted values with cautious variances (VARIANCE_CAUTION), where the error shrinks.
+
+        Interactions whose error does not shrink keep the values and variances of plain least squares.
+        """
         values, variances = dict(self.plain.values), dict(self.plain.variances)
         for subset, error in self.errors.items():
             bias, repeats = error.mean(axis=-1), error.shape[-1]
-            # The bias is known from as many repetitions as the spread about it: its own error counts as well.
+            # Variance of a new error around the estimated bias: s^2 (1 + 1 / R), with s^2 unbiased over R repetitions.
             spread = (error - bias[..., None]) * math.sqrt((repeats + 1) / (repeats - 1)) if repeats > 1 else error
             variance = self._estimate_variance(subset, spread)
             if repeats > 1 and variance < variances[subset]:
@@ -674,9 +785,13 @@ class _Constrained:
         return Margins(self.plain.network, values, variances)
 
     def _estimate_variance(self, subset: Scope, error: Floats) -> float:
-        """Estimate the variance of each coordinate, from squared errors in cells averaged over records.
+        """Estimate the variance of an interaction's coordinates from squared errors in cells, averaged over records.
 
         Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
+
+        Args:
+            subset: variables of the interaction.
+            error: errors of its coordinates, shape `(size - 1 for S, repetitions)`.
         """
         sizes = [self.plain.network.schema[name].size for name in subset]
         share = math.prod(1 - 1 / size for size in sizes)
@@ -690,14 +805,14 @@ class _Constrained:
         return float((records / records.sum() * squares).sum() / share)
 
     def _count_margin(self, subset: Scope) -> Floats:
-        """Count records over some variables from the smallest table that contains them, shape `(*sizes, draws)`."""
+        """Sum the smallest table of simulated records that contains some variables; shape `(*sizes, draws)`."""
         fewest = min((self._tables_by_variable[name] for name in subset), key=len)
         smallest = next(scope for scope in fewest if set(subset) <= set(scope))
         return margin(self.records[smallest], smallest, subset)
 
     @cached_property
     def _tables_by_variable(self) -> dict[str, list[Scope]]:
-        """Tables by variable, the smallest first."""
+        """Scopes of the tables that contain each variable, the smallest table first."""
         having: dict[str, list[Scope]] = {}
         for scope in sorted(self.records, key=lambda scope: self.records[scope].size):
             for name in scope:
@@ -706,12 +821,12 @@ class _Constrained:
 
 
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
-    """Fit the tables with no cell below 0, and simulate the errors of such fits.
+    """Fit the tables by least squares with no cell below 0, and simulate the errors of such fits.
 
     Args:
-        noisy: what was released.
-        plain: plain least squares of the same.
-        cells: draws of the probabilities to make up records with.
+        noisy: released tables.
+        plain: plain least squares of the same tables.
+        cells: draws of the probabilities from which records are simulated.
         rng: source of randomness.
     """
     total = max(plain.total[0], 1.0)
@@ -730,7 +845,17 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
 def _make_up_tables(
     cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Count simulated records, one repetition for each draw of the probabilities."""
+    """Simulate records from each draw of the probabilities and count them in tables.
+
+    Args:
+        cells: draws of the probabilities.
+        scopes: variables of each table.
+        total: number of records that each table sums to; at most MOST_MADE_UP_RECORDS are simulated and rescaled to it.
+        rng: source of randomness.
+
+    Returns:
+        Tables by scope, shape `(*sizes, draws)`.
+    """
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_MADE_UP_RECORDS)
     counts = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
@@ -744,13 +869,19 @@ def _make_up_tables(
     return counts
 
 
-def _fit_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
-    """Scale a positive table to fixed margins, shape `(*parents, draws)`."""
+def _rake_to_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
+    """Rake a positive table to fixed margins by proportional fitting.
+
+    Args:
+        table: shape `(*parents, draws)`.
+        held: target counts by set of parents, shape `(*sizes of the set, draws)`.
+        parents: names of the table's axes.
+    """
     for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():
             axes = tuple(axis for axis, name in enumerate(parents) if name not in names)
             have = table.sum(axis=axes, keepdims=True)
             shape = [size if name in names else 1 for name, size in zip(parents, table.shape, strict=False)]
-            # Cells stay positive: a margin that is 0 in one set may be wanted to be more by another.
+            # Cells stay positive: a cell in a margin that is 0 may belong to another margin that must grow.
             table = np.maximum(table * (wanted.reshape(*shape, -1) / have), LEAST_CELL_RECORDS)
     return table

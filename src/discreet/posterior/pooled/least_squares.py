@@ -1,17 +1,19 @@
 r"""Least squares over all noisy tables at once: estimates of every margin, plain or with no cell below 0.
 
-Tables over overlapping sets of variables tell some margins several times. In the coordinates of their interactions
+Tables over overlapping sets of variables contain some margins several times. In the coordinates of their interactions
 (`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate:
 an estimate x, with a precision w.
 
-Counts are not negative, and most cells of a large table hold few records or none. The estimate that knows this solves
+Counts are not negative, and most cells of a large table hold few records or none. The estimate with that constraint
+solves
 
     minimise  1/2 sum over coordinates of w (c - x)^2   where the tables T(c) >= 0, and sum to the total,
 
-by the alternating direction method of multipliers: the step that makes the tables agree is diagonal, too. The total
-must be held, because clipping alone inflates the counts. Each iterate gives a feasible point (mixed with the
-uniform table until no cell is negative) and a dual bound; the difference of their values is a certificate: the
-feasible tables are nearer to the exact solution than the root of twice the gap, in units of the noise's deviation.
+by the alternating direction method of multipliers (ADMM): the step that makes the tables agree is diagonal, too. The
+total must be fixed, because clipping alone inflates the counts. Each iterate gives a feasible point (mixed with the
+uniform table until no cell is negative) and a dual bound. The difference of their values (duality gap) is a
+certificate: the distance of the feasible tables to the exact solution, in units of the noise's deviation, is at most
+the root of twice the gap.
 
 Source: Xiao, He, Zhang and Kifer (2023) for the coordinates; Boyd, Parikh, Chu, Peleato and Eckstein (2011), section 3,
 for the iteration.
@@ -36,14 +38,14 @@ from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats, Ints, margin
 
 FIT_TOLERANCE = 0.02
-"""The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate
-(root of the mean square), by its certificate."""
+"""The iteration stops when the certified distance to the exact solution, in standard deviations of the noise (root mean
+square over coordinates), is below this."""
 AGREEMENT_PENALTY, OVER_RELAXATION = 4.0, 1.7
-"""Weight of agreement with the non-negative tables, in units of the noise's weight, and over-relaxation: 20 to 70
-iterations on networks of 8 to 1,041 nodes, where 1 and 1 needed up to 640."""
+"""ADMM penalty, in units of the noise's precision, and over-relaxation: 20 to 70 iterations on networks of 8 to 1,041
+nodes, where 1 and 1 needed up to 640."""
 MOST_ITERATIONS = 2000
 ITERATIONS_PER_CHECK = 10
-"""Iterations from one certificate to the next."""
+"""Iterations between two certificates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +53,10 @@ class Margins:
     """Estimates of every margin of every measured family, with the variances of their errors.
 
     Args:
-        network: for the sizes.
-        values: coordinates of each interaction of the margin over S, shape `(size - 1 for S)`.
-        variances: of the error of each of these coordinates; errors are taken as independent and normal.
+        network: network that gives the variables' sizes and the families.
+        values: coordinates of each interaction, by its set S of variables: those of the margin over S that no smaller
+            margin determines, shape `(size - 1 for S)`; unit: records.
+        variances: variance of the error of each of these coordinates; errors are treated as independent and normal.
     """
 
     network: Network
@@ -62,17 +65,18 @@ class Margins:
 
     @property
     def total(self) -> tuple[float, float]:
-        """Estimate of the number of records, and its variance."""
+        """Estimate of the number of records, and the variance of its error."""
         return float(self.values[()]), self.variances[()]
 
     def coordinates(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Compute coordinates of the table over some variables of a family, and the variances of their errors.
+        """Compute the coordinates of the table over some variables of a family, and the variances of their errors.
 
         Args:
-            names: in any order; that of the axes.
+            names: variables of the table; their order is that of the axes.
 
         Returns:
-            Two arrays with an axis for each name; of an interaction that was not measured 0, with infinite variance.
+            Two arrays with an axis for each name. Interactions that were not measured have value 0 and infinite
+            variance.
         """
         network, cells = self.network, self.network.cells(names)
         sizes = [network.schema[name].size for name in names]
@@ -82,17 +86,18 @@ class Margins:
             if subset not in self.values:
                 continue
             turned = self.values[subset].transpose([subset.index(name) for name in inside])
+            # A coordinate of the margin over S is sqrt(cells / cells of S) times that of the whole table.
             share = network.cells(subset) / cells
             values[index] = turned.reshape(values[index].shape) * math.sqrt(share)
             variances[index] = self.variances[subset] * share
         return values, variances
 
     def measured_parts(self, node: str) -> list[Scope]:
-        """List the family of a node, or if it was not measured as a whole, its largest measured subsets.
+        """List the largest measured subsets of a node's family with the node; the family itself if it was measured.
 
         Returns:
-            Names in the order of the family, the node the last one; of which none holds another, that of the most
-            cells first. None where nothing of the node was measured.
+            Names in the order of the family, the node last. No subset contains another; the one of the most cells comes
+            first. Empty if nothing of the node was measured.
         """
         family = self.network.family(node)
         if self.network.ordered(family) in self.values:
@@ -100,14 +105,16 @@ class Margins:
         return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
     def precise_parts(self, scope: Scope, ratio: float) -> list[Scope]:
-        """Find the largest subsets of a measured family with variance below `ratio` times the worst interaction's.
+        """Find the largest subsets of a measured family with variance below `ratio` times the largest interaction's.
+
+        All interactions of such a subset that involve the node have small variances.
 
         Args:
-            scope: names of a family or of a part of it, the node the last one.
-            ratio: of the variances of their coordinates to the largest there is, at most.
+            scope: names of a family or of a part of it, the node last.
+            ratio: largest ratio of a coordinate's variance to the largest variance of the scope.
 
         Returns:
-            As `measured_parts`; none if all variances are similar, or `scope` itself is so precise.
+            Subsets in the form of `measured_parts`; never `scope` itself, and empty if all variances are similar.
         """
         _, variances = self.coordinates(scope)
         largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
@@ -118,7 +125,7 @@ class Margins:
         return self._keep_largest(scope, whole)
 
     def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
-        """Keep the sets inside some names that are subsets of no other, those of the most cells first."""
+        """Keep the sets within `names` that are subsets of no other, those of the most cells first."""
         inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
         largest: list[set[str]] = []
         for subset in inside:
@@ -142,10 +149,10 @@ class FittedTables:
     """Consistent tables with a fixed total and no negative cell.
 
     Args:
-        tables: by scope, an axis for each variable, then one of repetitions.
-        gap: certificate, shape (repetitions,): half the squared distance to the exact solution, in deviations of the
-            noise, is at most this.
-        steps: iterations.
+        tables: counts by scope, shape `(*sizes, repetitions)`.
+        gap: duality gap, shape (repetitions,): an upper bound on half the squared distance to the exact solution, in
+            standard deviations of the noise.
+        steps: number of iterations.
     """
 
     tables: Mapping[Scope, Floats]
@@ -159,13 +166,14 @@ def pooled_margins(
     """Fit all measurements of one data set by plain least squares: tables, contrasts and weighted sums.
 
     Args:
-        network: for the sizes.
-        measured: at least one.
-        records: the number of records, where it is public.
-        also: sets of variables, in the schema's order, whose interactions are wanted though no family has them.
+        network: network that gives the variables' sizes and the families.
+        measured: at least one measurement.
+        records: number of records if it is public, else None.
+        also: additional sets of variables whose interactions are estimated though no family contains them, each in the
+            schema's order.
 
     Returns:
-        Estimates and variances of all margins of the families, and of those others that were measured.
+        Estimates and variances of the measured interactions of all families and of the additional sets.
     """
     tables = [datum for datum in measured if datum.table]
     if len(tables) == len(measured):
@@ -175,6 +183,7 @@ def pooled_margins(
         summed = subsets(network.ordered(datum.scope) for datum in measured if datum.weights is not None)
         fitted = least_squares(read_tables(network, tables), None, (*also, *summed))
         interactions += [(subset, values, fitted.variances[subset]) for subset, values in fitted.values.items()]
+    # Precision-weighted mean of each interaction over its measurements.
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
     for subset, values, variance in interactions:
         sums[subset] = sums.get(subset, 0.0) + values / variance
@@ -187,7 +196,8 @@ def pooled_margins(
 def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, Floats, float]:
     """Convert measured contrasts to the coordinates of an interaction: its variables, the values, and their variance.
 
-    Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
+    With more than two states the errors of the coordinates are unequal and correlated; they are treated as independent,
+    with the mean of their variances.
     """
     scope = network.ordered(measurement.scope)
     values, variance = margin(measurement.values, measurement.scope, scope).astype(np.float64), measurement.variance
@@ -199,15 +209,15 @@ def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, 
 
 
 def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
-    """Fit tables by plain least squares: unbiased, cells of any sign.
+    """Fit tables by plain least squares; estimates are unbiased and cells may be negative.
 
     Args:
-        noisy: one repetition.
-        records: the number of records, where it is public.
-        also: as in `pooled_margins`.
+        noisy: tables of one repetition.
+        records: number of records if it is public, else None.
+        also: additional sets of variables, as in `pooled_margins`.
 
     Returns:
-        Estimates and variances of all margins of the families, and of those others that were measured.
+        Estimates and variances of the measured interactions of all families and of the additional sets.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
@@ -221,16 +231,15 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 
 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
-    """Fit tables by least squares with a fixed total and no cell below 0.
+    """Fit tables by least squares with a fixed total and no cell below 0, by ADMM.
 
     Args:
-        noisy: any number of repetitions, solved side by side.
+        noisy: tables of any number of repetitions, which are solved side by side.
         total: number of records that every table sums to, at least 1.
-        close: where to stop; see the module's docstring.
+        close: tolerance at which the iteration stops; see FIT_TOLERANCE.
 
     Returns:
-        The fit, with its certificate. After 2,000 iterations it is returned as it is: the certificate says how far it
-        came.
+        The fit with its certificate. After 2,000 iterations it is returned unfinished, with the gap that is left.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -240,7 +249,7 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
     step = 0
     while True:
         step += 1
-        # ADMM: coordinates `nearer`, cells z >= 0, scaled multipliers u.
+        # ADMM: coordinates `nearer` (least squares plus penalty), cells z >= 0 (projection), scaled multipliers u.
         nearer = (weight * plain + AGREEMENT_PENALTY * layout.gather(z - u)) / (
             weight + AGREEMENT_PENALTY * layout.even_weights[:, None]
         )
@@ -256,27 +265,28 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
             dual = plain + pull / weight
             dual[layout.starts[()]] = total
             bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
+            # Value of the feasible point less the dual bound.
             gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
             if step == MOST_ITERATIONS or np.all(2 * gap <= close**2 * len(layout.weights)):
                 return FittedTables(layout.split(feasible), np.maximum(gap, 0), step)
 
 
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
-    """Compute coordinates of all interactions of families from consistent tables.
+    """Compute the coordinates of all interactions of families from consistent tables.
 
     Args:
-        noisy: has the scopes.
-        tables: an axis for each variable of the scope, then one of repetitions.
+        noisy: released tables with the same scopes.
+        tables: counts by scope, shape `(*sizes, repetitions)`.
 
     Returns:
-        For every subset of a family an array of shape `(size - 1 for S, repetitions)`.
+        Coordinates by subset S of a family, shape `(size - 1 for S, repetitions)`.
     """
     layout = _CoordinatePlaces.of(noisy)
     return layout.parts(layout.fit(layout.join(tables)))
 
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
-    """Compute the coordinates of a fit of one repetition, without that axis."""
+    """Compute the coordinates of a fit of one repetition, without the axis of repetitions."""
     return {subset: values[..., 0] for subset, values in coordinates_of(noisy, fit.tables).items()}
 
 
@@ -289,18 +299,21 @@ def _hold_total(margins: Margins, records: int | None) -> Margins:
 
 @dataclass(frozen=True, eq=False)
 class _CoordinatePlaces:
-    """Places of the coordinates of each table in one long vector of the coordinates of all interactions.
+    """Positions of the coordinates of each table in one long vector of the coordinates of all interactions.
+
+    "Cells" below are the cells of all tables, one table after the other; "unknowns" are the entries of the long vector.
 
     Args:
-        network: for the sizes.
-        scopes: of the tables, one after the other.
-        starts: position of the first coordinate of each interaction.
-        index: of each cell's coordinate in the long vector.
-        factors: root of the share that the margin over S is of the table, for each cell's coordinate.
-        weights: of each coordinate in the long vector: its precision.
-        precision_sums: sparse, from the cells' coordinates to the long vector, weighted by their precision.
-        even_weights: precision of each coordinate in the long vector if all coordinates of a table had their mean one.
-        even_sums: as `precision_sums`, with these mean precisions.
+        network: network that gives the variables' sizes and the families.
+        scopes: variables of each table, in the order of the cells.
+        starts: position of the first coordinate of each interaction in the long vector.
+        index: position of each cell's coordinate in the long vector, shape (cells,).
+        factors: square root of (cells of the margin over S / cells of the table) for each cell's coordinate, shape
+            (cells,).
+        weights: precision of each coordinate of the long vector, shape (unknowns,).
+        precision_sums: sparse matrix (unknowns, cells) that sums cells' coordinates weighted by their precision.
+        even_weights: as `weights` if all coordinates of a table had the table's mean precision.
+        even_sums: as `precision_sums` with these mean precisions.
     """
 
     network: Network
@@ -315,13 +328,13 @@ class _CoordinatePlaces:
 
     @staticmethod
     def of(noisy: Measured) -> _CoordinatePlaces:
-        """The layout of some tables."""
+        """Return the layout of some tables, from the cache where possible."""
         return _CoordinatePlaces.number(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
     @lru_cache(maxsize=4)
     def number(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
-        """Number the coordinates; cached, because the same tables are fitted several times."""
+        """Number the coordinates of all tables; cached, because the same tables are fitted several times."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
         indices, factors, precisions, means = [], [], [], []
@@ -349,23 +362,23 @@ class _CoordinatePlaces:
         return _CoordinatePlaces(network, scopes, starts, index, factor, *by_precision, *by_mean)
 
     def join(self, tables: Mapping[Scope, Floats]) -> Floats:
-        """Lay all cells one after the other, shape (cells, repetitions)."""
+        """Concatenate the cells of all tables, shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
     def split(self, cells: Floats) -> dict[Scope, Floats]:
-        """Invert `joined`."""
+        """Split the cells by table; the inverse of `join`."""
         return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
     def fit(self, cells: Floats) -> Floats:
-        """Compute least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
+        """Compute the least-squares coordinates of the interactions, shape (unknowns, repetitions)."""
         return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
     def gather(self, cells: Floats) -> Floats:
-        """Sum the coordinates of cells over tables, each weighted by its mean precision."""
+        """Sum the coordinates of cells over tables, weighted by each table's mean precision."""
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Transform all tables to coordinates, one after the other."""
+        """Transform the cells of each table to the table's coordinates; same shape."""
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
@@ -374,7 +387,7 @@ class _CoordinatePlaces:
         return coordinates
 
     def to_cells(self, values: Floats) -> Floats:
-        """Compute cells of all tables from the coordinates of the interactions."""
+        """Compute the cells of all tables from the coordinates of the interactions."""
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
         for first, scope in self._place_tables():
@@ -384,7 +397,16 @@ class _CoordinatePlaces:
         return cells
 
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mix with the uniform table until no cell is negative; return cells and coordinates."""
+        """Mix tables with the uniform table until no cell is negative.
+
+        Args:
+            cells: cells of consistent tables, shape (cells, repetitions).
+            values: their coordinates, shape (unknowns, repetitions).
+            total: number of records.
+
+        Returns:
+            Cells and coordinates of the mixed tables.
+        """
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -395,7 +417,15 @@ class _CoordinatePlaces:
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """Split the long vector by interaction, shape `(size - 1 for S, repetitions)`: of families, and others."""
+        """Split the long vector by interaction.
+
+        Args:
+            values: shape (unknowns, repetitions).
+            also: sets of variables to return besides all subsets of families.
+
+        Returns:
+            Coordinates by set S, shape `(size - 1 for S, repetitions)`; sets that no table contains are left out.
+        """
         interactions = dict[Scope, Floats]()
         families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
         for subset in (*families, *also):
@@ -407,11 +437,11 @@ class _CoordinatePlaces:
         return interactions
 
     def _place_tables(self) -> list[tuple[int, Scope]]:
-        """List where each table begins."""
+        """List the first cell and the scope of each table."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), self.scopes, strict=True))
 
     def _cut_table(self, cells: Floats, first: int, scope: Scope) -> Floats:
-        """Cut one table out of all cells, with its axis of repetitions."""
+        """Cut one table out of all cells, shape `(*sizes, repetitions)`."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])

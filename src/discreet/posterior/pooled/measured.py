@@ -26,10 +26,12 @@ class Measured:
     """Noisy tables of one data set, from any kind of release.
 
     Args:
-        network: for the sizes.
-        tables: by set of variables in the schema's order; float64, an axis for each, then one of repetitions.
-        blurs: what noise does to each; of several, precisions add up.
-        laws: of the noise; a table that has none here is the mean of several, its noise is taken as normal.
+        network: network that gives the variables' sizes.
+        tables: counts by set of variables in the schema's order, float64, shape `(*sizes, repetitions)`.
+        blurs: noise variances of each table; if it is the mean of several tables, one entry for each, and precisions
+            add up.
+        laws: noise law of each table; a table without an entry is the mean of several or a sample, and its noise is
+            treated as normal.
     """
 
     network: Network
@@ -38,11 +40,16 @@ class Measured:
     laws: Mapping[Scope, NoiseLaw]
 
     def variance(self, scope: Scope, subset: Scope) -> float:
-        """Compute the variance of independent cell errors that disturb an interaction as much as the noise."""
+        """Compute the variance of independent cell errors with the same effect on an interaction as the noise."""
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
 
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
-        """Add new noise of the same laws to other counts."""
+        """Add new noise of the same laws to other counts.
+
+        Args:
+            counts: tables with the same scopes, shape `(*sizes, repetitions)`.
+            rng: source of randomness; nothing here is private.
+        """
         noisy = dict[Scope, Floats]()
         for scope, table in counts.items():
             if scope not in noisy:
@@ -52,14 +59,14 @@ class Measured:
         )
 
     def _draw_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
-        """Draw the noise of a table and its star."""
+        """Draw the noise of a table and of all tables whose noise is tied to it."""
         if scope not in self.laws:
             return {scope: self._draw_normal_noise(scope, shape, rng)}
         sizes = {variable.name: variable.size for variable in self.network.variables}
         return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw normal errors with each interaction's variance."""
+        """Draw normal errors with the variance of each interaction, shape `(*sizes, repetitions)`."""
         coordinates = rng.standard_normal(shape)
         for subset, index in positions(scope):
             coordinates[index] *= math.sqrt(self.variance(scope, subset))
@@ -69,10 +76,12 @@ class Measured:
 def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
     """Collect the tables of one data set, in the schema's order, as one repetition.
 
+    Tables over the same variables are averaged, with the precision of each interaction as weight; tables of samples are
+    first scaled to all records. The noise of a mean, or of a sample, is treated as normal.
+
     Args:
-        network: for the sizes.
-        measured: tables of counts, and no contrasts. Tables over the same variables, or of samples, are averaged with
-            the precision of each interaction as weight; the noise of a mean, or of a sample, is taken as normal.
+        network: network that gives the variables' sizes.
+        measured: tables of counts; contrasts are not accepted.
 
     Returns:
         One table for each set of variables.
@@ -92,19 +101,26 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
     blurs = {scope: tuple(noise for _, noise in noisy[scope]) for scope in ordered}
     single = {scope: law for scope, law in laws.items() if len(noisy[scope]) == 1}
     tables = {scope: _average_tables(scope, noisy[scope]) for scope in ordered}
-    return Measured(network, tables, blurs, _leave_out_partial_stars(single))
+    return Measured(network, tables, blurs, _drop_partial_stars(single))
 
 
 def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tuple[Floats, Blur]:
-    """Scale a table of a sample up to all records, and add the sampling variance to its noise."""
-    # How much a count varies with that is told by the mean count of the table.
+    """Scale a table of a sample up to all records, and add the sampling variance to its noise.
+
+    Args:
+        table: noisy counts of the sample, any shape.
+        noise: noise variances of these counts.
+        share: sampling fraction.
+        number: estimated number of records.
+    """
+    # A binomial count scaled by 1 / share has the variance count (1 - share) / share, at the table's mean count.
     sampled = max(number / table.size, 1.0) * (1 - share) / share
     inside, rows = (variance / share**2 + sampled for variance in (noise.inside, noise.rows))
     return table / share, Blur(rows, noise.shared, inside)
 
 
-def _leave_out_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
-    """Leave out stars that lack a table: their noise is drawn per table instead."""
+def _drop_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
+    """Drop laws of tied tables (stars) that lack a table: their noise is drawn per table instead."""
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
@@ -124,12 +140,12 @@ def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Float
 
 
 def in_order(network: Network, datum: Measurement) -> Floats:
-    """Transpose a measured table to the schema's order, with an axis of repetitions."""
+    """Transpose a measured table to the schema's order and append an axis of one repetition."""
     return margin(datum.values, datum.scope, network.ordered(datum.scope))[..., None].astype(np.float64)
 
 
 def is_poolable(measured: Iterable[Measurement]) -> bool:
-    """Whether tables and weighted sums are over so few variables and cells that they are fitted within a minute."""
+    """Return whether tables and weighted sums have so few variables and cells that fitting takes under a minute."""
     listed = list(measured)
     weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
     return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

@@ -1,14 +1,15 @@
-"""Draws of measured sets whose law the network would fix, coupled to the draws of the network.
+"""Draws of the laws of measured sets that the network would determine, coupled to the draws of the network.
 
-A network leaves the joint law of some variables open where each has those before it as parents, and these likewise
-(`saturated.leaves_open`). The law of all other sets follows from its independences, whatever was measured. So such sets
-are drawn by themselves where tables hold them:
+A network leaves the joint law of some variables unrestricted if each has all earlier ones as parents, and so on for
+these (`saturated.leaves_open`). The law of every other set follows from the network's independences, whatever was
+measured. Such sets are therefore drawn separately where tables contain them:
 
-    a pair                      around what the network says of it (`measured_sets.py`);
-    parents that are not joined as their records were drawn with their child's rows (`latent_counts.py`): Dirichlet;
+    a pair                      around the network's law of the pair (`measured_sets.py`);
+    parents without arcs        from a Dirichlet law given their records, which were drawn with their child's rows
+    (`latent_counts.py`);
     larger sets                 under a complete network of these variables alone, by the same model as all families.
 
-Every set has a generator of its own: what is drawn of it does not depend on what else is asked.
+Every set has a generator of its own: its draws do not depend on which other sets are queried.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ from discreet.releases.combined import Combined
 from discreet.util.arrays import Floats, Ints
 
 # --------------------------------------------------------------------------------------------------------------------
-# Draws of the law of a measured pair that a network fixes: around what the network expects, as far as tables say.
+# Draws of the law of a measured pair that the network determines: the network's law, moved by the tables' evidence.
 #
-# A table of two variables that the network does not join tells their interaction y, with noise. With p(s) what draw s
-# of the network says of the pair, n records, phi contrasts of both axes and D the tensor product of the variables'
-# `diag(q) - q q'`, in contrasts,
+# A table of two variables without an arc discloses their interaction y, with noise. Let p(s) be the network's law of
+# the pair in draw s, n the number of records, phi the contrasts of both axes, and D the tensor product of the
+# variables' `diag(q) - q q'`, in contrasts. Then
 #
 #     interaction of the records      c  ~  Normal(n phi p(s), (n + n^2 tau^2) D),    y  ~  Normal(c, g I),
 #     interaction of the population   d  given c:  a share r = tau^2 / (tau^2 + 1 / n) of the way from p(s) to c / n,
 #
-# tau being the size of the interaction beyond the network. It is drawn, for every draw, from weights over a grid
-# (`discrepancy.py`) times the likelihood of y. At tau = 0 the network is right of the pair, and its draw stays as it
-# is; at a large one the law is the Dirichlet's of the records, whatever the network says. Draws and their twins share
-# c.
+# where tau is the size of the interaction beyond the network. In every draw tau is drawn from weights over a grid
+# (`discrepancy.py`) times the likelihood of y. At tau = 0 the network is correct for the pair, and its law is returned
+# unchanged; at large tau the law is a Dirichlet draw given the records, whatever the network's law. A draw and its
+# twin share c.
 #
 # Source: the conjugate normal law; Jeffreys (1946) for half a record in each cell.
 
 HALF_RECORD = 0.5
 """Concentration of each cell of a pair's records: Jeffreys' prior."""
 LEAST_CELL_SHARE = 0.01
-"""Least share of the network's cell that a moved cell keeps: laws are not negative."""
+"""Least fraction of the network's probability that a moved cell keeps, because probabilities are not negative."""
 LEAST_VARIANCE = 1e-300
 """Least variance in a denominator."""
 
@@ -67,9 +68,9 @@ class PairEvidence(NamedTuple):
     """Evidence of tables on a pair: its interaction, the noise variance, the number of records.
 
     Args:
-        interaction: coordinates of the interaction of a table of both, shape `(size - 1, size - 1)`; unit: records.
-        variance: of their errors.
-        records: how many there are.
+        interaction: measured coordinates of the interaction, shape `(size - 1, size - 1)`; unit: records.
+        variance: variance of the error of each coordinate.
+        records: estimated number of records.
     """
 
     interaction: Floats
@@ -78,22 +79,27 @@ class PairEvidence(NamedTuple):
 
 
 def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.random.Generator) -> PairDraws:
-    """Draw the records of a pair under every draw, from which its law and its twins follow.
+    """Draw the records of a pair in every posterior draw, given the tables' evidence and the network's law.
 
     Args:
-        evidence: what tables say of the pair.
-        expected: what the network says of the pair under every draw, shape `(size, size, draws)`.
+        evidence: evidence of tables on the pair.
+        expected: network's law of the pair in every draw, shape `(size, size, draws)`.
         tau: size of the interaction beyond the network, shape (draws,).
         rng: source of randomness.
+
+    Returns:
+        Records from which the laws of draws and of their twins can be drawn.
     """
     sizes, draws, n = expected.shape[:2], expected.shape[2], max(evidence.records, 1.0)
     matrices, mean = contrast_matrices(sizes), expected.mean(axis=-1)
     (first, left), (second, right) = (
-        _turn_to_axes(margin, matrix) for margin, matrix in zip((mean.sum(1), mean.sum(0)), matrices, strict=True)
+        _diagonalise_contrasts(margin, matrix)
+        for margin, matrix in zip((mean.sum(1), mean.sum(0)), matrices, strict=True)
     )
     # Along each pair of axes: innovation ~ N(0, spread + variance), spread = lambda_i lambda_j (n + (n tau)^2).
     spread = first[:, None, None] * second[None, :, None] * (n + (n * tau) ** 2)
     innovation = evidence.interaction[..., None] - n * transformed(expected, matrices)[1:, 1:]
+    # Conjugate normal update along each pair of axes.
     gain = spread / np.maximum(spread + evidence.variance, LEAST_VARIANCE)
     turned = gain * np.einsum("ij,ikd,kl->jld", left, innovation, right)
     turned += np.sqrt(gain * evidence.variance) * rng.standard_normal((*gain.shape[:2], draws))
@@ -104,37 +110,46 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
 
 
 class PairDraws(NamedTuple):
-    """Records of a pair under every draw.
+    """Records of a pair in every posterior draw.
 
     Args:
-        counts: with half a record in each cell, shape `(size, size, draws)`.
-        share: of the way from what the network says to the records, shape (draws,).
+        counts: records plus half a record in each cell, shape `(size, size, draws)`.
+        share: weight r of the records against the network's law, between 0 and 1, shape (draws,).
     """
 
     counts: Floats
     share: Floats
 
     def draw(self, law: Floats, rng: np.random.Generator, step: int = 1) -> Floats:
-        """Draw the population's law given the records.
+        """Draw the population's law of the pair given the records.
 
         Args:
-            law: what the network says of the pair, of every `step`-th draw; shape `(size, size, picked)`.
+            law: network's law of the pair in every `step`-th draw, shape `(size, size, picked)`.
             rng: source of randomness.
-            step: of the draws that are wanted.
+            step: distance between the draws that are used.
 
         Returns:
-            The same shape; sums are 1.
+            Probabilities, same shape; each draw sums to 1.
         """
         counts, share = self.counts[..., ::step], self.share[::step]
-        # share = tau^2 / (tau^2 + 1 / n), the weight of n records against the network's law; the scatter is Dirichlet.
+        # share = tau^2 / (tau^2 + 1 / n), the weight of n records against the network's law. The Dirichlet scatter of
+        # the records has the variance of 1 / n; of a conjugate update share / n is left, hence the root.
         centre, gammas = counts / counts.sum(axis=(0, 1)), rng.standard_gamma(counts)
         scatter = gammas / gammas.sum(axis=(0, 1)) - centre
         moved = np.maximum(law + share * (centre - law) + np.sqrt(share) * scatter, LEAST_CELL_SHARE * law)
         return np.asarray(moved / moved.sum(axis=(0, 1)))
 
 
-def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
-    """Diagonalise the covariance of a variable's contrasts: variances along principal axes, and the axes as columns."""
+def _diagonalise_contrasts(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
+    """Diagonalise the multinomial covariance of a variable's contrasts.
+
+    Args:
+        margin: probabilities of the states, shape (size,).
+        matrix: contrast matrix, shape (size, size); its first row is the total and is left out.
+
+    Returns:
+        Variances along the principal axes, shape (size - 1,), and the axes as columns.
+    """
     means = matrix[1:] @ margin
     values, vectors = np.linalg.eigh((matrix[1:] * margin) @ matrix[1:].T - np.outer(means, means))
     return np.maximum(values, 0.0), vectors
@@ -143,15 +158,16 @@ def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
 Single = npt.NDArray[np.float32]
 
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
-"""Largest number of audited pairs that sizes are learned from, and draws of the network's law of them."""
+"""Largest number of audited pairs from which interaction sizes are learned; draws of the network's law used for
+each."""
 
 
 class DrawnSet(NamedTuple):
-    """Law of a set under every draw, and twins of some draws.
+    """Law of a set of variables in every posterior draw, and in the twins of some draws.
 
     Args:
-        law: shape `(*sizes, draws)`, in single precision, as it is stored.
-        twins: of one in every `twin_step` draws, shape `(*sizes, twins)`.
+        law: probabilities in single precision, shape `(*sizes, draws)`.
+        twins: the same in the twin of every `twin_step`-th draw, shape `(*sizes, twins)`.
     """
 
     law: Single
@@ -159,7 +175,7 @@ class DrawnSet(NamedTuple):
 
     @staticmethod
     def of(law: Floats, twins: Floats) -> DrawnSet:
-        """Store both in single precision."""
+        """Convert both arrays to single precision."""
         return DrawnSet(law.astype(np.float32), twins.astype(np.float32))
 
 
@@ -169,10 +185,10 @@ class MeasuredSets:
 
     Args:
         evidence: tables and contrasts of one data set.
-        cells: the posterior's draws of a network's rows.
-        twins: their twins.
-        seed: of the generators; every set of variables has one of its own, whatever else is asked.
-        weights: prior mean of the components of rows, shape (COMPONENTS,), as the network's rows use them.
+        cells: posterior draws of a network's rows.
+        twins: rows of the twins of these draws.
+        seed: seed of the generators; every set of variables has a generator of its own.
+        weights: prior mean of the rows' mixture weights, shape (COMPONENTS,), as the network's rows use them.
     """
 
     evidence: Combined
@@ -193,17 +209,17 @@ class MeasuredSets:
 
     @cached_property
     def some_twins(self) -> Tables:
-        """Rows of the twins that the joint law has."""
+        """Rows of those twins that the joint law keeps (every `twin_step`-th)."""
         return pick_twins(self.twins)
 
     @cached_property
     def tables(self) -> tuple[frozenset[str], ...]:
-        """Sets of variables that were measured together, none inside another."""
+        """Largest sets of variables that were measured together; none contains another."""
         return measured_sets(self.evidence)
 
     @cached_property
     def pairs(self) -> frozenset[frozenset[str]]:
-        """Pairs that tables hold."""
+        """Pairs of variables that some table contains."""
         return frozenset(frozenset(pair) for table in self.tables for pair in combinations(table, 2))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
@@ -214,12 +230,13 @@ class MeasuredSets:
         return tuple(sorted(self.network.ordered(subset) for subset in largest))
 
     def draw(self, names: Scope, families: Mapping[str, Floats], of_twins: Mapping[str, Floats]) -> DrawnSet:
-        """Draw the law of a set.
+        """Draw the law of a measured set: a pair around the network's law, a larger set under a complete network.
 
         Args:
-            names: names of the axes.
-            families: laws of the network's families under every draw, by node.
-            of_twins: the same of the twins that the joint law has.
+            names: variables of the set; their order is that of the axes.
+            families: laws of the network's families by node, shape `(*family, draws)`; the pair's network law is raked
+                to them.
+            of_twins: the same for the twins that the joint law keeps.
         """
         if len(names) > 2:
             return self._draw_whole(names)
@@ -230,11 +247,13 @@ class MeasuredSets:
         return self._draw_pair(names, *expected)
 
     def draw_parents(self, parents: Scope, counts: Ints) -> DrawnSet:
-        """Draw the law of parents that are not joined, of their records.
+        """Draw the law of parents without arcs between them from a Dirichlet law given their records.
+
+        The prior is one record with the network's law.
 
         Args:
-            parents: names of the axes.
-            counts: shape `(*sizes, draws)`.
+            parents: variables of the set; their order is that of the axes.
+            counts: records in every draw, shape `(*sizes, draws)`.
         """
         rng, axes = self.generator(parents), tuple(range(len(parents)))
         concentrations = counts + self._expect(parents, self.cells)
@@ -242,11 +261,17 @@ class MeasuredSets:
         return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
-        """Compute the network's own law of some variables, shape `(*sizes, draws)`."""
+        """Compute the network's own law of some variables by exact inference, shape `(*sizes, draws)`."""
         return np.asarray(Laws(cells).joint(names))
 
     def _draw_pair(self, pair: Scope, expected: Floats, of_twins: Floats) -> DrawnSet:
-        """Draw a pair around its expected law, shape `(*sizes, draws)`, and around that of the twins."""
+        """Draw tau for every draw, then the law of a pair around the network's law of draws and of twins.
+
+        Args:
+            pair: both variables.
+            expected: network's law in every draw, shape `(*sizes, draws)`.
+            of_twins: network's law in the kept twins, shape `(*sizes, twins)`.
+        """
         fitted, rng = self.fit([pair]), self.generator(pair)
         chances = self.pair_sizes.copy()
         for logs in compare_sizes(fitted, {pair: expected} if fitted.values[pair].size else {}):
@@ -258,7 +283,7 @@ class MeasuredSets:
         return DrawnSet.of(records.draw(expected, rng), records.draw(of_twins, rng, twin_step(self.draws)))
 
     def _draw_whole(self, names: Scope) -> DrawnSet:
-        """Draw a set of more variables, under a complete network of them."""
+        """Draw the law of three variables or more under a complete network of them, by the model of families."""
         ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(
             tuple(self.network.schema[name] for name in names),
@@ -274,7 +299,10 @@ class MeasuredSets:
         return DrawnSet.of(self._expect(names, counts.cells), self._expect(names, pick_twins(counts.twins)))
 
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
-        """Compute log likelihood ratios of tables against the network's law of sets; infinite unless pairs."""
+        """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
+
+        It is infinite for sets that are no pairs and for pairs without contrasts.
+        """
         some, fitted = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(sets)
         pairs: dict[Scope, Floats] = {
             pair: self._expect(pair, some) for pair in sets if len(pair) == 2 and fitted.values[pair].size
@@ -284,10 +312,10 @@ class MeasuredSets:
 
     @cached_property
     def pair_sizes(self) -> Floats:
-        """Weights of the sizes of pairs' interactions, learned from those that were audited.
+        """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), learned from audited pairs.
 
-        Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
-        count like those taken at random.
+        The network's law of an audited pair is the one given the tables of the first stage alone. Pairs that were
+        chosen for their misfit count like those chosen at random.
         """
         pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
@@ -297,14 +325,14 @@ class MeasuredSets:
 
     @cached_property
     def triple_sizes(self) -> Floats:
-        """Weights of the sizes of triples' interactions, derived from those of pairs."""
+        """Weights of the sizes of triples' interactions, shape (sizes,), derived from those of pairs."""
         return triple_weights(self.pair_sizes)
 
     def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
-        """Make the generator of a set of variables, which does not depend on other calls."""
+        """Return a new generator for a set of variables; equal for equal arguments, independent of other calls."""
         return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def fit(self, also: Iterable[Scope]) -> Margins:
-        """Fit all tables by least squares, with the interactions of some sets and their subsets."""
+        """Fit all tables by plain least squares, including the interactions of some sets and their subsets."""
         measured, records = measurements(self.evidence.parts), self.evidence.records[0]
         return pooled_margins(self.network, measured, records, also=subsets(also))

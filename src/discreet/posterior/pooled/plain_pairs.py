@@ -1,13 +1,16 @@
-"""Unbiased pair margins for sums over many cells, in which the priors of single cells would add up.
+"""Unbiased pair margins for sums over many cells, in which the biases of single cells' priors would add up.
 
-A posterior's draws hold no cell below 0 and lift cells that nobody fell into, each a little, as an interval of that
-cell needs. A covariance sums over all cells of a pair, and hundreds that are lifted flatten it. Plain least squares of
-the tables errs to no side, and its errors are known. So of every pair that a table holds, each draw's law is given
+Posterior draws have no cell below 0 and raise cells without records, each a little, as an interval of that cell
+requires. A covariance sums over all cells of a pair, and hundreds of raised cells bias it towards 0. Plain least
+squares of the tables is unbiased, and the variance of its errors is known. The law of every pair that a table contains
+is therefore replaced, in each draw, by
 
-    the pair's table by least squares  +  an error as the noise's  +  a sampling error of so many records from that law,
+    the pair's table by least squares  +  a draw of the privacy noise's error  +  the sampling error of that many
+    records from the draw's law,
 
-the two errors those of one table for all pairs of a draw, over the number of records. What pairs do not tell stays as
-the draw has it, and so do pairs that lie in no table. Cells may be negative: such a law is for sums over pairs.
+divided by the number of records. Both errors come from one table for all pairs of a draw. Aspects of the law that pairs
+do not determine stay as in the draw, and so do pairs that no table contains. Cells may be negative: such a law is meant
+for sums over pairs.
 
 Source: least squares, `least_squares.py`; its posterior under a flat prior is normal, and records are multinomial.
 """
@@ -30,39 +33,41 @@ from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.util.arrays import Floats, Ints, margin
 
 CLEAR_NOISE_DEVIATIONS = 4.0
-"""Least count of a state, in deviations of the noise: its draws are below 0 in one of 30,000."""
+"""Least count of a state, in standard deviations of the noise: one in 30,000 of its draws is below 0."""
 SIMULATED_RECORDS = 2**12
-"""Simulated records of each draw that estimate the sampling error, which is rescaled to the number of records."""
+"""Simulated records of each draw that give the sampling error, which is rescaled to the number of records."""
 PLAIN_STREAM = 2
 """Stream of a set's generator for unbiased pairs."""
 
 
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
-    """Move a law of some variables, under every draw, to unbiased estimates of its pairs.
+    """Move a law of some variables, in every draw, to unbiased estimates of its measured pairs.
+
+    The law is returned unchanged if no table contains a pair, or if a count is not well above its noise
+    (CLEAR_NOISE_DEVIATIONS). Results are equal for equal arguments.
 
     Args:
-        sets: that tables hold.
-        law: shape `(*sizes, draws)`.
-        names: of its axes.
+        sets: measured sets of the posterior.
+        law: probabilities, shape `(*sizes, draws)`.
+        names: names of its axes.
 
     Returns:
-        Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
-        made a categorical state of one of its variables. Equal for equal arguments.
+        Shape of `law`; cells may be negative.
     """
     plain, records, rng = _draw_measured_pairs(sets, sets.network.ordered(names), law.shape[-1])
     return move_to_pairs(law, names, plain, records, rng) if plain else law
 
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-    """Compute laws of all pairs, moved like `move_without_bias`, where their joint law is too large.
+    """Compute the laws of all pairs, moved as by `move_without_bias`, for variables whose joint law is too large.
 
     Args:
-        sets: that tables hold.
-        cells: of the joint law under every draw.
+        sets: measured sets of the posterior.
+        cells: rows of the joint law in every draw.
         names: different variables.
 
     Returns:
-        By pair, in the schema's order, shape `(*sizes, draws)`.
+        Laws by pair, in the schema's order, shape `(*sizes, draws)`.
 
     Raises:
         InputError: a network too large for exact inference.
@@ -76,6 +81,7 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     for chunk, codes in drawn_codes(cells, ordered, SIMULATED_RECORDS):
         for pair, error in errors.items():
             error[..., chunk] += _count_pairs(codes, pair, error.shape[:2]) / SIMULATED_RECORDS
+    # The standard deviation of a sampling error is proportional to 1 / sqrt(records).
     size = (SIMULATED_RECORDS / records) ** 0.5
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
@@ -83,7 +89,11 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
 def _draw_measured_pairs(
     sets: MeasuredSets, names: Scope, draws: int
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
-    """Draw unbiased measured pairs; with the number of records and a generator. No pairs if the noise dominates."""
+    """Draw unbiased laws of the measured pairs of some variables; none if a count is not well above its noise.
+
+    Returns:
+        Laws by pair, shape `(*sizes, draws)`; the estimated number of records; the generator of this set of variables.
+    """
     pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
     fitted, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
     clear = all(_is_clear(fitted, name) for name in {name for pair in pairs for name in pair})
@@ -91,14 +101,23 @@ def _draw_measured_pairs(
 
 
 def _is_clear(fitted: Margins, name: str) -> bool:
-    """Whether the number of records, and those in each state that is no bin, are well above their noise."""
+    """Return whether the number of records and, unless the variable is numeric, each state's count exceed the noise."""
     total, variance = fitted.total
     counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
     return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, fitted.deviation((name,))))
 
 
 def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
-    """Count the records of each draw by the states of a pair, shape `(*sizes, draws)`."""
+    """Count the records of each draw by the states of a pair.
+
+    Args:
+        codes: codes of the states by variable, shape (draws, records).
+        pair: both variables.
+        sizes: their numbers of states.
+
+    Returns:
+        Shape `(*sizes, draws)`.
+    """
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
     counts = np.bincount((flat + cells * np.arange(len(flat))[:, None]).ravel(), minlength=cells * len(flat))
@@ -108,16 +127,16 @@ def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...])
 def draw_plain_pairs(
     margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Draw unbiased shares of records in the cells of pairs, with the error of the noise.
+    """Draw unbiased shares of records in the cells of pairs: least squares plus the privacy noise's error.
 
     Args:
-        margins: least squares of all tables, with the interactions of the pairs and of their parts.
-        pairs: of different variables; in the schema's order.
-        draws: of the error of the noise.
-        rng: draws them.
+        margins: plain least squares of all tables, with the interactions of the pairs and of their subsets.
+        pairs: pairs of different variables, in the schema's order.
+        draws: number of draws of the error.
+        rng: source of randomness.
 
     Returns:
-        By pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
+        Shares by pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
     """
     moved: dict[Scope, Floats] = {}
     for subset in subsets(pairs):
@@ -138,19 +157,22 @@ def draw_plain_pairs(
 def move_to_pairs(
     law: Floats, names: Scope, pairs: Mapping[Scope, Floats], records: int, rng: np.random.Generator
 ) -> Floats:
-    """Move laws to other margins of pairs.
+    """Move laws to unbiased margins of pairs, with the sampling error of the records added.
+
+    A change of a margin is spread over the other variables as if they were independent.
 
     Args:
-        law: of some variables under every draw, shape `(*sizes, draws)`.
-        names: of its axes.
-        pairs: see `draw_plain_pairs`; each of two of the names.
-        records: whose sampling error is added, drawn from the law.
-        rng: draws it.
+        law: probabilities in every draw, shape `(*sizes, draws)`.
+        names: names of its axes.
+        pairs: shares by pair, as `draw_plain_pairs` returns them; both variables of a pair are among the names.
+        records: number of records whose sampling error is drawn from the law and added.
+        rng: source of randomness.
 
     Returns:
-        Shape as the law's; cells may be negative. What is added to a pair is spread like independent variables.
+        Shape of `law`; cells may be negative.
     """
     flat = np.clip(law.reshape(-1, law.shape[-1]), 0.0, None)
+    # Sampling error of the records: multinomial shares less the law.
     drawn = rng.multinomial(records, (flat / flat.sum(axis=0)).T).T / records
     error = drawn.reshape(law.shape) - law
     wanted = {pair: table + margin(error, names, pair) for pair, table in pairs.items()}
@@ -158,6 +180,7 @@ def move_to_pairs(
     for pair, table in wanted.items():
         singles.setdefault(pair[:1], table.sum(axis=1))
         singles.setdefault(pair[1:], table.sum(axis=0))
+    # First single variables, then pairs: a later change of a pair leaves the margins of its variables.
     alone = {name: margin(law, names, (name,)) for name in names}
     for single, share in singles.items():
         law = law + _spread_change(share - margin(law, names, single), names, single, alone)
@@ -170,15 +193,16 @@ def move_to_pairs(
 def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
-    """Move laws of pairs in the same way, where their joint law is too large.
+    """Move laws of pairs as `move_to_pairs` does, for variables whose joint law is too large.
 
     Args:
-        laws: of all pairs under every draw, shape `(*sizes, draws)`.
-        pairs: see `draw_plain_pairs`.
-        errors: sampling errors of all pairs, those of one set of records for each draw; shapes as the laws'.
+        laws: laws of all pairs in every draw, shape `(*sizes, draws)`.
+        pairs: shares of the measured pairs, as `draw_plain_pairs` returns them.
+        errors: sampling errors of the measured pairs, shapes of the laws; in a draw they are those of one set of
+            records.
 
     Returns:
-        By pair. Those that no table holds are moved in their margins alone.
+        Laws by pair. Of pairs that no table contains only the margins are moved.
     """
     joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}
@@ -194,7 +218,17 @@ def move_pairs(
 
 
 def _spread_change(change: Floats, names: Scope, scope: Scope, alone: Mapping[str, Floats]) -> Floats:
-    """Spread a change of a margin over all cells: times the shares of all other variables."""
+    """Spread the change of a margin over all cells: multiply it by the shares of all other variables.
+
+    Args:
+        change: change of the margin, shape `(*sizes of the scope, draws)`.
+        names: names of the law's axes.
+        scope: variables of the margin.
+        alone: shares of each variable's states, shape (size, draws).
+
+    Returns:
+        Change of the law, shape `(*sizes, draws)`.
+    """
     letters = {name: chr(ord("a") + axis) for axis, name in enumerate(names)}
     terms = ["".join(letters[name] for name in scope) + "z"]
     terms += [f"{letters[name]}z" for name in names if name not in scope]

@@ -1,7 +1,7 @@
 """Proportional fitting (raking) of laws and counts to margins; rows of counts keep their totals.
 
-As little as can be: of all tables with the wanted margins, proportional fitting finds the one of least relative entropy
-to that which it starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
+The change is minimal: of all tables with the wanted margins, proportional fitting finds the one closest in relative
+entropy to the start. It preserves odds ratios (Deming and Stephan, 1940; Csiszar, 1975).
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ RAKING_ROUNDS = 8
 LEAST_MARGIN_RECORDS = 1e-9
 """Least records of a margin, so that it can be scaled."""
 MARGIN_FIT_ROUNDS = 8
-"""Largest number of rounds of proportional fitting of a law: margins of draws agree but for last digits."""
+"""Largest number of rounds of proportional fitting of a law; margins of draws then agree up to their last digits."""
 LEAST_FIT_CHANGE = 1e-9
-"""Relative change of a cell below which a round of fitting is the last: far below the error of draws."""
+"""Fitting stops after a round in which no cell of a margin changes by more than this fraction: far below the Monte
+Carlo error."""
 LEAST_MARGIN_PROBABILITY = 1e-300
 """Least probability of a margin in a denominator."""
 
 
 def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
-    """Move counts of a family to a margin of its child.
+    """Rake counts of a family to a margin of its child, and round them at random; row totals are kept.
 
     Args:
-        counts: shape `(*parents, child, draws)`.
-        margin: records of each state of the child, shape (child, draws), of as many records.
-        rng: rounds.
+        counts: records of each cell, shape `(*parents, child, draws)`.
+        margin: target records of each state of the child, shape (child, draws), with the same total.
+        rng: source of randomness for the rounding.
 
     Returns:
-        Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding
-        and for what eight rounds leave.
+        Whole counts, same shape. Row totals are met exactly, the margin up to rounding and the error after eight
+        rounds.
 
     Example:
         >>> counts = np.array([[[8], [2]], [[5], [5]]])  # two rows of ten records, two states, one draw
@@ -57,44 +58,51 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
 
 
 def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
-    """Move counts of a family to those of its child and some of its parents.
+    """Rake counts of a family to counts of its child and some of its parents, and round them at random.
 
     Args:
-        counts: shape `(*parents, child, draws)`.
+        counts: records of each cell, shape `(*parents, child, draws)`.
         part_axes: axes of the part's parents among those of the family, in the order of the part.
-        part: shape `(*parents of the part, child, draws)`, with as many records in each row as the family has there.
-        rng: rounds.
+        part: target records, shape `(*parents of the part, child, draws)`, with the family's total in each row of the
+            part.
+        rng: source of randomness for the rounding.
 
     Returns:
-        Whole counts, same shape, as of `rake_counts` for each row of the part.
+        Whole counts, same shape, with the accuracy of `rake_counts` in each row of the part.
     """
     wanted = goal(counts.ndim - 2, part_axes, part)
     return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
 def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
-    """Make a goal of `rake_to`; arguments as of `rake_part`, with the number of parents."""
+    """Convert counts of a part of a family to a goal of `rake_to`.
+
+    Args:
+        parents: number of parents of the family.
+        part_axes: axes of the part's parents among those of the family, in the order of the part.
+        part: target records, shape `(*parents of the part, child, draws)`.
+    """
     axes = tuple(1 + axis for axis in range(parents) if axis not in part_axes)
     order = [len(part_axes), *np.argsort(part_axes).tolist(), len(part_axes) + 1]
     return axes, np.expand_dims(part.transpose(order), axes)
 
 
 def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.random.Generator) -> Array:
-    """Move counts of a family to several margins of it at once.
+    """Rake counts of a family to several margins at once, then round them at random; row totals are kept.
 
     Args:
-        cells: at least 0, shape `(child, *parents, draws)`.
-        totals: of the rows, shape `(*parents, draws)`.
-        goals: for each margin the axes over which it is a sum, and its counts, with axes of length 1 there; they agree
-            with each other and with the totals but for rounding.
-        rng: rounds.
+        cells: records of each cell, at least 0 and not necessarily whole, shape `(child, *parents, draws)`.
+        totals: records of each row, shape `(*parents, draws)`.
+        goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Margins agree
+            with each other and with the totals up to rounding.
+        rng: source of randomness for the rounding.
 
     Returns:
-        Whole numbers of the cells' kind; rows have their totals, and margins are met but for rounding and for what
-        eight rounds leave.
+        Whole numbers of the type of `cells`, same shape. Row totals are met exactly, margins up to rounding and the
+        error after eight rounds.
     """
     wholes = totals.astype(cells.dtype)
-    # Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals.
+    # Systematic rounding along each row: every cell up or down, unbiased, and rows keep their totals.
     ends = rake_cells(cells, totals, goals).cumsum(axis=0)
     ends += rng.random(totals.shape)
     np.minimum(np.floor(ends, out=ends), wholes, out=ends)
@@ -103,7 +111,7 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 
 
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
-    """Rake like `rake_to`, without rounding."""
+    """Rake as `rake_to` does, without rounding; empty cells of nonempty rows start at EMPTY_CELL_RECORDS."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     row_totals = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
@@ -116,25 +124,25 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Arr
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """Move the child's axis to the front."""
+    """Move the child's axis from the last but one to the front."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Convert to integer counts, with the child's axis before the last again."""
+    """Convert to integers and move the child's axis from the front to the last but one."""
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 
 def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
-    """Move a law to the margins of some subsets, until a round moves nothing.
+    """Rake a law to the margins of several subsets, for at most eight rounds or until no margin changes.
 
     Args:
-        law: shape `(*sizes, draws)`.
-        names: of its axes.
-        wanted: by part the margin under every draw, its axes in the part's order, then draws.
+        law: probabilities, shape `(*sizes, draws)`.
+        names: names of its axes.
+        wanted: target margin by subset, its axes in the subset's order, then draws.
 
     Returns:
-        Shape as the law's; the margins are met but for what eight rounds leave.
+        Shape of `law`; with several subsets the margins are met up to the error after eight rounds.
 
     Example:
         >>> law = np.full((2, 2, 1), 0.25)
@@ -142,7 +150,7 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
         array([[0.18, 0.42],
                [0.12, 0.28]])
     """
-    steps = [(_axes_of(names, scope), target) for scope, target in wanted.items()]
+    steps = [(_find_margin_axes(names, scope), target) for scope, target in wanted.items()]
     fitted = law.copy()
     for _ in range(MARGIN_FIT_ROUNDS if len(steps) > 1 else 1):
         moved = [_scale_margin(fitted, *axes, target) for axes, target in steps]
@@ -151,20 +159,25 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
     return fitted
 
 
-def _axes_of(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ...], list[int]]:
-    """Find the axes to sum a law over for a margin, and the order of the margin's axes in the law."""
+def _find_margin_axes(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ...], list[int]]:
+    """Find a law's axes to sum over for a margin, and the permutation of the margin's axes to the law's order.
+
+    Args:
+        names: names of the law's axes.
+        scope: names of the margin's axes, which end with one of draws.
+    """
     ordered = [name for name in names if name in scope]
     return tuple(axis for axis, name in enumerate(names) if name not in scope), [*map(scope.index, ordered), len(scope)]
 
 
 def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], target: Floats) -> bool:
-    """Scale a law in place to one margin; return whether a cell moved by more than rounding.
+    """Scale a law in place to one margin; return whether any cell of the margin was off by more than the tolerance.
 
     Args:
-        law: shape `(*sizes, draws)`; is changed.
-        summed: axes over which its margin is.
-        order: of the axes of the wanted margin, as they stand in the law.
-        target: the wanted margin.
+        law: probabilities, shape `(*sizes, draws)`; changed in place.
+        summed: axes of the law to sum out.
+        order: permutation that brings the target's axes into the law's order.
+        target: target margin, shape `(*sizes of the margin, draws)`.
     """
     wanted = target.transpose(order)
     current = np.add.reduce(law, axis=summed) if summed else law.copy()

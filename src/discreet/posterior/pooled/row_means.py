@@ -1,14 +1,14 @@
 """Prior mean of each row: a log-linear fit to margins of the child and some parents, leaving the row out.
 
-What the parents do to the child one by one is fitted first, then, of three parents and more, what all but one of them
-do together: proportional fitting of rows' laws, weighted by their records, to the child's law in every *slice*, the
-rows that agree in some of the parents. A slice of few records tells little of its law: it is smoothed by `s`
-pseudo-records around what the fit of smaller margins says of it. Each slice picks its `s` by the likelihood of its
-counts, as rows pick their concentrations, with weights that are learned for each margin.
+The effects of single parents on the child are fitted first, then, with three parents or more, the joint effects of all
+but one of them. The fit is proportional fitting of the rows' laws, weighted by their records, to the child's law in
+every *slice*: the rows that agree in some of the parents. A slice of few records determines its law poorly, so it is
+smoothed by `s` pseudo-records around the prediction of the fit of smaller margins. Each slice draws its `s` by the
+likelihood of its counts, as rows draw their concentrations, with weights that are learned for each margin.
 
-A row's own records are left out to the first order: from the counts of its slices, from the fit, and from the smaller
-margins as far as the slice consists of it. The fit is kept from one sweep of the chains to the next, and goes one round
-further in each: counts move little in between.
+A row's own records are left out to first order: from the counts of its slices, from the fit, and from the smaller
+margins by the row's share of the slice. The fit is kept from one sweep of the chains to the next and continues by one
+round in each, because counts move little in between.
 
 Source: Deming and Stephan (1940); log-linear models without their highest interaction: Bishop, Fienberg and Holland
 (1975), chapter 3.
@@ -28,21 +28,21 @@ Array = npt.NDArray[np.floating]
 Axes = tuple[int, ...]
 
 SLICE_RECORDS: npt.NDArray[np.float64] = 4.0 ** np.arange(-1.0, 7.0)
-"""Grid of pseudo-records of a slice: from slices of their own to slices that are like all others."""
+"""Grid of pseudo-records of a slice: from slices with a law of their own to slices that follow the prediction."""
 WORTH_SLICES = 2.0
 """Prior sample size of the weights of `SLICE_RECORDS`, in slices."""
 FIRST_ROUNDS, PICKING_SWEEPS = 4, 5
-"""Rounds of fitting in the first sweep; sweeps from one draw of pseudo-records to the next."""
+"""Rounds of fitting in the first sweep; sweeps between two draws of the pseudo-records."""
 LEAST_FIT, LEAST_RECORDS = 1e-12, 1e-3
 """Least probability and least records in a denominator."""
 
 
 class RowMeans:
-    """Prior means of all rows of a family, updated in each sweep of the chains.
+    """Prior means of all rows of a family; the fit is kept and continued by each call of `renew`.
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
-        states: of the child.
+        states: number of states of the child.
     """
 
     def __init__(self, totals: Array, states: int) -> None:
@@ -58,9 +58,18 @@ class RowMeans:
         ]
 
     def renew(self, counts: Array, rng: np.random.Generator) -> Array:
-        """Update the means given the counts, both of shape `(child, *parents, draws)`."""
+        """Continue the fit with new counts and return the prior mean of each row, computed without the row itself.
+
+        Args:
+            counts: records of each cell, shape `(child, *parents, draws)`.
+            rng: source of randomness for the pseudo-records of slices.
+
+        Returns:
+            Probabilities, at least LEAST_MEAN, shape of the counts; uniform for a node without parents.
+        """
         if not self._every:
             return np.full_like(counts, 1 / self._states)
+        # The child's law over all rows, with one pseudo-record; `apart` leaves each row out.
         whole = counts.sum(axis=self._every, keepdims=True)
         law = (whole + 1 / self._states) / (self._all + 1)
         apart = (whole - counts + 1 / self._states) / (self._all - self._n + 1)
@@ -70,11 +79,11 @@ class RowMeans:
 
 
 class _Level:
-    """Margins over equally many parents.
+    """Log-linear fit to the margins over equally many parents; keeps its fit between calls.
 
     Args:
         n: records of each row, shape `(1, *parents, draws)`.
-        sets: for each margin the axes over which it is a sum.
+        sets: for each margin, the axes (of an array with the child's axis first) to sum over.
     """
 
     def __init__(self, n: Array, sets: list[Axes]) -> None:
@@ -87,24 +96,26 @@ class _Level:
         self._sweep = 0
 
     def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Fit one more round.
+        """Run one more round of proportional fitting to this level's margins, several in the first call.
 
         Args:
-            counts: shape `(child, *parents, draws)`.
-            law: what smaller margins say of each row; lacks the axes that make no difference.
-            apart: the same, each row left out.
-            rng: source of randomness.
+            counts: records of each cell, shape `(child, *parents, draws)`.
+            law: prediction of each row by smaller margins, broadcast to the counts.
+            apart: the same prediction computed without the row itself, broadcast to the counts.
+            rng: source of randomness for the pseudo-records of slices.
 
         Returns:
-            Both as this level says.
+            The prediction of each row by this level's margins, and the same without the row itself, both of the shape
+            of the counts. The first array is the kept fit and changes in the next call.
         """
-        margins = [self._smooth_margin(index, counts, law, rng) for index in range(len(self._sets))]
+        margins = [self._prepare_margin(index, counts, law, rng) for index in range(len(self._sets))]
         self._sweep += 1
         rounds = 1
         if self._fit is None:
             self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
         for _ in range(rounds):
             for axes, records, (counted, prediction, size) in zip(self._sets, self._records, margins, strict=True):
+                # Proportional fitting: fit *= (counts + s prediction) / (fitted counts (1 + s / n)), by slice.
                 fitted = (self._fit * self._n).sum(axis=axes, keepdims=True)
                 fitted *= 1 + size / np.maximum(records, LEAST_RECORDS)
                 np.maximum(fitted, LEAST_FIT, out=fitted)
@@ -113,22 +124,45 @@ class _Level:
             np.maximum(self._fit, LEAST_FIT, out=self._fit)
         return self._fit, self._leave_out(counts, margins, apart)
 
-    def _smooth_margin(
+    def _prepare_margin(
         self, index: int, counts: Array, law: Array, rng: np.random.Generator
     ) -> tuple[Array, Array, Array]:
-        """Sum counts by slice; return them, the prediction of smaller margins, and its pseudo-records."""
+        """Return a margin's counts by slice, the prediction of smaller margins, and each slice's pseudo-records.
+
+        The pseudo-records of a margin and the weights of their sizes are drawn anew every PICKING_SWEEPS sweeps.
+
+        Args:
+            index: position of the margin among the level's.
+            counts: records of each cell, shape `(child, *parents, draws)`.
+            law: prediction of each row by smaller margins, broadcast to the counts.
+            rng: source of randomness.
+
+        Returns:
+            Counts of the slices, the predicted law of the slices, and their pseudo-records; summed axes have length 1.
+        """
         axes = self._sets[index]
         counted, prediction = counts.sum(axis=axes, keepdims=True), law
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
             prediction = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
             prediction /= prediction.sum(axis=0)
         if self._sweep % PICKING_SWEEPS == 0:
-            picked, self._weights[index] = _pick_sizes(counted, prediction, self._weights[index], rng)
+            picked, self._weights[index] = _draw_slice_records(counted, prediction, self._weights[index], rng)
             self._sizes[index : index + 1] = [picked.astype(counts.dtype)[None]]
         return counted, prediction, self._sizes[index]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
-        """Leave each row out of the fit; a row that is alone in its slice gets the prediction of smaller margins."""
+        """Compute each row's prediction without the row's own records, to first order.
+
+        A row that is alone in its slice gets the prediction of smaller margins.
+
+        Args:
+            counts: records of each cell, shape `(child, *parents, draws)`.
+            margins: for each margin, the result of `_prepare_margin`.
+            apart: prediction by smaller margins without the row itself, broadcast to the counts.
+
+        Returns:
+            Probabilities, shape of the counts.
+        """
         assert self._fit is not None
         expected, fit = self._fit * self._n, self._fit
         for axes, share, (counted, prediction, size) in zip(self._sets, self._shares, margins, strict=True):
@@ -144,23 +178,26 @@ class _Level:
         return fit
 
 
-def _pick_sizes(counted: Array, prediction: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Pick the pseudo-records of each slice by the Dirichlet-multinomial likelihood of its counts.
+def _draw_slice_records(
+    counted: Array, prediction: Array, weights: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draw the pseudo-records of each slice given its counts, and then the weights of their sizes (Gibbs steps).
 
     Args:
-        counted: counts, shape `(child, *slices, draws)`.
-        prediction: law that pseudo-records have, broadcast to that.
-        weights: of the sizes, shape (sizes, draws).
+        counted: counts of the slices, shape `(child, *slices, draws)`.
+        prediction: law of the pseudo-records, broadcast to the counts.
+        weights: current weights of the sizes in SLICE_RECORDS, shape (sizes, draws).
         rng: source of randomness.
 
     Returns:
-        What each slice picked, shape `(*slices, draws)`, and new weights.
+        Pseudo-records of each slice, shape `(*slices, draws)`; new weights, shape (sizes, draws).
     """
     n = counted.sum(axis=0)
     sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
     concentrations = sizes[:, None] * np.maximum(prediction, LEAST_MEAN).astype(np.float64)
-    chances = _log_rises(concentrations, counted).sum(axis=1)
-    chances -= _log_rises(sizes, n)
+    # Dirichlet-multinomial log-likelihood of the slice's counts under s pseudo-records of the predicted law.
+    chances = _compute_log_gamma_ratio(concentrations, counted).sum(axis=1)
+    chances -= _compute_log_gamma_ratio(sizes, n)
     chances -= chances.max(axis=0)
     np.exp(chances, out=chances)
     draws = n.shape[-1]
@@ -174,12 +211,13 @@ def _pick_sizes(counted: Array, prediction: Array, weights: Floats, rng: np.rand
     return SLICE_RECORDS[which], gammas / np.maximum(gammas.sum(axis=0), LEAST_FIT)
 
 
-def _log_rises(a: Floats, n: Array) -> Floats:
-    """Compute `log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
+def _compute_log_gamma_ratio(a: Floats, n: Array) -> Floats:
+    """Compute `log Gamma(a + n) - log Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
 
     def stirling(x: Floats) -> Floats:
-        """`log Gamma(x + 1)` but for a constant."""
+        """Compute `log Gamma(x + 1)` up to a constant."""
         return np.asarray((x + 0.5) * np.log(x + 1) - x + 1 / (12 * (x + 1)))
 
+    # log Gamma(x) = log Gamma(x + 1) - log x for both arguments.
     top = a + n
     return np.asarray(stirling(top) - stirling(a) + np.log(a / top))

@@ -1,47 +1,50 @@
-"""Posterior of one family's rows given row totals: Markov chains over counts, with a learned prior.
+"""Posterior of one family's rows given row totals: parallel Markov chains over counts, under a learned prior.
 
-Row j of a family has `N_j` records, of which `N_jk` are in state k; the release tells the contrasts between the states
-of a row with independent normal errors in the coordinates of the table's interactions (`least_squares.py`). Prior:
+Row j of a family has `N_j` records, of which `N_jk` are in state k. The release discloses the contrasts between the
+states of a row, with independent normal errors in the coordinates of the table's interactions (`least_squares.py`).
+Prior:
 
     (N_j1 .. N_jK) | N_j  ~  Dirichlet-multinomial(N_j, A m),   theta_j | N_j1 .. N_jK  ~  Dirichlet(A m + N_j),
 
-where each row picks (A, m) for itself, with weights that the node learns from all of its rows:
+where each row has its own (A, m), a draw from a mixture whose weights the node learns from all of its rows:
 
-    back-off     m is what other rows say: a log-linear fit to what parents do one by one, and all but one of them
-                 together, without the row itself (`row_means.py`).
-                 A is one of 1/64, 1/16, .., 256: from rows that are one-sided, each in its own way, to rows that are
-                 like their neighbours.
-    on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: no other row tells anything.
+    back-off     m is predicted from the other rows: a log-linear fit to the effects of single parents and to the joint
+                 effects of all but one of them, leaving the row itself out (`row_means.py`). A is one of 1/64, 1/16,
+                 .., 256: small for rows that are one-sided, each in its own way, large for rows that are like their
+                 neighbours.
+    on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: the other rows carry no information.
 
-A row does not tell its own prior but to the second order. The weights
-have a Dirichlet prior that is worth two rows, around the weights of the whole network where these are known. Small A
-makes rows that are nearly deterministic without saying which state they have; large A shares records between rows.
+A row affects its own prior only to second order. The weights have a Dirichlet prior with a sample size of two rows,
+centred at the weights of the whole network where these are known. Small A makes rows that are nearly deterministic
+without a preferred state; large A shares records between rows.
 
-Posterior, by parallel Markov chains, one for each draw. A sweep draws for every row its (A, m), then the weights, then
-an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
-each row, by Metropolis steps. Their proposals are around where the split is; from the normal law of the evidence, of
-which only the prior's ratio decides; and close to either end, where sparse priors want to be. The chains start spread
-around the evidence; or, where margins are drawn by themselves (`RowDoubt`), at these, each row around what they make of
-it and the evidence, so that three sweeps are enough.
+The posterior is drawn by parallel Markov chains, one for each draw. A sweep draws (A, m) of every row, then the mixture
+weights, then an auxiliary table that makes the rows' errors independent of each other, then repeatedly the split of
+records between two cells of each row, by Metropolis-Hastings steps. Three proposals take turns: around the current
+split; from the evidence's normal law, accepted on the prior ratio alone; and near either end, where sparse priors put
+their mass. Chains start at counts scattered around the evidence. Where margins are drawn separately (`RowDoubt`),
+chains start at these margins, each row started at the mean implied by margins and evidence, so that three sweeps are
+enough.
 
-The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
-nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
-prior is therefore doubted in a share of the draws, for each cell and row in others (an opinion pool; its weights are
-not learned, because only the average could be):
+The learned weights give the average fraction of cells that are impossible rather than rare. They carry no information
+on a single cell without records, and where most cells are impossible they shrink the rest to 0 as well. For intervals
+the prior is therefore replaced in a fraction of the draws, a different one for each cell and row (an opinion pool; its
+weights are not learned, because only their average could be):
 
-    possible     a cell has a concentration of at least one record, less where the row has few or where the evidence
-                 would not tell. The 95 % interval of a cell that nobody fell into then ends where
-                 `DOUBT_SHARE exp(-x) = 0.05`, x in records.
-    one-sided    a row without records is nearly deterministic, each state as likely as the others: no component gives
-                 a named state as much where the other rows are of another mind.
+    possible     a cell has a concentration of at least one record, less where the row has few records or the evidence
+                 is too noisy to show them. The 95 % interval of a cell without records then ends where `DOUBT_SHARE
+                 exp(-x) = 0.05`, x in records.
+    one-sided    a row without records is nearly deterministic, with equal probability for each state: no component
+                 gives a particular state that much probability where the other rows favour another.
 
-Chains are moved in blocks, on arrays `(child, *parents, draws)`; threads would spend on each other what they gain. The
-arrays are in single precision where that is far finer than the evidence, and the prior's factors come from tables
-(`cell_weights.py`): special functions would be most of the work.
+Chains run in blocks, on arrays `(child, *parents, draws)`; threading overhead would cancel the gain. The arrays are in
+single precision where its rounding is far below the evidence's errors, and the prior's factors are looked up in tables
+(`cell_weights.py`), because evaluating special functions would dominate the running time.
 
 Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
 conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
-Opinion pool: Stone (1961).
+Opinion pool: Stone (1961). Steps: Metropolis et al. (1953); Hastings (1970) for proposals that do not depend on the
+current split.
 """
 
 from __future__ import annotations
@@ -73,26 +76,27 @@ from discreet.posterior.pooled.row_means import RowMeans
 from discreet.util.arrays import Floats, Ints
 
 PAIRINGS_PER_SWEEP = 3
-"""Number of random pairings of cells in a sweep."""
+"""Number of random pairings of a row's cells in a sweep."""
 
 
 def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng: np.random.Generator) -> None:
-    """Redraw the split of records between two cells of each row, for disjoint pairs; changes `counts`.
+    """Redraw the split of records between disjoint pairs of cells of each row by Metropolis steps, in place.
 
     Args:
-        counts: shape `(child, *parents, draws)`.
-        a: positions of concentrations, same shape.
-        evidence: what the evidence says of each cell, same shape; only differences within a row matter.
-        deviation: of its errors.
-        rng: source of randomness.
+        counts: records of each cell, shape `(child, *parents, draws)`; changed in place. The sum of each pair is kept.
+        a: concentrations as grid positions (`cell_weights.positions`), same shape.
+        evidence: normal estimate of each cell's count, same shape; only differences within a row matter.
+        deviation: standard deviation of the independent errors of `evidence`, in records.
+        rng: source of randomness for the pairing, the proposals and their acceptance.
     """
     half = len(counts) // 2
     weights = cell_weights(a, counts)
-    # Two states are always the same pair.
+    # Two states form a single pair, so two rounds give each proposal its turn.
     for turn in range(PAIRINGS_PER_SWEEP if len(counts) > 2 else 2):
         order = rng.permutation(len(counts))[: 2 * half]
         first, second = order[:half], order[half:]
         total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
+        # With x + y = total, x = (total + (x - y)) / 2: the evidence on x has the variance 2 deviation^2 / 4.
         centre = (evidence[first] - evidence[second] + total) / 2
         pairs = _Pairs(counts[first], total, centre, deviation / math.sqrt(2), a[order], weights[order])
         pairs.step_by_evidence(rng) if turn else pairs.step_around(rng)
@@ -103,15 +107,16 @@ def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng
 
 @dataclass(eq=False)
 class _Pairs:
-    """Pairs of cells of a row, with the split of their records between them.
+    """Pairs of cells of the same row, with the current split of their records; the steps change it in place.
 
     Args:
-        first: records of the one, whole numbers, shape `(pairs, *parents, draws)`; steps change it.
-        total: of both.
-        centre: where the evidence has the first.
-        spread: standard deviation of the evidence.
-        a: positions of the concentrations, of all the ones and then of all the others.
-        weights: of the cells in this order; steps change them.
+        first: records of the first cell of each pair, whole numbers, shape `(pairs, *parents, draws)`; steps change it.
+        total: records of both cells together, same shape.
+        centre: mean of the evidence's normal law for `first`, same shape.
+        spread: standard deviation of that law, in records.
+        a: grid positions of the concentrations, shape `(2 pairs, *parents, draws)`: all first cells, then all second
+            cells.
+        weights: log prior weights of the cells at the current split, shape and order of `a`; steps change them.
     """
 
     first: Array
@@ -122,11 +127,12 @@ class _Pairs:
     weights: Single
 
     def step_by_evidence(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis step with proposals from the rounded normal law of the evidence.
+        """Take a Metropolis-Hastings step with proposals from the rounded normal law of the evidence.
 
-        Rounding adds a variance of 1/12, which is left out before. The law of what is proposed is then the evidence's
-        own to within 1 %, down to a deviation of one record: of two such splits the ratio of their priors decides.
-        Below, proposals are spread by one record, and the evidence counts.
+        Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record the law of
+        the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio alone. For a
+        smaller spread proposals have a standard deviation of one record, and the remaining precision of the evidence
+        enters the ratio.
         """
         wide = max(self.spread, 1.0)
         proposed = draw_normals(self.first.shape, rng)
@@ -134,21 +140,25 @@ class _Pairs:
         self._step(self._keep_possible(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
 
     def step_around(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis step around the current split: the only moves accepted if prior and evidence disagree.
+        """Take a Metropolis step with a rounded normal proposal, symmetric around the current split.
 
-        Their law is symmetric: a rounded normal one, of the evidence's spread.
+        Its standard deviation is the evidence's, at least one record. These moves are the only ones that are accepted
+        where prior and evidence disagree.
         """
         proposed = draw_normals(self.first.shape, rng)
         proposed *= max(self.spread, 1.0)
         self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
     def _keep_possible(self, proposed: Array) -> Array:
-        """Keep proposals that are possible splits, else the current split."""
+        """Replace proposals outside 0 to `total` by the current split."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
     def step_to_an_end(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis step close to either end, with even chances, log-uniform in the distance."""
+        """Take a Metropolis-Hastings step to a split near 0 or near `total`, each with probability 1/2.
+
+        The distance from the chosen end is log-uniform.
+        """
         # Distance x = floor((total + 2)^U - 1): q(x) is proportional to log((x + 2) / (x + 1)).
         which = 2 * rng.random(self.first.shape)
         upper = which >= 1
@@ -156,29 +166,32 @@ class _Pairs:
         which *= np.log(self.total + 2)
         distance = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
         from_top = upper.astype(self.first.dtype)
-        # What is below reads `where(upper, total - x, x)`: many times as fast.
+        # Computes `where(upper, total - x, x)`, many times as fast.
         new = distance + from_top * (self.total - 2 * distance)
         current = self.first + from_top * (self.total - 2 * self.first)
+        # Hastings correction q(current) / q(proposed), with q as above.
         odds = np.log((current + 2) / (current + 1)) / np.log((distance + 2) / (distance + 1))
         self._step(new, 1 / self.spread**2, odds, rng)
 
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
-        """Accept or reject the proposals of a Metropolis step.
+        """Accept or reject proposed splits by the Metropolis-Hastings ratio; update the split and its weights in place.
 
         Args:
-            new: records of the one that are proposed.
-            precision: of the evidence that is not in the law of the proposals.
-            odds: of that law, of what is and of what is proposed; None for 1.
+            new: proposed records of the first cell, shape `(pairs, *parents, draws)`.
+            precision: precision of the evidence that the proposal law does not contain already; 0 if it contains all.
+            odds: Hastings correction q(current) / q(proposed), same shape as `new`; None for a symmetric proposal or
+                one from the evidence's law.
             rng: source of randomness.
         """
         half, step = len(self.first), new - self.first
-        # Log ratio of priors by cell weights, of N(x; centre, 1 / precision), and of the proposals by `odds`.
+        # Metropolis-Hastings ratio: prior ratio by cell weights, ratio of N(x; centre, 1 / precision), and `odds`.
         weights = cell_weights(self.a, np.concatenate([new, self.total - new]))
         weights -= self.weights
         gain = np.add(weights[:half], weights[half:], dtype=self.first.dtype)
         if precision:
+            # log N(new) - log N(first) = -precision ((new - centre)^2 - (first - centre)^2) / 2.
             gain -= precision * step * (self.first + step / 2 - self.centre)
-        ratio = np.exp(np.minimum(gain, 60))
+        ratio = np.exp(np.minimum(gain, 60))  # exp(60) is finite in single precision
         if odds is not None:
             ratio *= odds
         taken = (rng.random(step.shape) < ratio).astype(np.float32)
@@ -188,9 +201,9 @@ class _Pairs:
 
 
 def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
-    """Draw standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
+    """Draw standard normal numbers in single precision by the method of Box and Muller (1958).
 
-    On arrays a quarter of the time that the generator's own take.
+    Their absolute values are below 5.8. On arrays this takes a quarter of the time of the generator's own method.
 
     Example:
         >>> drawn = draw_normals((1000,), np.random.default_rng(0))
@@ -199,85 +212,86 @@ def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
     """
     size = math.prod(shape)
     radius, angle = rng.random((2, (size + 1) // 2), dtype=np.float32)
+    # Box-Muller: sqrt(-2 log U) (cos, sin)(2 pi V), with U in (0, 1].
     radius = np.sqrt(-2 * np.log(1 - radius))
     angle *= np.float32(2 * math.pi)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)
 
-
-# --------------------------------------------------------------------------------------------------------------------
-# How the records of a row are split between its cells: Metropolis steps for pairs of cells, rows and draws at once.
-#
-# Source: Metropolis et al. (1953), Hastings (1970) for proposals that do not look at where they are.
 
 Array = npt.NDArray[np.floating]
 
 PRIOR_WORTH_ROWS = 2.0
 """Prior sample size of a node's mixture weights, in rows."""
 DOUBT_SHARE = 0.34
-"""Share of the draws in which a cell is possible, and of those in which a row without records is one-sided. A cell
-without records is then possible up to 1.92 records, as under Jeffreys' prior: `0.05 exp(1.92)`."""
+"""Fraction of the draws in which a cell is possible, and of those in which a row without records is one-sided. The
+interval of a cell without records then reaches up to 1.92 records, as under Jeffreys' prior: `0.05 exp(1.92)`."""
 FILLED_RECORDS = 3.0
-"""Records of a row by which half of the concentration of a possible cell is meant; with 1 or 9 no stratum's coverage
-moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
+"""Records of a row at which a possible cell has half of its full concentration; with 1 or 9 no stratum's coverage moves
+by more than half a point, and no width except for true values 0 or 1 (2 %)."""
 ONE_SIDED_CONCENTRATION = 1 / 32
-"""Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
-moves by more than .2 points, nor a width by more than 2 %."""
+"""Concentration of each cell of a one-sided row; with four times as much or as little no stratum's coverage moves by
+more than .2 points, nor a width by more than 2 %."""
 CHAIN_SWEEPS = 20
-"""Sweeps of each chain, in both passes: with ten in the first, coverage in thin rows fell by .8 points on alarm."""
+"""Basic number of sweeps of a chain, in both passes: with ten in the first, coverage in rows of few records fell by .8
+points on alarm."""
 CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, 5
-"""Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
-worth beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no
-more sweeps than these. Nor do those of a single row, where what is told of margins is drawn by itself."""
+"""Short chains of FEW_SWEEPS are enough for a single row if the evidence puts every cell above 0 by CLEAR_DEVIATIONS of
+its standard deviations times the distance of the concentrations from 1: within one standard deviation the given prior
+is then constant to a fifth, and chains start near their law. A single row with separately drawn margins needs no more
+either."""
 NEAR_SWEEPS = 3
-"""Sweeps of chains that start at their target margins: with 20 no stratum's coverage moves by more than a point,
-nor errors of means by more than 3 %, on alarm and sachs at epsilon 0.1 and 1."""
+"""Sweeps of chains that start at their target margins: with 20 no stratum's coverage moves by more than a point, nor
+errors of means by more than 3 %, on alarm and sachs at epsilon 0.1 and 1."""
 LEARNING_STEPS, LEAST_SPREAD = 5, 1e-3
-"""EM steps for the weights of concentrations at the start of chains; least variance of a cell there."""
+"""EM steps for the weights of concentrations at the start of chains; least variance of a cell there, in squared
+records."""
 SLOW_GAIN, MOST_LENGTHENING = 0.2, 10
-"""Gain below which a coordinate gets longer chains, and the largest factor of their length."""
+"""Gain below which a coordinate mixes slowly and chains are longer; largest factor by which they are."""
 CACHED_CELLS, STORED_CELLS, STORED_TABLES, LEAST_TOGETHER = 2**15, 2**24, 12, 8
-"""Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
-that would take more memory than 128 MB, of a dozen tables of all cells."""
+"""A block has as many draws as keep its tables within the cache of a core (CACHED_CELLS cells), and at least
+LEAST_TOGETHER, unless STORED_TABLES tables of all cells then exceed STORED_CELLS (128 MB)."""
 COMPONENT_FOLLOWS = (np.arange(COMPONENTS) < len(BACK_OFF_CONCENTRATIONS)).astype(np.float32)
 COMPONENT_SHIFTS = np.concatenate(
     [GRID_STEPS * np.arange(len(BACK_OFF_CONCENTRATIONS)), positions(LONE_CONCENTRATIONS)]
 ).astype(np.float32)
-"""Per mixture component: 1 if its concentration scales with the mean; its offset in the grid of concentrations."""
+"""For each mixture component, shape (COMPONENTS,): 1 if its concentration is proportional to the mean, else 0; offset
+of its concentration on the grid of positions."""
 SINGLE_PRECISION = 2.0**-24
-"""Relative error of single precision, below which whole numbers are exact."""
+"""Relative rounding error of single precision; whole numbers below its inverse are exact."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowDoubt:
-    """Exceptions from the learned prior: margins drawn separately, and rare cells.
+    """Exceptions from the learned prior that intervals need: margins drawn separately, and rare cells.
 
     Args:
-        goals: counts of margins that are drawn by themselves, for all draws, as `raking.rake_to` takes them. The chains
-            start there, and end there. None leaves what rows say together to their priors.
-        rare: whether, in some draws, a cell is possible and a row without records one-sided whatever the other rows
-            say: for intervals, which are to hold what is rare as well.
+        goals: counts of separately drawn margins for all draws, in the form of `raking.rake_to`. Chains start and end
+            at these margins. If empty, the rows' priors alone determine the margins.
+        rare: whether, in a fraction of the draws, a cell is possible and a row without records is one-sided, whatever
+            the other rows imply.
     """
 
     goals: Sequence[Goal] = ()
     rare: bool = True
 
     def of_draws(self, which: slice) -> RowDoubt:
-        """Restrict to some of the draws."""
+        """Return the exceptions of a slice of the draws."""
         return replace(self, goals=[(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
 @dataclass(frozen=True, eq=False)
 class RowDraws:
-    """Draws of a family's rows.
+    """Posterior draws of a family's rows.
 
     Args:
-        counts: of records, int64, shape `(*parents, child, draws)`.
-        alpha: concentrations that theta was drawn with: theta of a row is a draw of Dirichlet(alpha + counts); same
-            shape.
-        theta: probabilities, same shape.
-        mean: of the probabilities given the counts, averaged over the second half of the chains; shape
-            `(*parents, child)`.
-        usage: rows that picked each component, averaged over draws, shape (COMPONENTS,).
+        counts: records of each cell, int64, shape `(*parents, child, draws)`.
+        alpha: concentrations from which `theta` was drawn, same shape: a row of theta is a draw from Dirichlet(alpha +
+            counts).
+        theta: probabilities, same shape; rows sum to 1 over the child's axis.
+        mean: expected probabilities given the counts, averaged over the last half of the sweeps (at most ten) and all
+            draws, shape `(*parents, child)`.
+        usage: number of rows that picked each mixture component, averaged over sweeps and draws, shape (COMPONENTS,);
+            zeros under a given prior.
     """
 
     counts: Ints
@@ -287,7 +301,7 @@ class RowDraws:
     usage: Floats
 
     def with_counts(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
-        """Replace the counts, keep the concentrations, and draw new probabilities."""
+        """Return a copy with new counts, the same concentrations, and probabilities drawn anew from both."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
 
@@ -301,24 +315,24 @@ def draw_rows(
     alpha: Floats | None = None,
     doubt: RowDoubt | None = None,
 ) -> RowDraws:
-    """Draw all rows of a family.
+    """Draw counts and probabilities of all rows of a family by Markov chains, one for each draw.
 
     Args:
-        values: coordinates of the family's table, an axis for each parent, then the child; those that tell row totals
-            are not read.
-        variances: of their errors.
-        totals: records in each row, shape `(*parents, draws)`.
-        weights: prior mean of the components' weights, shape (COMPONENTS,).
-        rng: source of randomness.
-        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
-        doubt: of the learned prior, for intervals. A prior that is given is not doubted.
+        values: coordinates of the family's table, shape `(*parents, child)`; those of row totals (index 0 on the
+            child's axis) are not read.
+        variances: variances of the coordinates' errors, same shape.
+        totals: records of each row, shape `(*parents, draws)`; the counts sum to them.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        rng: source of randomness; each block of draws has a generator of its own.
+        alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
+        doubt: exceptions from the learned prior, for intervals; not used beside a given prior.
 
     Returns:
-        A draw for each last entry of the totals.
+        As many draws as `totals` has.
     """
     draws = totals.shape[-1]
     block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (STORED_TABLES * values.size), LEAST_TOGETHER), 1)
-    # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
+    # Every block has a generator of its own: a chain does not depend on how many numbers other blocks draw.
     blocks = [slice(first, first + block) for first in range(0, draws, block)]
     drawn = [
         _run_chains((values, variances), totals[..., which], weights, block_rng, alpha, doubt and doubt.of_draws(which))
@@ -342,7 +356,16 @@ def _run_chains(
     alpha: Floats | None,
     doubt: RowDoubt | None,
 ) -> RowDraws:
-    """Run parallel chains, one for each draw."""
+    """Run the parallel chains of one block of draws and return their last counts, with probabilities drawn from them.
+
+    Args:
+        coordinates: values and error variances of the coordinates, both of shape `(*parents, child)`.
+        totals: records of each row, shape `(*parents, draws)`.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        rng: source of randomness of this block.
+        alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
+        doubt: exceptions from the learned prior, for the draws of this block.
+    """
     evidence = _RowEvidence.of(*coordinates, int(totals.max(initial=0)))
     states = coordinates[0].shape[-1]
     shape, n = (states, *totals.shape), totals.astype(evidence.kind)
@@ -350,6 +373,7 @@ def _run_chains(
     counts = evidence.start_at(n, goals, weights, rng) if goals else evidence.start(totals, rng)
     means = RowMeans(n, states)
     prior = _RowPrior.of(weights, n, states) if alpha is None else None
+    # `possible`: least concentration of each cell in the draws that take it for possible, else 0.
     possible, a = None, np.empty(0, np.float32)
     if alpha is not None:
         a = np.repeat(positions(np.moveaxis(alpha, -1, 0))[..., None], totals.shape[-1], axis=-1)
@@ -371,6 +395,7 @@ def _run_chains(
             used = a if least is None else np.maximum(a, least)
             split_pairs(counts, used, evidence.draw_auxiliary(counts, rng), evidence.deviation, rng)
         if late:
+            # Rao-Blackwell: E[theta | counts] = (alpha + counts) / sum.
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / averaged
     final = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
@@ -378,15 +403,27 @@ def _run_chains(
     if alpha is not None:
         alphas = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        alphas = _add_doubt(alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
+        alphas = _raise_doubted_concentrations(
+            alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng
+        )
     flat = (-1, states, totals.shape[-1])
     theta = dirichlet_draws((final + alphas).reshape(flat), rng).reshape(final.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
     return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(alphas), theta, np.ascontiguousarray(mean), usage)
 
 
-def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:
-    """Raise concentrations of cells that the learned prior rules out; shapes `(*parents, child, draws)`."""
+def _raise_doubted_concentrations(
+    a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator
+) -> Floats:
+    """Raise the concentrations of one-sided rows and of possible cells without records.
+
+    Args:
+        a: learned concentrations, shape `(*parents, child, draws)`.
+        possible: whether each cell is possible in each draw, same shape.
+        counts: records of each cell, same shape.
+        n: records of each row, shape `(*parents, 1, draws)`.
+        rng: source of randomness for the draws in which a row is one-sided.
+    """
     a = np.where((n == 0) & (rng.random(n.shape) < DOUBT_SHARE), ONE_SIDED_CONCENTRATION, a)
     return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED_RECORDS)), a)
 
@@ -396,14 +433,14 @@ def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints
 
 @dataclass(frozen=True, eq=False)
 class _RowEvidence:
-    """Evidence on the contrasts between the states of each row; shapes are `(child - 1, *parents, 1)`.
+    """Normal evidence on the contrasts between the states of each row; arrays have shape `(child - 1, *parents, 1)`.
 
     Args:
-        values: coordinates of the table that do not tell row totals.
-        deviations: of their errors.
-        gain: variance of the most exact coordinate over that of each one.
-        deviation: root of the smallest variance.
-        kind: double precision, or single where that is far more exact than the evidence.
+        values: coordinates of the table, without those of row totals.
+        deviations: standard deviations of their errors.
+        gain: smallest error variance divided by the variance of each coordinate, between 0 and 1.
+        deviation: square root of the smallest error variance, in records.
+        kind: type of the chains' arrays: float32 where its rounding is far below the evidence's errors, else float64.
     """
 
     values: Floats
@@ -414,7 +451,13 @@ class _RowEvidence:
 
     @staticmethod
     def of(values: Floats, variances: Floats, records: int) -> _RowEvidence:
-        """Make the evidence without the coordinates of row totals, which are given."""
+        """Build the evidence from a table's coordinates, dropping those of row totals, which are given.
+
+        Args:
+            values: coordinates, shape `(*parents, child)`.
+            variances: variances of their errors, same shape.
+            records: largest row total; decides whether single precision is enough.
+        """
         values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
         least = max(float(variances.min(initial=np.inf)), KNOWN_VARIANCE) if variances.size else KNOWN_VARIANCE
         deviation = math.sqrt(least)
@@ -424,34 +467,58 @@ class _RowEvidence:
 
     @property
     def sweeps(self) -> int:
-        """Number of sweeps: a sweep moves a coordinate by its gain, so chains are longer where some gain is small."""
+        """Number of sweeps: a sweep moves a coordinate by its gain, so a small gain needs longer chains."""
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
     def outweighs(self, alpha: Floats, totals: Ints) -> bool:
-        """Whether the evidence outweighs a prior of all cells of a single row, in errors of one size."""
+        """Return whether the evidence on a single row is so clear that a given prior is nearly constant around it.
+
+        False if the family has parents or if the coordinates' errors differ in size.
+
+        Args:
+            alpha: given concentrations, shape (child,).
+            totals: records of the row, shape (draws,).
+        """
         if self.values.ndim > 2 or not len(self.values) or not np.all(self.gain == 1):
             return False
         least = self._invert_contrasts(self.values).min() + int(totals.min()) / (len(self.values) + 1)
         return bool(least > CLEAR_DEVIATIONS * self.deviation * max(1.0, float(np.abs(alpha - 1).max())))
 
     def start(self, totals: Ints, rng: np.random.Generator) -> Array:
-        """Start from counts spread around the evidence, shape `(child, *parents, draws)`."""
+        """Draw start counts from the evidence's normal law, rounded so that they sum to the totals.
+
+        Args:
+            totals: records of each row, shape `(*parents, draws)`.
+            rng: source of randomness.
+
+        Returns:
+            Whole numbers, shape `(child, *parents, draws)`.
+        """
         if not len(self.values):
             return totals[None].astype(self.kind)
         drawn = self.values + self.deviations * rng.standard_normal((*self.values.shape[:-1], totals.shape[-1]))
         even = 1 / (len(self.values) + 1)
         cells = np.maximum(self._invert_contrasts(drawn) + even * totals, 0) + min(self.deviation, 1) * even
-        # Rounded so that they sum to the totals, each to one of its two neighbours, with its mean.
+        # Systematic rounding: each cell to one of its two neighbours, unbiased, and rows sum to their totals.
         ends = np.cumsum(cells * (totals / cells.sum(axis=0)), axis=0) + rng.random(totals.shape)
         ends[-1] = totals
         return np.diff(np.minimum(np.floor(ends), totals), axis=0, prepend=0).astype(self.kind)
 
     def start_at(self, totals: Array, goals: Sequence[Goal], prior: Floats, rng: np.random.Generator) -> Array:
-        """Start from counts with the target margins, each row around these margins and its evidence.
+        """Draw start counts with the target margins, each row at the mean implied by these margins and its evidence.
 
-        The prior is the rows' own but for its shape: normal, with the variance of the Dirichlet-multinomial law around
-        the counts that have the margins and no other interactions. Each row picks the concentration of that law by its
-        evidence on average over the draws, with weights that all rows learn together, beside those of the prior.
+        The rows' prior is approximated by a normal law with the variance of the Dirichlet-multinomial law, around the
+        counts that have the margins and no other interaction. The concentration of each row is drawn given its
+        evidence, averaged over the draws, with weights that all rows learn together, by EM, in addition to their prior.
+
+        Args:
+            totals: records of each row, shape `(*parents, draws)`.
+            goals: target margins, in the form of `raking.rake_to`.
+            prior: prior mean of the mixture weights, shape (COMPONENTS,).
+            rng: source of randomness.
+
+        Returns:
+            Whole numbers, shape `(child, *parents, draws)`.
         """
         states = len(self.values) + 1
         if states == 1:
@@ -459,8 +526,9 @@ class _RowEvidence:
         expected = rake_cells(np.repeat(totals[None] / states, states, axis=0).astype(self.kind), totals, goals)
         evidence = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
         noise = float(np.square(self.deviations).mean())
-        fits = self._fit_spreads(expected, totals, evidence, noise)
-        picked = _pick_spreads(fits, prior, rng.random(totals.shape))
+        fits = self._compare_concentrations(expected, totals, evidence, noise)
+        picked = _pick_concentrations(fits, prior, rng.random(totals.shape))
+        # Conjugate normal update: gain = v / (v + noise), mean + gain (evidence - mean), variance gain noise.
         gain = _compute_variances(picked, expected, totals)
         gain /= gain + noise
         drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
@@ -468,11 +536,21 @@ class _RowEvidence:
         return rake_to(np.maximum(drawn, 0).astype(self.kind), totals, goals, rng)
 
     @staticmethod
-    def _fit_spreads(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
-        """Compute the relative likelihood of each concentration for each row, shape (concentrations, *parents)."""
+    def _compare_concentrations(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
+        """Compute the likelihood of each concentration for each row, relative to the row's largest.
+
+        Args:
+            expected: counts implied by the margins, shape `(child, *parents, draws)`.
+            totals: records of each row, shape `(*parents, draws)`.
+            evidence: estimates of the cells, shape `(child, *parents, 1)`.
+            noise: error variance of a cell.
+
+        Returns:
+            Shape `(concentrations, *parents)`, one entry for each of BACK_OFF_CONCENTRATIONS.
+        """
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
         variances = _compute_variances(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
-        # Normal likelihoods of the cells, to the power 1 - 1 / states: cells sum to the row's total.
+        # Product of the cells' normal likelihoods to the power 1 - 1 / states: their sum is fixed, one degree less.
         fits = (np.log(variances) + np.square(evidence[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
         return np.asarray(np.exp(fits - fits.max(axis=0)))
@@ -480,20 +558,26 @@ class _RowEvidence:
     def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
         """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
-        Given this table, rows are independent of each other: what the evidence says beyond it is used up.
+        Given this table, rows are independent and the evidence adds nothing.
+
+        Args:
+            counts: current records, shape `(child, *parents, draws)`.
+            rng: source of randomness; not used if all errors have the same variance, when the evidence itself is
+                returned.
 
         Returns:
-            The table but for what is the same for all cells of a row, shape as the counts'.
+            The table with each row centred at zero, shape of the counts.
         """
         shape, gain = (len(self.values), *counts.shape[1:]), self.gain.astype(self.kind)
         if np.all(gain == 1):
             return self._invert_contrasts(np.broadcast_to(self.values, shape).astype(self.kind))
-        # Contrasts between states first: what tells row totals is not needed.
+        # Contrasts between states first: the coordinates of row totals are not needed.
         helmert, *others = (
             matrix.astype(self.kind) for matrix in contrast_matrices((len(counts), *counts.shape[1:-1]))
         )
         contrasts = np.matmul(helmert[1:], counts.reshape(len(counts), -1)).reshape(shape)
         current = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
+        # Of variance v = least / gain: z | counts, y ~ N(current + gain (y - current), (1 - gain) least).
         coordinates = self.values.astype(self.kind) - current
         coordinates *= gain
         coordinates += current
@@ -501,7 +585,14 @@ class _RowEvidence:
         return self._invert_contrasts(coordinates)
 
     def _invert_contrasts(self, contrasts: Array) -> Array:
-        """Transform coordinates back to a table, without those of row totals."""
+        """Transform coordinates of contrasts back to a table whose rows sum to zero.
+
+        Args:
+            contrasts: shape `(child - 1, *parents, draws)`.
+
+        Returns:
+            Shape `(child, *parents, draws)`.
+        """
         states, *sizes = len(contrasts) + 1, *contrasts.shape[1:-1]
         helmert, *others = (matrix.astype(contrasts.dtype) for matrix in contrast_matrices((states, *sizes)))
         rows = transformed(contrasts, (np.eye(len(contrasts), dtype=contrasts.dtype), *others), back=True)
@@ -510,13 +601,29 @@ class _RowEvidence:
 
 
 def _compute_variances(concentration: Array, expected: Array, totals: Array) -> Array:
-    """Compute Dirichlet-multinomial variances of cells, given row totals and expected counts."""
+    """Compute the Dirichlet-multinomial variances of cells, at least LEAST_SPREAD.
+
+    Args:
+        concentration: total concentration A of each row, broadcast against the cells.
+        expected: expected counts of the cells, shape `(child, *rows)`.
+        totals: records of the rows, shape `rows`.
+    """
+    # Var(x) = n p (1 - p) (n + A) / (1 + A).
     share = (totals + concentration) / (1 + concentration)
     return np.asarray(np.maximum(expected * (1 - expected / np.maximum(totals, 1)) * share, LEAST_SPREAD))
 
 
-def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
-    """Pick a concentration for each row of each draw at a random number, shape `(*parents, draws)`."""
+def _pick_concentrations(fits: Floats, prior: Floats, at: Floats) -> Floats:
+    """Learn the weights of concentrations by EM over all rows, and pick one for each row and draw by inverse sampling.
+
+    Args:
+        fits: relative likelihoods, shape `(concentrations, *parents)`.
+        prior: prior mean of the mixture weights, shape (COMPONENTS,).
+        at: uniform random numbers, shape `(*parents, draws)`.
+
+    Returns:
+        Concentrations, shape of `at`.
+    """
     prior_weights = PRIOR_WORTH_ROWS * prior[: len(fits)]
     weights = prior_weights
     for _ in range(LEARNING_STEPS):
@@ -535,8 +642,9 @@ class _RowPrior:
     """Mixture components of the prior of each row.
 
     Args:
-        weights: prior mean of their weights, shape (COMPONENTS,).
-        whole: log weights of the row totals under each component, shape `(COMPONENTS, *parents, draws)`.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        whole: log factor of the row totals under each component, shape `(COMPONENTS, *parents, draws)`; the denominator
+            of the Dirichlet-multinomial law.
     """
 
     weights: Floats
@@ -544,25 +652,33 @@ class _RowPrior:
 
     @staticmethod
     def of(weights: Floats, n: Array, states: int) -> _RowPrior:
-        """Make the prior for rows with given totals, shape `(*parents, draws)`."""
+        """Build the prior for rows with given totals.
+
+        Args:
+            weights: prior mean of the mixture weights, shape (COMPONENTS,).
+            n: records of each row, shape `(*parents, draws)`.
+            states: number of states of the child.
+        """
         totals = n.astype(np.float64)
         a = np.concatenate([BACK_OFF_CONCENTRATIONS, states * LONE_CONCENTRATIONS]).reshape(-1, *(1,) * n.ndim)
+        # log Gamma(A + N) - log Gamma(A) - log N!
         whole = gammaln(a + totals) - gammaln(a) - gammaln(totals + 1)
         return _RowPrior(weights, whole.astype(np.float32))
 
     def pick(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
-        """Pick a component for each row given its counts.
+        """Draw a mixture component for each row given its counts (Gibbs step).
 
         Args:
-            counts: shape `(child, *parents, draws)`.
-            mean: of the back-off components, same shape.
-            learned: weights, shape (COMPONENTS, draws).
+            counts: records of each cell, shape `(child, *parents, draws)`.
+            mean: mean m of the back-off components, same shape.
+            learned: current mixture weights of each draw, shape (COMPONENTS, draws).
             rng: source of randomness.
 
         Returns:
-            Positions of the concentrations of the picked components, same shape as the counts; how many rows picked
-            each component, shape (COMPONENTS, draws).
+            Grid positions of the concentrations A m of the drawn components, shape of the counts; and the number of
+            rows that drew each component, shape (COMPONENTS, draws).
         """
+        # P(component | counts) ~ weight * product of the cells' factors / factor of the total.
         first = positions(mean * mean.dtype.type(BACK_OFF_CONCENTRATIONS[0]))
         chances = component_weights(first, counts)
         chances -= self.whole
@@ -573,6 +689,7 @@ class _RowPrior:
             chances[component] += chances[component - 1]
         at = rng.random(chances.shape[1:]) * chances[-1]
         which = np.add.reduce(at >= chances[:-1], axis=0, dtype=np.int8).astype(np.int64)
+        # Position of A m: back-off components shift the first one's by their A, the others have a constant.
         first *= COMPONENT_FOLLOWS.take(which)
         first += COMPONENT_SHIFTS.take(which)
         draws = counts.shape[-1]
@@ -580,6 +697,6 @@ class _RowPrior:
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
     def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
-        """Draw weights given how many rows picked each component, shape (COMPONENTS, draws)."""
+        """Draw mixture weights from their Dirichlet law given the rows' components; both `(COMPONENTS, draws)`."""
         gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))

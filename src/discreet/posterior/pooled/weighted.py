@@ -1,15 +1,15 @@
-r"""Weighted sums of cells in the coordinates of interactions: what they determine beside tables, and what not.
+r"""Weighted sums of cells in the coordinates of interactions: the interactions that they determine beside tables.
 
 A sum `z = sum over cells w N + noise` is linear in the coordinates c of the interactions of its scope, `z = A c +
-noise`, A the weights in the same coordinates. Tables tell each coordinate by itself, so all that is known is normal
-with precision
+noise`, with A the weights in the same coordinates. Tables determine each coordinate separately, so the joint evidence
+is normal with precision
 
-    diag(1 / variance of what tables tell) + A' diag(1 / variance of the noise) A,
+    diag(1 / variance of the tables' errors) + A' diag(1 / variance of the noise) A.
 
-and where that leaves some direction open, every interaction that this direction touches counts as not measured. Errors
-of coordinates depend on each other then; those of an interaction are given the mean of their variances, and taken as
-independent, as those of contrasts are (`least_squares.py`). What sums say of an interaction of which they leave a part
-open is not read here: the exact posterior reads it.
+Where this is singular, every interaction that an undetermined direction involves counts as not measured. Errors of
+coordinates are then correlated; an interaction is assigned the mean of their variances, and they are treated as
+independent, as those of contrasts are (`least_squares.py`). Evidence of sums on an interaction that they determine only
+partly is ignored here; the exact posterior uses it.
 
 Source: generalised least squares; Williams and McSherry (2010), equation 4, for any linear measurement.
 """
@@ -31,7 +31,7 @@ from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats
 
 MOST_WEIGHTED = 2048
-"""Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""
+"""Largest number of cells of all sets of variables with sums: a dense system of so many unknowns takes two seconds."""
 OPEN_TOLERANCE = 1e-9
 """Tolerance of a unit direction: a coordinate that it moves by less is determined."""
 
@@ -41,10 +41,10 @@ class _SumSystem:
     """All weighted sums of one data set as one linear system.
 
     Args:
-        places: of each interaction, where its coordinates are among the unknowns, and their shape.
-        rows: shape (sums, unknowns).
-        values: of the sums, shape (sums,).
-        variances: of their noise, same shape.
+        places: slice of the unknowns and shape of the coordinates, by interaction.
+        rows: matrix A, shape (sums, unknowns).
+        values: measured sums, shape (sums,).
+        variances: variances of their noise, same shape.
     """
 
     places: Mapping[Scope, tuple[slice, tuple[int, ...]]]
@@ -54,7 +54,7 @@ class _SumSystem:
 
     @staticmethod
     def of(network: Network, measured: Sequence[Measurement]) -> _SumSystem:
-        """Make the system of the measurements that have weights."""
+        """Build the system of the measurements that have weights."""
         weighted = [datum for datum in measured if datum.weights is not None]
         places, after = dict[Scope, tuple[slice, tuple[int, ...]]](), 0
         for subset in subsets(network.ordered(datum.scope) for datum in weighted):
@@ -67,14 +67,21 @@ class _SumSystem:
         return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, interactions: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Flag the unknowns that tables determine."""
+        """Flag the unknowns that belong to the given interactions, shape (unknowns,)."""
         flags = np.zeros(self.rows.shape[1], np.bool_)
         for subset, (block, _) in self.places.items():
             flags[block] = subset in interactions
         return flags
 
     def directions(self, known: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Find an orthonormal basis of what sums determine beyond tables, and flag the unknowns that it determines."""
+        """Find the directions of the unknowns beyond tables that sums determine, by singular value decomposition.
+
+        Args:
+            known: whether tables determine each unknown, shape (unknowns,).
+
+        Returns:
+            An orthonormal basis of these directions as columns, and whether sums determine each of the other unknowns.
+        """
         rows = self.rows[:, ~known]
         unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
@@ -85,7 +92,14 @@ class _SumSystem:
 def _transform_weights(
     network: Network, measurement: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
 ) -> Floats:
-    """Transform the weights of a measurement to the coordinates of interactions, shape (sums, unknowns)."""
+    """Transform the weights of a measurement to the coordinates of interactions, shape (sums, unknowns).
+
+    Args:
+        network: network that gives the variables' sizes.
+        measurement: weighted sums over one set of variables.
+        places: slice of the unknowns and shape of the coordinates, by interaction.
+        unknowns: number of unknowns.
+    """
     assert measurement.weights is not None
     scope = network.ordered(measurement.scope)
     weights = measurement.weights.transpose(0, *(1 + measurement.scope.index(name) for name in scope))
@@ -102,11 +116,11 @@ def list_determined(network: Network, measured: Sequence[Measurement]) -> set[Sc
     """List the interactions that weighted sums determine beyond the tables and contrasts.
 
     Args:
-        network: for the sizes.
-        measured: of one data set.
+        network: network that gives the variables' sizes.
+        measured: measurements of one data set.
 
     Returns:
-        Sets of variables in the schema's order, without those that tables tell by themselves.
+        Sets of variables in the schema's order, without those that tables or contrasts contain.
     """
     if all(datum.weights is None for datum in measured):
         return set()
@@ -126,17 +140,17 @@ def add_sums(
     variances: Mapping[Scope, float],
     records: int | None,
 ) -> tuple[dict[Scope, Floats], dict[Scope, float]]:
-    """Pool tables and weighted sums.
+    """Pool the estimates from tables with weighted sums by generalised least squares.
 
     Args:
-        network: for the sizes.
-        measured: of one data set; those without weights are not read.
-        values: of the interactions that tables tell, shape `(size - 1 for S)`.
-        variances: of their errors.
-        records: the number of records, where it is public.
+        network: network that gives the variables' sizes.
+        measured: measurements of one data set; only those with weights are used.
+        values: coordinates of the interactions that tables determine, by set S, shape `(size - 1 for S)`.
+        variances: variances of their errors.
+        records: number of records if it is public, else None.
 
     Returns:
-        Values and variances of all interactions that are told; the module's docstring has the law.
+        Values and variances of all interactions that tables and sums determine; the module's docstring has the law.
     """
     pooled, errors = dict(values), dict(variances)
     if records is not None:
@@ -150,13 +164,15 @@ def add_sums(
         if subset in pooled:
             prior[block], precision[block] = pooled[subset].ravel(), 1 / max(errors[subset], KNOWN_VARIANCE)
     basis, open_no_more = sums.directions(known)
-    # Unknowns: those that tables tell, then the directions of all others that sums tell.
+    # Columns of `back`: the unknowns that tables determine, then the other directions that sums determine.
     back = np.zeros((known.size, int(known.sum()) + basis.shape[1]))
     back[np.flatnonzero(known), np.arange(int(known.sum()))] = 1
     back[np.ix_(~known, np.arange(int(known.sum()), back.shape[1]))] = basis
+    # Normal equations (A' A / variance + diag(precision)) c = A' z / variance + precision * prior.
     rows = (sums.rows / np.sqrt(sums.variances)[:, None]) @ back
     right = rows.T @ (sums.values / np.sqrt(sums.variances)) + back.T @ (precision * prior)
     whole = rows.T @ rows + (back.T * precision) @ back
+    # Invert after scaling to a unit diagonal: precisions differ by many powers of ten.
     unit = 1 / np.sqrt(np.diag(whole))
     inverse = unit[:, None] * np.linalg.inv(unit[:, None] * whole * unit) * unit
     mean, spread = back @ (inverse @ right), ((back @ inverse) * back).sum(axis=1)
