@@ -729,6 +729,7 @@ def test_asking_loads_http_only_when_it_is_wanted() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.costly("A missing extra is seen in a fresh process only.")
 def test_a_client_says_what_to_install() -> None:
     code = """
 import importlib.util, sys

@@ -115,6 +115,7 @@ def drive(folder: Path, step: str) -> int:
     return done.returncode
 
 
+@pytest.mark.costly("A release without its charge can come of a death at any of these steps only.", always=True)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_death_never_leaves_a_release_that_nobody_paid_for(step: str, tmp_path: Path) -> None:
     charges, there = STEPS[step]

@@ -372,6 +372,7 @@ def test_no_text_of_a_public_object_has_marks_that_a_terminal_obeys(name: str) -
                 assert not fault_of(text), (type(one).__name__, method, fault_of(text))
 
 
+@pytest.mark.costly("Every kind of report is written whole, with hostile names in every place.")
 @every("form", ["html", "markdown"])
 @every("kind", list(KINDS))
 def test_no_report_has_marks_that_a_terminal_obeys(kind: str, form: Any) -> None:

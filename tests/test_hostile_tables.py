@@ -219,6 +219,7 @@ def test_names_are_data(form: str, tmp_path: Path) -> None:
     assert all(counts.tables[name].tolist() == [1, 2] for name in names)
 
 
+@pytest.mark.costly("What is just allowed must be read, and takes as much as that.")
 def test_a_table_at_the_limits_is_read(tmp_path: Path) -> None:
     """An honest exception to one second and 512 MiB: 16,384 columns, or a first line of a mebibyte."""
     wide = b"x" + b"".join(b",c%d" % at for at in range(COLUMN_LIMIT - 1)) + b"\na" + b",b" * (COLUMN_LIMIT - 1) + b"\n"

@@ -336,6 +336,7 @@ def test_several_records_from_the_shell(
     assert all(0.99 < part["measured"] <= 1 + 1e-7 for part in found["findings"])
 
 
+@pytest.mark.costly("Whether intervals of people hold shows in many data sets, not in one.")
 def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
     """300 people with five records each, nine in ten of which are the same: 95 % intervals, epsilon 3, of 40 data sets.
 

@@ -91,6 +91,7 @@ def shortened(words: list[str]) -> list[str]:
     return [*words, *less.get(words[0], [])]
 
 
+@pytest.mark.costly("A command of a page that no longer runs is found by running it.")
 @pytest.mark.parametrize(
     "page", [name for name in PAGES if "discreet " in commands(PAGES[name]) and name not in ELSEWHERE]
 )
@@ -145,6 +146,7 @@ def test_the_picture_of_a_page_is_of_the_network_on_it() -> None:
     assert drawn == (ROOT / "docs" / "pictures" / "falls.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.costly("An example of a page that no longer prints what stands there is found by running it.")
 @pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")
 @pytest.mark.parametrize("page", [name for name in PAGES if ">>> " in PAGES[name] and name != "README.md"])
 def test_the_examples_of_the_documentation_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
