@@ -404,6 +404,7 @@ def test_ties_of_naive_bayes_and_chains(size: int) -> None:
         assert variance_ratio(network, node, published(network)[2]) == pytest.approx(1.0)
 
 
+@pytest.mark.costly("The paper's remark turns false at nine nodes, whose map takes seconds.")
 @every("size", range(1, 10))
 def test_a_denser_graph_does_not_help(size: int) -> None:
     # Remark 1 says that it does; the paper's scale loses from 5 nodes on, the exact one from 9 on.

@@ -129,11 +129,18 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 READ = {"only commas"}
 """Those of the files that are tables: nothing is in them."""
+DEAR = {"100,000 columns, Parquet", "header of a gigabyte, packed", "line of a gigabyte, packed"}
+"""Those that take seconds to make or to refuse."""
 SLOW = {"100,000 columns, Parquet": 5.0}
 """CPU seconds: Arrow parses a footer of 16 MB whole before it can tell how many columns there are."""
 
 
-@pytest.mark.parametrize("kind", FILES)
+LARGE = pytest.mark.costly(
+    "A bomb that is unpacked, or a schema that is parsed, whole shows at its size only.", always=True
+)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=LARGE) if kind in DEAR else kind for kind in FILES])
 def test_a_hostile_file_is_refused_with_little_memory_and_time(kind: str, tmp_path: Path) -> None:
     name, content = FILES[kind]
     (tmp_path / name).write_bytes(content())

@@ -275,6 +275,7 @@ def test_an_undecided_sum_asks_for_more_bits(number: int, rounded: int) -> None:
         assert k_norm._draw_rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
 
 
+@pytest.mark.costly("A law of radii that is off by a half shows in thousands of draws.", always=True)
 @every(("dimension", "scale"), [(1, 0.3), (3, 0.9), (5, 1.2), (20, 10.0)])
 def test_radii_weigh_as_many_vectors_as_a_cube_has(dimension: int, scale: float) -> None:
     """Chi-square against `P(r) ~ (2 r + 1)^d q^r`, and against likes that a sampler could have instead."""

@@ -344,6 +344,7 @@ def test_explanations_past_exact_inference_are_refused(
         dc.answer(posterior, "MPE(| smoke=yes)", level=0.9)
 
 
+@pytest.mark.costly("Only a network beyond exact inference shows that the shell samples, and says so.")
 def test_the_command_line_answers_past_exact_inference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

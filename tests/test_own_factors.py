@@ -359,6 +359,7 @@ def test_the_base_measure_is_in_the_draw() -> None:
     assert min(script.exponents) == 0 and all(isinstance(exponent, Fraction) for exponent in script.exponents)
 
 
+@pytest.mark.costly("The page's own lines are run as they stand, with all the records that they make up.")
 def test_the_examples_of_the_page_run() -> None:
     """One after the other, as a reader would."""
     page = (Path(__file__).parent.parent / "docs" / "mechanisms.md").read_text(encoding="utf-8")

@@ -101,6 +101,7 @@ def test_one_more_unit_is_one_more_record_of_its_own(engine: str, tmp_path: Path
             assert KINDS[kind[0] * 3 + kind[1]] in records
 
 
+@pytest.mark.costly("That one unit replaces one record only is seen on each engine.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_replaced_unit_replaces_one_record(engine: str, tmp_path: Path) -> None:
     for one, other in product(NEW, repeat=2):

@@ -213,7 +213,12 @@ def ball_with_noisy_count() -> Case:
     [
         (two_gradients, [np.linspace(-2, 6, 160)], [300.0]),
         pytest.param(cube, [np.linspace(-4, 10, 42), np.linspace(-4, 3, 36)], [300.0], marks=pytest.mark.thorough),
-        (ball_with_noisy_count, [np.linspace(-7, 13, 26), np.linspace(-10, 10, 26)], list(range(90, 480, 30))),
+        pytest.param(
+            ball_with_noisy_count,
+            [np.linspace(-7, 13, 26), np.linspace(-10, 10, 26)],
+            list(range(90, 480, 30)),
+            marks=pytest.mark.costly("Chains over the number of records, too, are compared with a grid of all three."),
+        ),
     ],
 )
 def test_draws_agree_with_a_grid(
