@@ -130,6 +130,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         dc.tools.nothing  # noqa: B018
 
 
+@pytest.mark.costly("What an import loads is seen in a fresh process for each module only.")
 @every("module", ["", *MODULES])
 def test_names_are_loaded_when_they_are_first_used(module: str) -> None:
     statement = f"import discreet.{module}" if module else "import discreet"

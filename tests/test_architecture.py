@@ -53,6 +53,7 @@ def untrue(arrows: set[tuple[str, str]], imports: frozenset[tuple[str, str]]) ->
     return found
 
 
+@pytest.mark.costly("The page's drawing is compared with the imports of every file.")
 def test_the_drawing_is_the_import_graph() -> None:
     assert untrue(drawn(PAGE), imported()) == []
 

@@ -86,6 +86,7 @@ def test_answers_are_as_wide_as_the_network_was_wrong() -> None:
         assert ratio[0] <= found <= ratio[1]
 
 
+@pytest.mark.costly("That robust intervals hold shows over several data sets that deny the network.")
 def test_robust_intervals_hold_where_the_networks_do_not() -> None:
     """Six made-up data sets: shares of pairs that nobody measured, by a network that is wrong in all of them."""
     held = dict.fromkeys(("network", "robust"), 0)

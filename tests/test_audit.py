@@ -79,6 +79,7 @@ ROWS = ("posterior_sampler", "map_estimate")
 """Mechanisms that draw rows: all paths of a row are followed after each script of noise, which takes seconds."""
 
 
+@pytest.mark.costly("The guarantee of every mechanism over a network, by enumeration of small data sets.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", mechanisms_over("network"))
 def test_every_mechanism_of_the_registry_passes(name: str, relation: dc.Relation) -> None:
@@ -113,6 +114,7 @@ WITH_OPTIONS = [posterior_sampler(3, temper=0.1), posterior_sampler(floor=0.3), 
 """Of mechanisms that draw rows."""
 
 
+@pytest.mark.costly("Each option changes what is released, and so has to be enumerated by itself.", always=True)
 def test_options_pass() -> None:
     guarantee = promise(2, ADD_REMOVE)
     noisy = [fourier(stealth=0.5), allocated(sampling="0.2", weights="structure")]
@@ -127,6 +129,7 @@ def test_options_pass_in_all_families(mechanism: dc.tools.Mechanism) -> None:
     assert all(finding.holds for finding in dc.audit(mechanism, promise(2, ADD_REMOVE), FAMILIES, most=1))
 
 
+@pytest.mark.costly("Merged tables have neighbours of their own, which only their enumeration holds.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     """Data sets that agree in every family's counts and not in the merged table's are different ones."""
@@ -189,6 +192,10 @@ def test_weights_that_underflow_are_followed(
 # ------------------------------------------------------------------------------------------------------ planted bugs
 
 
+@pytest.mark.costly(
+    "An audit that finds nothing would pass every mechanism: each planted flaw must be found.",
+    always=True,
+)
 @every("name", FLAWS)
 def test_every_bug_is_found(name: str) -> None:
     flaw = FLAWS[name]

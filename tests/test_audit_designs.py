@@ -40,6 +40,7 @@ def honest(name: str) -> dc.tools.Mechanism:
     return MECHANISMS[name].example
 
 
+@pytest.mark.costly("The guarantee of every mechanism over a design, by enumeration of small data sets.", always=True)
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_every_mechanism_over_a_design_passes_and_is_not_far_from_tight(name: str, relation: dc.Relation) -> None:
@@ -71,6 +72,10 @@ def halved(name: str) -> Callable[[Any], Any]:
     return lambda calibration: replace(calibration, **{field: factor * getattr(calibration, field)})
 
 
+@pytest.mark.costly(
+    "An audit that finds nothing would pass every mechanism: half the noise must be found.",
+    always=True,
+)
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_half_the_noise_is_found(name: str) -> None:
     for relation in dc.tools.RECORD_RELATIONS:
@@ -80,6 +85,7 @@ def test_half_the_noise_is_found(name: str) -> None:
         assert all(part.measured > (1.0 if name == "objective_perturbation" else 1.1) for part in found)
 
 
+@pytest.mark.costly("Noise for one relation under the other is the likeliest flaw of a calibration.", always=True)
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_the_wrong_relation_is_found(name: str) -> None:
     found = dc.audit(for_adding(honest(name)), promise(1, REPLACE), most=1)
@@ -110,6 +116,7 @@ def flatter(calibration: Any) -> Any:
     return replace(calibration, regularisation=calibration.regularisation / 2)
 
 
+@pytest.mark.costly("A draw with less noise than is stated must be seen by the audit.", always=True)
 def test_a_draw_that_is_not_what_the_calibration_states_is_found() -> None:
     for name in ("noisy_moments", "noisy_gradients", "objective_perturbation", "factored"):
         found = dc.audit(misdrawn(honest(name), halved(name)), promise(1, ADD_REMOVE), most=1)

@@ -159,6 +159,7 @@ def _crowd_loss(
     return largest
 
 
+@pytest.mark.costly("The guarantee of both stages of the default mechanism, by enumeration.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every(("network", "records"), [(PAIRS, SOME), (PAIRS, ALL), (PAIRS, None), (CHAIN, ALL), (CHAIN, None)])
 def test_the_guarantee_holds(network: dc.Network, records: int | None, relation: dc.Relation) -> None:
@@ -510,6 +511,7 @@ COINS = network_of(dict.fromkeys("abc", 2))
 """All three pairs lie in no table."""
 
 
+@pytest.mark.costly("The default mechanism's loss under a delta is exact only with both stages together.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_with_a_delta_the_exact_loss_keeps_the_guarantee(relation: dc.Relation) -> None:
     """The audit's hockey-stick of all Gaussian noise together, of both stages, at delta; half of it is for each."""

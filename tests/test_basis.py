@@ -70,6 +70,7 @@ def test_marginals_given_evidence_are_marked_one_by_one() -> None:
     assert [part.basis for part in found] == ["measured", "measured", "assumed"]
 
 
+@pytest.mark.costly("Marks are those of whole posteriors, trusted and not, of data that deny the network.")
 @pytest.mark.usefixtures("hasty")
 def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
     wrong, right = released(0.3, 20_000, 1), released(0.0, 20_000, 1)
@@ -120,6 +121,7 @@ def test_stored_draws_know_what_the_check_said(monkeypatch: pytest.MonkeyPatch, 
     assert (tmp_path / "a.draws").read_bytes() == (tmp_path / "b.draws").read_bytes()
 
 
+@pytest.mark.costly("Released draws of parameters are read whole, as no quicker test of marks does.")
 def test_families_are_what_draws_of_parameters_rest_on() -> None:
     rng = np.random.default_rng(5)
     counts_of = simulated(asia(), 200, guarantee(), rng)

@@ -219,6 +219,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(run: Shell, monkeypatc
     assert dc.Release.load(other).id == dc.Ledger(LEDGER).account("add-remove").charges()[0].release
 
 
+@pytest.mark.costly("A full device takes a whole process to meet, and a charge must not be lost there.", always=True)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_release_that_stdout_cannot_take_says_what_was_charged(run: Shell) -> None:
     command = [sys.executable, "-m", "discreet.cli.cli", *RELEASE.replace("r.json", "-").split()]

@@ -56,6 +56,7 @@ def test_what_is_assumed_is_said(run: Shell) -> None:
     assert code == 0 and "different" not in err
 
 
+@pytest.mark.costly("Each kind of combination is queried, sampled and exported from the shell.")
 def test_queries_of_combined_releases_say_how_they_were_read(run: Shell) -> None:
     run("combine a.json b.json --data same --output ab.json")
     run("combine ab.json c.json --data different --public public.parquet --output all.json")

@@ -139,6 +139,7 @@ def test_schema_drafts_what_check_then_reads(run: Shell) -> None:
 # --------------------------------------------------------------------------------------------------- query and export
 
 
+@pytest.mark.costly("Each option of a query is asked of the shell and compared with the others.")
 def test_query(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     run.json(RELEASE)
     found = run.json('query r.json "P(lung | smoke=yes)" "MAP(tub, lung | dysp=yes)" --level 0.9')
@@ -164,6 +165,7 @@ def test_query(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(f"{row['mean']:.4f}" in out for row in answer["values"])
 
 
+@pytest.mark.costly("Each damaged document meets each command that reads one, by name and by pipe.")
 def test_bad_queries_and_documents(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     run.json(RELEASE)
     assert "did you mean 'lung'" in run.fails('query r.json "P(lungs)"')

@@ -19,6 +19,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return shell
 
 
+@pytest.mark.costly("Every command must say of stored draws what it says of their release.")
 def test_answers_are_those_of_the_release_with_the_same_options(run: Shell) -> None:
     options = "--draws 60 --seed 4"
     told = run.json(f"draw r.json --output r.draws {options}")
@@ -66,6 +67,7 @@ def test_what_stored_draws_are_too_few_for_is_refused(run: Shell) -> None:
     assert run.json("query r.draws 'P(lung)' --level 0.9")["answers"]
 
 
+@pytest.mark.costly("Draws that are drawn again instead of read show in answers under such a prior.")
 def test_stored_draws_are_a_prior_as_their_release_is(run: Shell) -> None:
     run.json("ledger open elsewhere --epsilon 1 --relation add-remove")
     run.json(RELEASE.replace("r.json", "other.json").replace("--account add-remove", "--account elsewhere"))

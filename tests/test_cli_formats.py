@@ -173,6 +173,7 @@ def test_rows_of_coefficients(run: Shell) -> None:
     ]
 
 
+@pytest.mark.costly("Each command that prints a table is run at each width of a terminal.")
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_what_is_printed_fits_the_terminal(run: Shell, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     whole: dict[str, str] = {}

@@ -78,6 +78,7 @@ def test_a_plan_with_a_delta_shows_gaussian_noise(run: Shell) -> None:
     assert "scale of the Gaussian noise" in out
 
 
+@pytest.mark.costly("Plans for a workload are made in each way to state one.")
 def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
     Path("asked.txt").write_text("# what the clinic asks\n\nP(smoke)\n  P(lung | smoke=yes)  \n", encoding="utf-8")
     words = '--workload "P(smoke)" --workload "P(lung | smoke=yes)"'

@@ -35,6 +35,7 @@ def quoted(queries: list[str]) -> str:
     return " ".join(f"'{query}'" for query in queries)
 
 
+@pytest.mark.costly("Queries come in each way and in mixtures of them, and answers must be the same.")
 def test_queries_from_arguments_files_and_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run.json(f"{ASK} {quoted(QUERIES)}")
     assert [answer["query"] for answer in found["answers"]] == QUERIES

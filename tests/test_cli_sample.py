@@ -79,6 +79,7 @@ def test_dash_is_stdin_and_stdout(run: Shell, monkeypatch: pytest.MonkeyPatch) -
     assert out == Path("s.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.costly("Bytes that are spoilt on their way through a pipe show in a process only.")
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_binary_formats_go_to_stdout(run: Shell, kind: str) -> None:
     assert run(f"sample r.json -n 7 --output s.csv {FEW}")[0] == 0

@@ -26,6 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return shell
 
 
+@pytest.mark.costly("What was learned from the records must be said by every command on the way.")
 def test_from_records_to_a_network_to_a_release_to_answers(run: Shell) -> None:
     told = run.json(f'{CHOOSE} --max-parents 1 --require "smoke -> lung" --forbid "xray -> smoke"')
     made = dc.Release.load("s.json")

@@ -81,6 +81,7 @@ def test_a_classification_is_read_by_resampling(run: Shell) -> None:
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 
 
+@pytest.mark.costly("Stored draws take the place of a release as a law of features in the shell.")
 def test_stored_draws_are_a_law_of_features_as_their_release_is(run: Shell) -> None:
     released("gradients").save("g.json")
     features = released("gradients").design.features

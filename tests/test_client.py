@@ -415,6 +415,7 @@ def test_a_posterior_stays_that_of_its_release_when_another_takes_its_place(fold
         client.close()
 
 
+@pytest.mark.costly("Each kind of release is asked of a real server and read here, with equal results.")
 def test_releases_of_every_kind_are_asked_or_say_who_reads_them(tmp_path: Path) -> None:
     first, second = release_of(PLAIN, 4), release_of(PLAIN, 5)
     dc.combine(first, second, data="different").save(tmp_path / "both.json")
@@ -461,6 +462,7 @@ print(dc.sample(posterior, 9, rng=3)[0].read_all().to_pydict())
 """
 
 
+@pytest.mark.costly("A whole script must print the same of a server as of a file.")
 def test_a_notebook_goes_over_by_one_line(folder: Path, server: Served) -> None:
     lines = (
         f"dc.results.PosteriorDraws.load({str(folder / 'visits.draws')!r})",
@@ -729,6 +731,7 @@ def test_asking_loads_http_only_when_it_is_wanted() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.costly("A missing extra is seen in a fresh process only.")
 def test_a_client_says_what_to_install() -> None:
     code = """
 import importlib.util, sys

@@ -20,7 +20,6 @@ from discreet.util import json_files
 
 opened = json_files._open_new
 DIED = 9
-step = sys.argv[1]
 network = dc.Network((dc.Variable("x", ("a", "b")),), {"x": ()})
 counts = dc.count(dc.read_records(pa.table({"x": ["a", "b", "b"]}), network.schema), network)
 promise = dc.Guarantee(epsilon="0.0001", delta=0, relation="add-remove", unit="record")
@@ -62,34 +61,47 @@ def half(folder, temporary):
     return Half()
 
 
-if step == "fork":
-    for name in ("one.json", "other.json"):
-        if os.fork() == 0:
-            release().save(name)
+def die(step):
+    match step:
+        case "fork":
+            for name in ("one.json", "other.json"):
+                if os.fork() == 0:
+                    release().save(name)
+                    os._exit(0)
+                assert os.wait()[1] == 0
             os._exit(0)
-        assert os.wait()[1] == 0
-    sys.exit(0)
-match step:
-    case "before the charge":
-        plant(dc.results.Account, "charge", after=False)
-    case "before the commit":
-        sa.event.listen(sa.engine.Engine, "commit", lambda connection: find_charge(connection))
-        def find_charge(connection):
-            if connection.execute(sa.text("SELECT count(*) FROM discreet_entries WHERE kind = 'charged'")).scalar():
-                os._exit(DIED)
-    case "after the charge":
-        plant(dc.results.Account, "charge", after=True)
-    case "after the draw":
-        plant(ExactNoise, "discrete_laplace", after=True)
-    case "before the file":
-        plant(dc.Release, "dumps", after=True)
-    case "half a file":
-        json_files._open_new = half
-    case "before the rename":
-        plant(pathlib.Path, "replace", after=False)
-    case "after the rename":
-        plant(pathlib.Path, "replace", after=True)
-release().save("r.json", replace="rename" in step)
+        case "before the charge":
+            plant(dc.results.Account, "charge", after=False)
+        case "before the commit":
+            sa.event.listen(sa.engine.Engine, "commit", lambda connection: find_charge(connection))
+        case "after the charge":
+            plant(dc.results.Account, "charge", after=True)
+        case "after the draw":
+            plant(ExactNoise, "discrete_laplace", after=True)
+        case "before the file":
+            plant(dc.Release, "dumps", after=True)
+        case "half a file":
+            json_files._open_new = half
+        case "before the rename":
+            plant(pathlib.Path, "replace", after=False)
+        case "after the rename":
+            plant(pathlib.Path, "replace", after=True)
+    release().save("r.json", replace="rename" in step)
+
+
+def find_charge(connection):
+    if connection.execute(sa.text("SELECT count(*) FROM discreet_entries WHERE kind = 'charged'")).scalar():
+        os._exit(DIED)
+
+
+# Each step in a child of its own: what it plants is its own, and what all need is loaded once.
+for step in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        os.chdir(step)
+        die(step)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 # Step at which the process dies, charges that are then in the ledger, and whether there is a release.
 STEPS = {
@@ -105,31 +117,40 @@ STEPS = {
 }
 
 
-def drive(folder: Path, step: str) -> int:
-    """Run the driver in a process of its own; its exit code."""
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """What the driver left in a folder for each step, each in a process of its own, and their exit codes."""
+    folder, steps = tmp_path_factory.mktemp("driven"), [*STEPS, "fork"]
     limit = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-    dc.Ledger(f"sqlite:///{folder / 'ledger.db'}").open("a", limit)
-    command = [sys.executable, "-W", "ignore", "-c", DRIVER, step]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == done.stderr == ""
-    return done.returncode
+    for step in steps:
+        (folder / step).mkdir()
+        dc.Ledger(f"sqlite:///{folder / step / 'ledger.db'}").open("a", limit)
+    command = [sys.executable, "-W", "ignore", "-c", DRIVER, *steps]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == ""
+    return folder, dict(zip(steps, map(int, done.stdout.split()), strict=True))
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_death_never_leaves_a_release_that_nobody_paid_for(step: str, tmp_path: Path) -> None:
-    charges, there = STEPS[step]
-    assert drive(tmp_path, step) == (0 if step == "never" else 9)
-    paid = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").account("a").charges()
-    assert len(paid) == charges
-    output = tmp_path / "r.json"
-    assert output.exists() is there
-    if there:
-        assert dc.Release.load(output).id == paid[0].release
+@pytest.mark.costly("A release without its charge can come of a death at any of these steps only.", always=True)
+def test_a_death_never_leaves_a_release_that_nobody_paid_for(driven: tuple[Path, dict[str, int]]) -> None:
+    folder, codes = driven
+    for step, (charges, there) in STEPS.items():
+        assert codes[step] == (0 if step == "never" else 9), step
+        paid = dc.Ledger(f"sqlite:///{folder / step / 'ledger.db'}").account("a").charges()
+        assert len(paid) == charges, step
+        output = folder / step / "r.json"
+        assert output.exists() is there, step
+        if there:
+            assert dc.Release.load(output).id == paid[0].release, step
 
 
-def test_children_of_one_process_draw_noise_of_their_own(tmp_path: Path) -> None:
-    assert drive(tmp_path, "fork") == 0
-    made = [dc.Release.load(tmp_path / name) for name in ("one.json", "other.json")]
+@pytest.mark.costly(
+    "Children that share a state of random numbers show in noise that is drawn after a fork.", always=True
+)
+def test_children_of_one_process_draw_noise_of_their_own(driven: tuple[Path, dict[str, int]]) -> None:
+    folder, codes = driven
+    assert codes["fork"] == 0
+    made = [dc.Release.load(folder / "fork" / name) for name in ("one.json", "other.json")]
     assert made[0].id != made[1].id
     # Two cells with noise of scale 10,000: both are equal once in 10^8 runs.
     assert made[0].payload.tables["x"].tolist() != made[1].payload.tables["x"].tolist()

@@ -66,6 +66,7 @@ VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.designs.Rows], Statisti
 }
 
 
+@pytest.mark.costly("The guarantee of noise on vectors in every shape, by enumeration of neighbours.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("shape", SHAPES)
 @every("name", VECTORS)
@@ -176,6 +177,7 @@ def choice_law(script: Script) -> np.ndarray:
     return np.asarray(scores / scale - logsumexp(scores / scale))
 
 
+@pytest.mark.costly("The guarantee of a choice by factors, by enumeration of data sets and crowds.", always=True)
 @every("epsilon", [0.1, 3, 40])
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", FACTORS)
@@ -209,6 +211,7 @@ def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation
     assert worst >= (0.5 if name == "axes" else 0.98 if epsilon >= 3 else 0.6) * epsilon
 
 
+@pytest.mark.costly("Floats round away a record only where scores are thousands of nats apart.", always=True)
 @every("epsilon", ["0.01", "1"])
 def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
     """Exactly, on records that leave one candidate thousands of nats behind, where floats are coarse."""
@@ -345,6 +348,7 @@ def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, conv
     return worst
 
 
+@pytest.mark.costly("The loss of an ideal minimum is known from its density at many points only.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("norm", [None, 1.0, 0.5])
 @every(("epsilon", "regularisation"), [(0.5, 1e-3), (12, 0.02)])
@@ -642,6 +646,7 @@ FEW, MORE = 500, 1000
 """Runs of an audit; a truncated posterior shows less in each."""
 
 
+@pytest.mark.costly("What is released is audited from outside, whatever its calibration says.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", AUDITS)
 def test_releases_over_a_design_survive_an_audit(name: str, relation: dc.Relation) -> None:

@@ -186,6 +186,7 @@ def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) ->
 THETAS = {"0": 0.0, "1": 1.0, "30": 30.0, "1e6": 1e6, "1e200": 1e200}
 
 
+@pytest.mark.costly("Sensitivities of gradients, by all neighbours of small data sets and far weights.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", SHAPES)
 def test_gradients_move_by_their_sensitivity_at_most(relation: dc.Relation, name: str) -> None:

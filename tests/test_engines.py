@@ -141,11 +141,17 @@ TRIED = {
 """By table, those that a table may be told apart by; of the others the first two."""
 
 
+LOOSE = pytest.mark.costly("What a loose collation takes for equal shows in every table and under every policy.")
+
+
 @pytest.mark.parametrize(
     ("engine", "loose"),
     [
         pytest.param(
-            engine, loose, id=f"{engine}-{name}", marks=[pytest.mark.thorough] * (engine == "duckdb" and loose)
+            engine,
+            loose,
+            id=f"{engine}-{name}",
+            marks=() if not loose else pytest.mark.thorough if engine == "duckdb" else LOOSE,
         )
         for engine in DATABASES
         for name, loose in (("usual", False), ("loose", True))

@@ -178,9 +178,13 @@ def test_copies_spend_from_the_same_account(case: Case, copied: str, tmp_path: P
         COPIES[copied](other).fit(*records())
 
 
+IN_PROCESSES = pytest.mark.costly("Copies that charge side by side show in processes of joblib only.", always=True)
 JOBS = [
     pytest.param(
-        case, jobs, marks=pytest.mark.thorough if jobs > 1 and case is not CASES[0] else (), id=f"{name}-{jobs}"
+        case,
+        jobs,
+        marks=() if jobs == 1 else IN_PROCESSES if case is CASES[0] else pytest.mark.thorough,
+        id=f"{name}-{jobs}",
     )
     for case in CASES
     for name in [case.kind.__name__]
@@ -217,39 +221,70 @@ def test_a_grid_search_pays_for_every_candidate_fold_and_the_last_fit(case: Case
     assert paying.balance().epsilon_spent == Fraction(3, 5) + best
 
 
-RESTART = "import pickle, sys, numpy; pickle.load(open(sys.argv[1], 'rb')).fit(*pickle.load(open(sys.argv[2], 'rb')))"
-DEATH = """
-import os, discreet as dc
+ELSEWHERE = """
+import os, pickle, sys
+import numpy, sklearn.pipeline
+import discreet as dc, discreet.estimators as kinds
+loaded = [getattr(kinds, name) for name in kinds.__all__]
 whole = dc.results.Account.charge
 def dying(*arguments, **options):
     whole(*arguments, **options)
     os._exit(9)
-dc.results.Account.charge = dying
+if sys.argv[1] == "die":
+    dc.results.Account.charge = dying
+for folder in sys.argv[2:]:
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(folder + "/said", os.O_CREAT | os.O_WRONLY), 2)
+        estimator, records = (pickle.load(open(f"{folder}/{name}", "rb")) for name in ("estimator", "records"))
+        try:
+            estimator.fit(*records)
+        except dc.BudgetError as error:
+            sys.stderr.write(f"BudgetError: {error}")
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def elsewhere(code: str, estimator: Any, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Fit an estimator in a process of its own."""
-    for name, value in (("estimator", estimator), ("records", records())):
-        (folder / name).write_bytes(pickle.dumps(value))
-    command = [sys.executable, "-W", "ignore", "-c", code, str(folder / "estimator"), str(folder / "records")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def elsewhere(how: str, estimators: dict[str, Any], folder: Path) -> dict[str, tuple[int, str]]:
+    """Fit each estimator in a process of its own: its exit code, and what it said.
+
+    They are children of one process that has loaded the package and has seen nothing else of ours.
+    """
+    for name, estimator in estimators.items():
+        for part, value in (("estimator", estimator), ("records", records())):
+            (folder / name / part).write_bytes(pickle.dumps(value))
+    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, how, *(str(folder / name) for name in estimators)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    codes = map(int, done.stdout.split())
+    return {name: (code, (folder / name / "said").read_text()) for name, code in zip(estimators, codes, strict=True)}
 
 
-@EACH
-def test_a_restart_forgets_nothing(case: Case, tmp_path: Path) -> None:
-    paying = opened(tmp_path, limit=1)
-    estimator = made(case, paying).fit(*records())
-    refused = elsewhere(RESTART, estimator, tmp_path)
-    assert refused.returncode == 1
-    assert "BudgetError" in refused.stderr
+def each_opened(folder: Path) -> dict[str, dc.results.Account]:
+    """For each kind an account of its own, in a folder of the kind's name."""
+    for case in CASES:
+        (folder / case.kind.__name__).mkdir()
+    return {case.kind.__name__: opened(folder / case.kind.__name__, limit=1) for case in CASES}
 
 
-@EACH
-def test_a_death_between_charge_and_draw_loses_budget_only(case: Case, tmp_path: Path) -> None:
-    paying = opened(tmp_path, limit=1)
-    assert elsewhere(DEATH + RESTART, made(case, paying), tmp_path).returncode == 9
-    assert paying.balance().epsilon_left == 0
+@pytest.mark.costly("Only processes that know nothing of a fit show that its charge is remembered.", always=True)
+def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
+    paying = each_opened(tmp_path)
+    fitted = {case.kind.__name__: made(case, paying[case.kind.__name__]).fit(*records()) for case in CASES}
+    for name, (code, said_there) in elsewhere("live", fitted, tmp_path).items():
+        assert code == 1, name
+        assert "BudgetError" in said_there, name
+
+
+@pytest.mark.costly("A process has to die between the charge and the draw to show what is lost.", always=True)
+def test_a_death_between_charge_and_draw_loses_budget_only(tmp_path: Path) -> None:
+    paying = each_opened(tmp_path)
+    estimators = {case.kind.__name__: made(case, paying[case.kind.__name__]) for case in CASES}
+    for name, (code, _) in elsewhere("die", estimators, tmp_path).items():
+        assert code == 9, name
+        assert paying[name].balance().epsilon_left == 0, name
 
 
 @EACH

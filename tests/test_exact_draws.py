@@ -12,6 +12,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -40,6 +41,7 @@ def test_geometrics_are_geometric(scale: float) -> None:
     assert fit(np.bincount(found), (1 - q) * q ** np.arange(found.max() + 1)) > FALSE_ALARM
 
 
+@pytest.mark.costly("All exact noise is made of these coins, whose law shows in thousands of tosses.", always=True)
 @every("exponent", ["0", "1/1000", "1/3", "1", "3/2", "2", "7/3", "6"])
 def test_coins_fall_with_their_probability(exponent: str) -> None:
     entropy = np.random.default_rng(6).bytes

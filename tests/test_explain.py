@@ -207,6 +207,7 @@ MADE = {
 }
 
 
+@pytest.mark.costly("How often a limit is exceeded shows in many releases, not in one.")
 @every("kind", list(MADE))
 def test_the_divergence_limit_is_exceeded_less_often_than_it_says(kind: str) -> None:
     """80 data sets and releases each; a limit that fails with a probability of .05 fails 18 times once in 1.5e7."""
@@ -257,6 +258,7 @@ SLOW = {"sampler", "map"}
 """Of these one relation, that of the other test, is enough: particles take seconds."""
 
 
+@pytest.mark.costly("Each kind of release has words of its own, under each relation.")
 @every(("kind", "relation"), [(kind, r) for kind in KINDS for r in list(dc.Relation)[:2] if kind not in SLOW])
 def test_every_kind_of_release_is_explained(kind: str, relation: dc.Relation) -> None:
     made = release(kind, relation)

@@ -85,6 +85,7 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np
     return np.asarray(weights @ np.array(means) / weights.sum())
 
 
+@pytest.mark.costly("Exact tables beside noisy ones, in each combination, against enumeration.")
 @every(
     "sets",
     [
@@ -150,6 +151,7 @@ def scene(number: int, joint: np.ndarray, rng: np.random.Generator) -> dc.result
     return dc.combine(*documents, data="same")
 
 
+@pytest.mark.costly("Whether intervals hold shows in many worlds, not in one.")
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """72 laws of the prior: the share of 95 % intervals of all entries that hold theirs is 95 %, give or take 6 points.
 

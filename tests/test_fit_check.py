@@ -54,6 +54,7 @@ def test_holm_by_hand() -> None:
     assert _correct_p_values([]) == []
 
 
+@pytest.mark.costly("A test that cries wolf shows in the law of its p-values over many releases.")
 @pytest.mark.parametrize(
     ("epsilon", "relation"), [(0.3, "add-remove"), pytest.param(3.0, "replace", marks=pytest.mark.thorough)]
 )

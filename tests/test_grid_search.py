@@ -7,7 +7,7 @@ import os
 import pickle
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -166,6 +166,15 @@ def test_options_and_poor_accounts_are_refused() -> None:
 # -------------------------------------------------------------------------------------------------- nothing is kept
 
 
+@pytest.fixture
+def older() -> Iterator[None]:
+    """What is there before is not looked through, which takes most of the time of what looks at what is new."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def alive(kind: type[Any]) -> list[Any]:
     gc.collect()
     # By the type itself: `isinstance` asks a weak proxy for the class of what may be gone.
@@ -173,11 +182,11 @@ def alive(kind: type[Any]) -> list[Any]:
 
 
 @EACH
+@pytest.mark.usefixtures("older")
 def test_nothing_but_the_winner_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1, 2, 0])
-    before = {kind: set(map(id, alive(kind))) for kind in (PrivateEstimator, dc.Release, dc.results.Account)}
     search = searching(kind, opened()).fit(*records())
-    new = {kind: [thing for thing in alive(kind) if id(thing) not in old] for kind, old in before.items()}
+    new = {kind: alive(kind) for kind in (PrivateEstimator, dc.Release, dc.results.Account)}
     assert sorted(map(id, new[PrivateEstimator])) == sorted([id(search.estimator), id(search.best_estimator_)])
     assert sorted(map(id, new[dc.Release])) == sorted([id(search.best_estimator_.release_), id(search.score_.release)])
     assert new[dc.results.Account] == [search.estimator.account]
@@ -190,6 +199,7 @@ def test_nothing_but_the_winner_is_kept(kind: str, monkeypatch: pytest.MonkeyPat
 
 
 @EACH
+@pytest.mark.usefixtures("older")
 def test_two_fits_are_there_at_most_while_a_search_runs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any number of tries: the one that is chosen so far, and the one that is made."""
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1, 2] * 4)

@@ -372,6 +372,7 @@ def test_no_text_of_a_public_object_has_marks_that_a_terminal_obeys(name: str) -
                 assert not fault_of(text), (type(one).__name__, method, fault_of(text))
 
 
+@pytest.mark.costly("Every kind of report is written whole, with hostile names in every place.")
 @every("form", ["html", "markdown"])
 @every("kind", list(KINDS))
 def test_no_report_has_marks_that_a_terminal_obeys(kind: str, form: Any) -> None:
@@ -442,7 +443,12 @@ def test_every_command_is_of_an_analyst_or_a_curator() -> None:
     assert commands == COMMANDS.keys() | CURATORS
 
 
-@pytest.mark.parametrize("kind", ["chain", "gappy", "census", "structure", "linear"])
+EVERY_ANSWER = pytest.mark.costly("Every command with each of its options prints hostile names of a whole release.")
+
+
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=EVERY_ANSWER) for kind in ("chain", "gappy")), "census", "structure", "linear"]
+)
 def test_no_command_prints_what_a_terminal_obeys(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,11 +129,18 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 READ = {"only commas"}
 """Those of the files that are tables: nothing is in them."""
+DEAR = {"100,000 columns, Parquet", "header of a gigabyte, packed", "line of a gigabyte, packed"}
+"""Those that take seconds to make or to refuse."""
 SLOW = {"100,000 columns, Parquet": 5.0}
 """CPU seconds: Arrow parses a footer of 16 MB whole before it can tell how many columns there are."""
 
 
-@pytest.mark.parametrize("kind", FILES)
+LARGE = pytest.mark.costly(
+    "A bomb that is unpacked, or a schema that is parsed, whole shows at its size only.", always=True
+)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=LARGE) if kind in DEAR else kind for kind in FILES])
 def test_a_hostile_file_is_refused_with_little_memory_and_time(kind: str, tmp_path: Path) -> None:
     name, content = FILES[kind]
     (tmp_path / name).write_bytes(content())
@@ -219,6 +226,7 @@ def test_names_are_data(form: str, tmp_path: Path) -> None:
     assert all(counts.tables[name].tolist() == [1, 2] for name in names)
 
 
+@pytest.mark.costly("What is just allowed must be read, and takes as much as that.")
 def test_a_table_at_the_limits_is_read(tmp_path: Path) -> None:
     """An honest exception to one second and 512 MiB: 16,384 columns, or a first line of a mebibyte."""
     wide = b"x" + b"".join(b",c%d" % at for at in range(COLUMN_LIMIT - 1)) + b"\na" + b",b" * (COLUMN_LIMIT - 1) + b"\n"

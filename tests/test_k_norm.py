@@ -107,6 +107,7 @@ def simulated(dimension: int, scale: float, shape: ShapeTag) -> np.ndarray:
     return drawn(source("simulated"), DRAWS, dimension, scale, shape)
 
 
+@pytest.mark.costly("The noise that is paid for is that of the whole vector, not of each coordinate.", always=True)
 @every(("dimension", "scale", "shape", "reach"), CASES)
 @every(("name", "draws"), [("exact", 200), ("simulated", DRAWS)])
 def test_vectors_have_their_joint_law(
@@ -121,6 +122,7 @@ def test_vectors_have_their_joint_law(
     assert joint_fit(vectors, scale, shape, reach) > FALSE_ALARM
 
 
+@pytest.mark.costly("A fit that notices nothing would pass every sampler.", always=True)
 @every(("dimension", "scale", "shape", "reach"), CASES)
 def test_the_fit_notices_another_law(dimension: int, scale: float, shape: ShapeTag, reach: int) -> None:
     """What the test above must not let through: another scale, the other norm, a shift, a vector in two parts."""
@@ -156,6 +158,7 @@ def losses(dimension: int, scale: float, shape: ShapeTag, shift: np.ndarray, rea
     return np.asarray(logs[norms(vectors, shape)] - logs[norms(vectors - shift, shape)])
 
 
+@pytest.mark.costly("The guarantee of noise in a ball or cube, by enumeration of outputs and shifts.", always=True)
 @every("sensitivity", [1, 2, 3])
 @every(("dimension", "scale"), [(1, 0.5), (1, 3.0), (2, 0.4), (2, 2.5), (3, 0.5), (3, 2.0)])
 @every("shape", SHAPES)
@@ -272,6 +275,7 @@ def test_an_undecided_sum_asks_for_more_bits(number: int, rounded: int) -> None:
         assert k_norm._draw_rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
 
 
+@pytest.mark.costly("A law of radii that is off by a half shows in thousands of draws.", always=True)
 @every(("dimension", "scale"), [(1, 0.3), (3, 0.9), (5, 1.2), (20, 10.0)])
 def test_radii_weigh_as_many_vectors_as_a_cube_has(dimension: int, scale: float) -> None:
     """Chi-square against `P(r) ~ (2 r + 1)^d q^r`, and against likes that a sampler could have instead."""
@@ -324,6 +328,7 @@ def mean_square(dimension: int, scale: float, shape: ShapeTag) -> float:
     return float((weights * r * (r + 1)).sum() / weights.sum() / 3)
 
 
+@pytest.mark.costly("Vectors of many dimensions are drawn by another branch than those of few.", always=True)
 @every(
     ("name", "dimension", "shape", "draws"),
     [
@@ -344,6 +349,7 @@ def test_moments_in_many_dimensions(name: str, dimension: int, shape: ShapeTag, 
     assert abs((found[:, 1:] * found[:, :-1]).mean()) < 8 * right * math.sqrt(3 / draws)
 
 
+@pytest.mark.costly("A ball that leaves out lattice points shows in the law of its norms only.", always=True)
 @every(("dimension", "scale"), [(2, 20.0), (10, 2.5)])
 def test_norms_in_the_ball_follow_the_number_of_lattice_points(dimension: int, scale: float) -> None:
     """Chi-square of ||k||^2 against the number of ways to write it as a sum of squares, times the law of one vector."""

@@ -101,6 +101,7 @@ def test_records_are_a_whole_number(records: object) -> None:
 # --------------------------------------------------------------------------------------------------------- the promise
 
 
+@pytest.mark.costly("The guarantee of tables that are cut into parts, by enumeration of neighbours.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every(("states", "tables"), [(4, 2), (7, 3)])
 def test_a_plan_of_parts_is_private_and_tight(states: int, tables: int, relation: dc.Relation) -> None:
@@ -132,6 +133,7 @@ def test_a_release_says_what_was_left_out_and_comes_back() -> None:
         again.payload.table("d")
 
 
+@pytest.mark.costly("Each reader of tables meets parts in a place of its own.")
 @every("method", ["pooled", "exact"])
 @every("prior", [None, 1.0])
 def test_every_reader_reads_parts(method: str, prior: float | None) -> None:

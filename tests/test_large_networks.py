@@ -246,6 +246,7 @@ def test_evidence_that_is_too_rare_is_refused_with_what_to_do(monkeypatch: pytes
 # -------------------------------------------------------------------------------------------------------- first pass
 
 
+@pytest.mark.costly("That fewer draws of the first pass cost no width shows over several releases.")
 def test_large_tables_have_fewer_draws_of_the_first_pass_and_intervals_as_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Widths are by VARIANCE_CAUTION 2 % apart; over 8 marginals of 6 releases the mean ratio's error is below 2 %."""
     theta, seen, ratios = asia(), list[int](), list[float]()
@@ -316,6 +317,7 @@ def test_a_sampled_answer_states_its_error(
     assert dc.answer(posterior, query, level=0.9) == found
 
 
+@pytest.mark.costly("Sampled answers are compared with exact ones of the same posterior.")
 def test_all_marginals_and_predictive_answers_are_sampled_too(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,6 +344,7 @@ def test_explanations_past_exact_inference_are_refused(
         dc.answer(posterior, "MPE(| smoke=yes)", level=0.9)
 
 
+@pytest.mark.costly("Only a network beyond exact inference shows that the shell samples, and says so.")
 def test_the_command_line_answers_past_exact_inference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

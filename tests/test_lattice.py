@@ -82,6 +82,7 @@ def worst_error(exponents: Sequence[float], floor: float, resolution: int) -> fl
 # ----------------------------------------------------------------------------------------------------------- accuracy
 
 
+@pytest.mark.costly("Rounding that spoils a law shows at exponents up to a thousand million only.", always=True)
 @every(
     ("exponents", "floor", "resolution"),
     [
@@ -213,6 +214,10 @@ def test_a_floor_that_leaves_no_grid_is_refused(floor: float) -> None:
 # -------------------------------------------------------------------------------------------------------------- draws
 
 
+@pytest.mark.costly(
+    "What is released of a row is paid for by this law, which shows in thousands of draws.",
+    always=True,
+)
 @every(
     ("exponents", "floor", "resolution"),
     [([4.0, -0.5], 0.05, 40), ([3.0, 0.0, -0.75], 0.1, 9), ([0.0, 2.0, 1.0, 5.0], 0.05, 5)],

@@ -126,6 +126,7 @@ def test_the_folders_stand_in_an_order() -> None:
     assert all(allowed <= set(folders[: folders.index(folder)]) for folder, allowed in MAY_IMPORT.items())
 
 
+@pytest.mark.costly("Every file of the package is parsed and its imports compared with the house.")
 @every("module", MODULES)
 def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
     folder = module.split("/")[0]
@@ -134,6 +135,7 @@ def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
     assert not any(name.startswith(".") for name in imports(module)), "imports are absolute"
 
 
+@pytest.mark.costly("Late imports are seen in the syntax trees of all files only.")
 @every("module", MODULES)
 def test_nothing_that_runs_looks_up_not_even_late(module: str) -> None:
     above = TYPES_ABOVE.get(module, set())
@@ -163,6 +165,7 @@ def test_methods_that_a_room_above_brings_are_there() -> None:
     assert all(callable(above(name)) for name in calls)
 
 
+@pytest.mark.costly("Circles of imports are seen in the graph of all files only.")
 def test_no_file_needs_itself() -> None:
     """Imports that wait for a first use are counted, those for type checkers are not."""
     graph = {}
@@ -271,6 +274,7 @@ def test_the_public_wing_cannot_read_records() -> None:
     assert not loaded & set(RECORD_READERS)
 
 
+@pytest.mark.costly("What a name loads is seen in a fresh process only.")
 @every("name", ["answer", "noise_aware", "tools.plug_in", "Release", "Network"])
 def test_a_public_name_of_the_public_wing_loads_no_reader(name: str) -> None:
     assert not loaded_by(f"import discreet; discreet.{name}") & set(RECORD_READERS)

@@ -545,6 +545,7 @@ def test_a_database_that_takes_no_writes_is_read(own: Server, base: str, account
     assert "read-only" in refused(lambda: dc.Ledger(own.url(empty)))
 
 
+@pytest.mark.costly("Only a real standby shows that nothing is charged before it is promoted.", always=True)
 def test_a_standby_is_read_and_charged_once_it_was_promoted(
     own: Server, base: str, account: dc.results.Account
 ) -> None:
@@ -565,6 +566,7 @@ def test_a_standby_is_read_and_charged_once_it_was_promoted(
 # -------------------------------------------------------------------------------------------------------------- storms
 
 
+@pytest.mark.costly("Budget that is spent twice or lost shows in a crowd that is killed at random only.", always=True)
 @pytest.mark.parametrize(
     "plan",
     [

@@ -59,6 +59,7 @@ def defaults(server: Server, base: str, level: str, where: str) -> str:
             return plain
 
 
+@pytest.mark.costly("Overspending shows only where processes charge at once under each isolation level.", always=True)
 @pytest.mark.parametrize(
     ("level", "where"),
     [

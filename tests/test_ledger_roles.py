@@ -603,6 +603,7 @@ def test_an_auditor_reads_and_verifies_and_writes_nothing(team: Team) -> None:
     assert team.state() == before
 
 
+@pytest.mark.costly("Only a real standby shows that an auditor reads there and nobody charges.", always=True)
 def test_an_auditor_reads_and_verifies_on_a_standby_where_nobody_charges() -> None:
     with postgres.serving() as server:
         team = made(server)

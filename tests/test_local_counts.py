@@ -126,6 +126,7 @@ def test_blocks_say_what_the_engine_says(
     assert local == engine
 
 
+@pytest.mark.costly("Each text is asked of the engine alone, since one fault would hide another.")
 @every(
     ("variable", "kind"),
     [
@@ -142,6 +143,7 @@ def test_every_text_is_what_the_engine_takes_it_for(variable: dc.Variable, kind:
     assert found == [True] * len(TEXTS)
 
 
+@pytest.mark.costly("Each number is asked of the engine alone, since one fault would hide another.")
 @every("missing", ("error", "drop", "keep"))
 @every("variable", (WHOLE, GAPPY[-1], GAPPY[1]))
 def test_every_number_is_what_the_engine_takes_it_for(variable: dc.Variable, missing: str) -> None:

@@ -57,6 +57,7 @@ def whole_distances(table: dc.research.ScoreTable, amount: Fraction, epsilon: fl
 # ---------------------------------------------------------------------------------------------------------- findings
 
 
+@pytest.mark.costly("The guarantee by distance, by enumeration of records that are moved.", always=True)
 @every("amount", ["0.25", "0.5", "1", "2", "0.7"])
 def test_what_keeps_its_promise_passes_and_is_nearly_tight(amount: str) -> None:
     for mechanism in (dc.research.scored(FAMILY), *([dc.research.scored(FAMILY, 3)] if amount == "0.7" else [])):
@@ -82,6 +83,7 @@ def test_a_rate_for_middles_of_bins_is_refuted() -> None:
     assert not finding.holds
 
 
+@pytest.mark.costly("An audit that looks at some pairs of many bins must still find the worst.", always=True)
 def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
     """Of 60 bins not all pairs are looked at."""
     family = dc.research.Family(

@@ -202,6 +202,7 @@ LOSSES = {
 """What the loss of a variable of child depends on, and its chance by the states of that."""
 
 
+@pytest.mark.costly("Steps of each family's own go wrong on a network of real size only.")
 def test_the_fit_settles_where_families_share_many_variables() -> None:
     """Shares of 200,000 records are known to about .001; steps of each family's own are off by .012."""
     theta, rng = theta_of("child"), np.random.default_rng(11)

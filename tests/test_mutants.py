@@ -31,15 +31,33 @@ def test_each_can_be_planted() -> None:
             files = planted(read(path))
             for file, text in files.items():
                 if file.suffix == ".py":
-                    assert ast.dump(ast.parse(text)) != as_it_is(file), "a comment is no bug"
+                    one, other = map(ast.parse, changed(file, text))
+                    assert ast.dump(one) != ast.dump(other), "a comment is no bug"
         except (ValueError, SyntaxError, AssertionError, OSError) as error:
             failed.append(f"{path.name}: {error}")
     assert not failed, "\n".join(failed)
 
 
+def changed(file: Path, text: str) -> tuple[str, str]:
+    """The statements of a file between the first and the last line that a bug changes, without it and with it."""
+    lines, begins = as_it_is(file)
+    new = text.split("\n")
+    same = [one == other for one, other in zip(lines, new, strict=False)]
+    first = same.index(False) if False in same else len(same)
+    same = [one == other for one, other in zip(lines[::-1], new[::-1], strict=False)]
+    after = max(len(lines) - (same.index(False) if False in same else len(same)), first)
+    start = max((at for at in begins if at <= first), default=0)
+    stop = min((at for at in begins if at >= after), default=len(lines))
+    return "\n".join(lines[start:stop]), "\n".join(new[start : len(new) - (len(lines) - stop)])
+
+
 @cache
-def as_it_is(file: Path) -> str:
-    return ast.dump(ast.parse(file.read_text()))
+def as_it_is(file: Path) -> tuple[list[str], list[int]]:
+    """The lines of a file, and where its statements begin, counted from 0."""
+    text = file.read_text()
+    body = ast.parse(text).body
+    begins = [min([one.lineno, *(each.lineno for each in getattr(one, "decorator_list", []))]) - 1 for one in body]
+    return text.split("\n"), begins
 
 
 def test_there_are_as_many_as_are_wanted() -> None:

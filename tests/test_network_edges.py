@@ -290,6 +290,7 @@ def write_asia() -> None:
     Path("arcs.csv").write_text("from,to\n" + "\n".join(f"{parent},{child}" for parent, child in network.arcs))
 
 
+@pytest.mark.costly("Files of arcs go the whole way from check to answers.")
 def test_a_release_from_arcs_is_one_from_bif(run: Shell) -> None:
     write_asia()
     network = asia().network

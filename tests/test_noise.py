@@ -53,6 +53,7 @@ def fit(noise: np.ndarray, scale: float) -> float:
 # ------------------------------------------------------------------------------------------------------ distribution
 
 
+@pytest.mark.costly("The law of the noise that ships, from the system's entropy, shows in many draws.", always=True)
 @pytest.mark.system_noise
 @every("scale", SCALES)
 def test_exact_noise_is_discrete_laplace(scale: float) -> None:

@@ -217,6 +217,7 @@ def test_rows_that_are_read_off_a_larger_table_drown_in_the_noise_of_its_cells()
         assert dict(rows_below_noise(made)) == expected
 
 
+@pytest.mark.costly("Recursion that is too deep shows in a chain of hundreds of nodes only.")
 def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
     nodes = [f"v{i}" for i in range(400)]
     network = dc.Network(

@@ -150,6 +150,7 @@ def test_noise_that_never_shows_has_a_weight() -> None:
 # ------------------------------------------------------------------------------------------ vectors and stars
 
 
+@pytest.mark.costly("Variances and costs that a release states are compared with draws of each shape.", always=True)
 @every("shape", list(SHAPES))
 @every("size", [1, 6])
 def test_noise_on_vectors_has_its_variance_and_cost(shape: ShapeTag, size: int) -> None:

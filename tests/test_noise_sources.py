@@ -63,6 +63,7 @@ def gaussian_fit(noise: np.ndarray, scale: float) -> float:
     return fit(np.bincount(noise + reach, minlength=len(k)), mass / mass.sum())
 
 
+@pytest.mark.costly("The law of exact Gaussian noise shows in tens of thousands of draws.", always=True)
 @pytest.mark.system_noise
 @every("scale", DEVIATIONS)
 @every("name", SOURCES)
@@ -102,6 +103,10 @@ def test_gaussian_noise_is_added_and_refuses_what_would_saturate() -> None:
 # --------------------------------------------------------------------------------------------------------------- thin
 
 
+@pytest.mark.costly(
+    "What sampling saves is paid for by this law, which shows in tens of thousands of counts.",
+    always=True,
+)
 @every("probability", [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)], ids=str)
 @every("name", SOURCES)
 def test_thinned_counts_are_binomial(name: str, probability: Fraction) -> None:
@@ -226,6 +231,7 @@ def test_pick_draws_with_exactly_the_weights(monkeypatch: pytest.MonkeyPatch, we
     assert exact_law(monkeypatch, weights) == [Fraction(weight) / total for weight in weights]
 
 
+@pytest.mark.costly("Rounding of weights at the ends of floats is searched for by generated cases.", always=True)
 @given(
     st.lists(st.floats(0, 1.7e308) | st.floats(0, 1) | st.just(0.0), min_size=1, max_size=6).filter(
         lambda w: max(w) > 0
@@ -277,6 +283,7 @@ def exponential_law(scores: Sequence[float], scale: float) -> np.ndarray:
     return np.asarray(np.exp(logs) / np.exp(logs).sum())
 
 
+@pytest.mark.costly("The law of a private choice shows in thousands of choices.", always=True)
 @pytest.mark.system_noise
 @every("case", SCORES)
 def test_noisy_max_is_the_exponential_mechanism(case: str) -> None:

@@ -342,6 +342,7 @@ def test_predictive_answers_and_refusals(posterior: dc.results.PosteriorDraws) -
         dc.answer_many(posterior, ["E(age)", "E(sex)"], level=0.95)
 
 
+@pytest.mark.costly("Whether intervals hold shows in many data sets, not in one.")
 def test_intervals_that_count_the_bins_hold_whatever_is_in_them() -> None:
     """60 data sets whose numbers sit at the low end of each bin, epsilon 2: E and median, 95 % intervals.
 

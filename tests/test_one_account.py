@@ -163,6 +163,7 @@ READERS: dict[str, Callable[[dc.Release, dc.Dirichlet], object]] = {
 }
 
 
+@pytest.mark.costly("Each reader has to refuse by itself what would count records twice.")
 @every("reader", READERS)
 def test_a_posterior_is_no_prior_of_its_accounts_other_releases(reader: str) -> None:
     account = opened()

@@ -78,6 +78,10 @@ def test_epsilon_alone_opens_the_default_account_and_says_so_once(case: Case, ho
     assert len(account.charges()) == 2
 
 
+@pytest.mark.costly(
+    "A limit that grows in a process that knows nothing of it shows in such a process only.",
+    always=True,
+)
 @QUIET
 def test_its_limit_never_grows(home: Path) -> None:
     """Not by the fit that opens it, nor by one that asks for more, nor in a process that knows nothing of these."""

@@ -287,6 +287,7 @@ def toss(law: int, records: int, rng: np.random.Generator) -> dict[str, np.ndarr
     return {"x0": np.where(rng.random(records) < LAWS[law], 1.0, -1.0)}
 
 
+@pytest.mark.costly("Weights of laws are compared with sums over all records and numbers of them.")
 @every("relation", [ADD_REMOVE, REPLACE])
 def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation) -> None:
     """Eight standard errors, as told, of each law and of all together: false alarm below 1e-9."""
@@ -358,6 +359,7 @@ def test_the_base_measure_is_in_the_draw() -> None:
     assert min(script.exponents) == 0 and all(isinstance(exponent, Fraction) for exponent in script.exponents)
 
 
+@pytest.mark.costly("The page's own lines are run as they stand, with all the records that they make up.")
 def test_the_examples_of_the_page_run() -> None:
     """One after the other, as a reader would."""
     page = (Path(__file__).parent.parent / "docs" / "mechanisms.md").read_text(encoding="utf-8")

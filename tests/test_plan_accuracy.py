@@ -42,6 +42,7 @@ def seen(epsilon: object, records: int, releases: int = 12) -> np.ndarray:
     return np.mean(widths, axis=0)
 
 
+@pytest.mark.costly("What was planned is compared with the widths of real releases.")
 def test_releases_are_as_accurate_as_was_planned() -> None:
     plan = dc.plan_accuracy(TRUTH, QUERIES, 0.02, 3000, rng=1)
     assert plan.guarantee is not None and plan.refused is None
@@ -69,6 +70,7 @@ def test_where_sampling_alone_is_wider_no_budget_is_named() -> None:
     assert again.guarantee is not None
 
 
+@pytest.mark.costly("A spread is compared over several plans, each of which searches for its budget.")
 def test_of_unknown_probabilities_the_spread_is_said() -> None:
     """Of one made-up network, which may be one of the easy ones, little; so three runs are compared."""
     spreads = []

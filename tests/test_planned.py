@@ -249,6 +249,7 @@ def many_nodes() -> dc.Network:
     return network_of(sizes, " ".join(arcs))
 
 
+@pytest.mark.costly("A cost that is rounded down shows in the exact sum over hundreds of tables only.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("epsilon", ["1", "0.12345678901234567890123456789"])
 def test_what_hundreds_of_tables_cost_is_short_and_no_less_than_it_is(relation: dc.Relation, epsilon: str) -> None:
@@ -357,6 +358,7 @@ def test_the_noise_is_drawn_from_the_planned_law(kind: str) -> None:
     assert all(np.all(table == 5) for table in payload.tables.values())
 
 
+@pytest.mark.costly("Each table of a plan must have the noise that it is charged for.", always=True)
 def test_noise_has_the_planned_scale_in_every_table() -> None:
     """Of 12,000 cells or more a variance has a standard error of sqrt((kurtosis 6 - 1) / 12,000) = 2 %; six of them."""
     network = network_of({"a": 4, "b": 2, "c": 2, "d": 3}, "b>c c>d")
@@ -417,6 +419,7 @@ def test_a_workload_moves_the_budget_to_what_it_asks() -> None:
     assert 1 - SLACK < served.total <= 1
 
 
+@pytest.mark.costly("What workloads gain shows on networks of real size.")
 @every(
     ("name", "law", "gain"),
     [("sachs", DiscreteGaussian, 0.6), ("alarm", DiscreteGaussian, 0.85), ("sachs", DiscreteLaplace, 0.9)],
@@ -438,6 +441,7 @@ def test_margins_of_their_own_serve_a_workload(name: str, law: type[CellLaw], ga
         assert math.exp(found - error(workload_shares(network, prior, queries, groups, law))) < gain
 
 
+@pytest.mark.costly("Which noise is better depends on networks of real size.")
 def test_with_a_delta_a_workload_takes_the_form_that_answers_it_best() -> None:
     """For one variable's probabilities Laplace noise on its table is best, however many tables there are."""
     network = of("alarm")

@@ -166,6 +166,7 @@ def test_the_tail_of_theorem_1() -> None:
     assert exceeded == pytest.approx(0.48, abs=0.1)
 
 
+@pytest.mark.costly("That a printed claim is false at a small t shows in a thousand releases.")
 def test_the_shift_of_corollary_3() -> None:
     """Non-negative tables with probability `1 - exp(-t)` or more: false for t = 0.1 on five variables.
 

@@ -166,6 +166,10 @@ def uneven(tables: tuple[str, ...]) -> dict[str, Fraction]:
 TIGHT = 1 - Fraction(1, 10**9)
 
 
+@pytest.mark.costly(
+    "The guarantee of mechanisms of tables, proved by enumeration without the audit's code.",
+    always=True,
+)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
 @every("name", PROOFS)

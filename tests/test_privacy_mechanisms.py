@@ -101,6 +101,7 @@ def test_the_worst_answers_are_worst_among_all() -> None:
 # ----------------------------------------------------------------------------------------------------------- allocated
 
 
+@pytest.mark.costly("Both stages and all samples together, by enumeration, as no proof of one stage is.", always=True)
 @every(("network", "weights"), [(BITS, "kl"), (BITS, "structure"), (ARC, "kl")])
 @every(("relation", "sampling"), [(ADD_REMOVE, "1"), (REPLACE, "1"), (ADD_REMOVE, "0.5"), (ADD_REMOVE, "0.1")])
 def test_two_stages_are_private_and_tight(
@@ -443,6 +444,7 @@ def loss_of(flaw: Flaw) -> Loss:
             return choice_loss(mechanism, network, guarantee, among(network, flaw.relation, crowds))
 
 
+@pytest.mark.costly("A proof that finds nothing would pass every mechanism: each flaw must fail it.", always=True)
 @every("name", FLAWS)
 def test_every_bug_fails_its_proof(name: str) -> None:
     flaw = FLAWS[name]

@@ -141,10 +141,17 @@ FAR = 2000 * FULL_GAIN
 """A gain that decides every choice."""
 
 
+MANY_TRIES = pytest.mark.costly("What a record that is fitted to loses in many tries is enumerated.", always=True)
+
+
 @RELATIONS
 @pytest.mark.parametrize(
-    ("epsilon", "candidates", "most"), [("0.1", 1, 4), ("0.5", 1, 4), (1, 2, 2), (1, 2, None), (1, 3, None), (2, 1, 1)]
-)
+    ("epsilon", "candidates", "most"),
+    [
+        *(pytest.param(epsilon, 1, 4, marks=MANY_TRIES) for epsilon in ("0.1", "0.5")),
+        (1, 2, 2), (1, 2, None), (1, 3, None), (2, 1, 1),
+    ],
+)  # fmt: skip
 def test_a_record_that_is_fitted_to_loses_epsilon_and_no_more(
     epsilon: Any, candidates: int, most: int | None, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def visits(path: str = "visits.csv") -> None:
     pd.DataFrame(table | {"age group": rng.integers(0, 100, 600)}).to_csv(path, index=False)
 
 
+@pytest.mark.costly("A project goes through every command, from check to release.")
 def test_commands_take_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -149,6 +149,7 @@ def test_bins_are_closed_below_and_the_last_one_on_both_sides(kind: pa.DataType)
     assert counted(column([17.999999, 18.000001, np.nextafter(65, 0)]), AGE) == [1, 2, 0]
 
 
+@pytest.mark.costly("Each kind of number beyond the bounds is refused or clipped by the engine itself.")
 @every(
     ("value", "state"),
     [
@@ -164,6 +165,7 @@ def test_numbers_out_of_bounds(value: float | str, state: int) -> None:
     assert counted(table, AGE, out_of_bounds="clip")[state] == 1
 
 
+@pytest.mark.costly("Each kind of text in a numeric column meets every policy in the engine itself.")
 @every("text", [CANARY, "", " ", "nan", "NaN", "12abc", "0x10", "1,5", "true"])
 @every("out_of_bounds", ["error", "clip"])
 def test_text_that_is_no_number_is_never_clipped_or_dropped(text: str, out_of_bounds: str) -> None:

@@ -13,6 +13,7 @@ from scipy.special import expit
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, promise, rows_of
 from discreet.mechanisms import grouped_moments as groups_module
+from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.records.gradients import curvature_sensitivity
 from discreet.records.moments import moment_sensitivity
@@ -195,7 +196,8 @@ def test_noise_has_the_variance_that_a_release_states(delta: str, simulations: i
     guarantee = dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record")
     rng, prior = np.random.default_rng(7), dc.designs.Normal(over, 1.0)
     mechanism = dc.grouped_moments()
-    made = [dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(simulations)]
+    calibration, noise = mechanism.calibrate(over, prior, guarantee), SimulatedNoise(rng)
+    made = [mechanism.draw(statistic, prior, calibration, noise) for _ in range(simulations)]
     exact = statistic.vector(ADD_REMOVE) / GRID_STEPS**2
     ratio = np.mean([(payload.sums - exact) ** 2 for payload in made], axis=0) / made[0].variances
     assert np.all(np.abs(ratio - 1) < off)

@@ -286,6 +286,7 @@ def test_commands_take_releases_that_kept_missing_values(run: Shell) -> None:
     assert "the part of the noise is not known" in run("query gaps.json 'P(ill)' --missing at-random")[1]
 
 
+@pytest.mark.costly("The commands that a report prints are run.")
 def test_the_command_writes_both_forms(run: Shell) -> None:
     assert run.json("report r.json --output r.html --account add-remove --draws 200") == {
         "output": "r.html",

@@ -246,6 +246,7 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
     )
 
 
+@pytest.mark.costly("Sensitivities of classes and counts, by all neighbours and many weights.", always=True)
 @every("kind", ["three", "counts"])
 @every("norm", [None, 1.0])
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -354,6 +355,7 @@ Records = dict[tuple[float, float], int]
 """How many there are of a feature and a share of the target's bound, or a class."""
 
 
+@pytest.mark.costly("The delta of a perturbed minimum is known by quadrature of its whole law only.", always=True)
 @every("kind", ["two", "counts"])
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -> None:

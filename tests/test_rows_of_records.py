@@ -130,6 +130,7 @@ def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch
     assert np.iinfo(np.int16).max >= GRID_STEPS
 
 
+@pytest.mark.costly("Each kind of value, one at a time, is refused by a pass where the check counts it.")
 @pytest.mark.parametrize("policy", ["error", "clip"])
 def test_a_pass_refuses_what_check_counts(policy: str) -> None:
     """Every kind of value that a column may hold, one at a time."""

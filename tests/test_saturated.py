@@ -179,6 +179,7 @@ def test_the_posterior_stays_one_of_the_public_network() -> None:
     assert again.basis is not None
 
 
+@pytest.mark.costly("That a prior is taken for trust shows in posteriors of data that deny the network.")
 @pytest.mark.usefixtures("hasty")
 def test_a_prior_on_the_rows_trusts_the_network() -> None:
     release = wrong(2_000, 5)

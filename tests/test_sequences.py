@@ -74,6 +74,7 @@ def test_each_record_is_read_with_the_one_before_it(engine: str, tmp_path: Path)
         assert counted(given).tolist() == pairs(PEOPLE), (kind, loose)
 
 
+@pytest.mark.costly("That a unit moves its own pairs only is seen on each engine.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_unit_moves_as_many_pairs_as_are_kept_and_nobody_elses(engine: str, tmp_path: Path) -> None:
     for most, states in product((1, 2), ("a", "ab", "abbb", "babab")):
@@ -85,6 +86,10 @@ def test_a_unit_moves_as_many_pairs_as_are_kept_and_nobody_elses(engine: str, tm
         assert all(added <= pairs({"new": states}))
 
 
+@pytest.mark.costly(
+    "An order that follows the table would tell of it; each order is read under each salt.",
+    always=True,
+)
 def test_records_in_one_place_are_in_an_order_of_their_own() -> None:
     """Whatever the order of the table; and under another salt it may be another."""
     found = set()

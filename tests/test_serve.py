@@ -60,6 +60,7 @@ def ask(local: Local, operation: str, *, of: str = "r", **given: Any) -> Reply:
     return got
 
 
+@pytest.mark.costly("Every form of a question is asked of both the server and the shell.")
 @every("of, file", [("r", "r.draws"), ("other", "other.json")])
 def test_queries_are_those_of_the_command_line(local: Local, run: Shell, of: str, file: str) -> None:
     asked = " ".join(f"'{query}'" for query in QUERIES)

@@ -193,6 +193,7 @@ def settle(server: Served) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.costly("What is lost under load shows with dozens of clients only.")
 def test_many_clients_at_once_and_nothing_is_lost(server: Served) -> None:
     paths = [ASKED, "/releases/r/marginals?e=a=yes", "/releases", "/releases/r/query?q=P(z)", "/healthz"]
     before = {path: server.ask(path) for path in paths}

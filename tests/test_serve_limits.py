@@ -331,6 +331,7 @@ def test_what_is_asked_can_be_larger_than_its_answer_and_is_not_kept() -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.costly("What is kept of refused bodies shows in the garbage collector's list of all objects.")
 def test_a_body_that_was_refused_is_not_kept(folder: Path) -> None:
     with Local([folder / "r.draws"]) as server:
         server.ask("/releases/r/predict", {"target": "c", "records": [{"a": "yes"}]})

@@ -137,6 +137,7 @@ def said(address: str) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------------- all kinds
 
 
+@pytest.mark.costly("Every link of every kind's page is followed.")
 @every("name", KINDS)
 def test_every_kind_has_a_page_whose_links_lead_somewhere(local: Local, name: str) -> None:
     page = shown(local, f"/pages/{name}")

@@ -221,6 +221,7 @@ def test_others_reach_a_server_only_if_somebody_said_who(host: str, loopback: bo
     Settings(host=host, proxy=True, public=True).check()
 
 
+@pytest.mark.costly("A client that may choose its address could try tokens without end.", always=True)
 def test_what_a_request_says_of_its_way_is_believed_with_a_proxy_alone(
     tmp_path: Path, tokens: Path, token: str
 ) -> None:

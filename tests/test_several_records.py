@@ -122,7 +122,18 @@ def test_no_unit_of_two_records_costs_more_than_was_promised(name: str) -> None:
         assert max(finding.measured for finding in found) > 1 - 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name, each in READ.items() if isinstance(each.prior, dc.Dirichlet)])
+DEAR = pytest.mark.costly("Draws of rows, one for each data set of units, take seconds to enumerate.", always=True)
+"""Of mechanisms whose draws are followed row by row."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=DEAR) if each.mechanism in ("posterior_sampler", "map_estimate") else name
+        for name, each in READ.items()
+        if isinstance(each.prior, dc.Dirichlet)
+    ],
+)
 def test_no_unit_that_counts_once_costs_more_than_was_promised(name: str) -> None:
     """With up to three records in six steps, under both relations."""
     variant = READ[name]
@@ -336,6 +347,7 @@ def test_several_records_from_the_shell(
     assert all(0.99 < part["measured"] <= 1 + 1e-7 for part in found["findings"])
 
 
+@pytest.mark.costly("Whether intervals of people hold shows in many data sets, not in one.")
 def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
     """300 people with five records each, nine in ten of which are the same: 95 % intervals, epsilon 3, of 40 data sets.
 

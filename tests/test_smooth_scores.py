@@ -151,6 +151,7 @@ def test_a_record_counts_more_under_a_metric_and_the_promise_holds() -> None:
     assert all(np.array_equal(table.law, tables[0].law) for table in tables)
 
 
+@pytest.mark.costly("Whether intervals hold shows in two hundred truths, not in one.")
 def test_readers_of_a_smoothed_family_are_not_misled() -> None:
     """An exponential law whose far readings say no more than near ones; the interval's level over truths of the prior.
 

@@ -81,6 +81,7 @@ def holders(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
 
 
+@pytest.mark.costly("What a killed process leaves of records on disk shows in such a process only.", always=True)
 @pytest.mark.skipif(int(duckdb.__version__.split(".")[0]) < 2, reason="DuckDB before 2 spills nothing of this size")
 @pytest.mark.parametrize("kind", ["parquet", "duckdb", "memtable"])
 def test_a_killed_process_leaves_records_in_its_private_folder_alone(kind: str, data: Path, tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_a_family_beyond_the_limits_is_a_table_of_its_own() -> None:
     assert network.cover_sets() == (tuple(names),)
 
 
+@pytest.mark.costly("A cover that is slow or wrong shows in a thousand nodes only.")
 @every("arcs", ["sparse", "naive Bayes"])
 def test_large_networks_are_covered(arcs: str) -> None:
     """A thousand nodes of up to four states: with up to three parents, and with one that all share."""

@@ -85,6 +85,7 @@ def drawn(lengths: Lengths, scale: float, blocks: int = 4000, seed: int = 2026) 
 # ------------------------------------------------------------------------------------------------------------ the law
 
 
+@pytest.mark.costly("The law of noise that tables share shows in thousands of blocks.", always=True)
 @every(("lengths", "scale", "reach"), CASES)
 def test_blocks_have_their_law(lengths: Lengths, scale: float, reach: int) -> None:
     assert block_fit(drawn(lengths, scale), lengths, scale, reach) > FALSE_ALARM
@@ -97,6 +98,7 @@ def test_blocks_have_their_law_from_the_operating_systems_entropy(lengths: Lengt
     assert block_fit(np.concatenate(blocks, axis=1), lengths, scale, reach, 0.95) > FALSE_ALARM
 
 
+@pytest.mark.costly("A fit that notices nothing would pass every sampler.", always=True)
 @pytest.mark.parametrize(
     ("lengths", "scale", "reach"),
     [CASES[1], CASES[3], *(pytest.param(*CASES[other], marks=pytest.mark.thorough) for other in (2, 4, 5))],
@@ -287,6 +289,7 @@ def test_bounds_are_refined_where_a_draw_falls_between_them(monkeypatch: pytest.
         star_module._tabulate_law.cache_clear()
 
 
+@pytest.mark.costly("Samplers fail at the ends of scales and lengths only, which take seconds to draw.", always=True)
 @every(("lengths", "scale"), [((2, 2), 1 / 64), ((2,) * 255, 1 / 64), ((2, 5), 2.0**48), ((30, 40), 200.0)])
 def test_extreme_stars_are_drawn(lengths: Lengths, scale: float) -> None:
     tables = star_noise(ExactNoise(), os.urandom, 2, lengths, scale)

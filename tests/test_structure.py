@@ -204,6 +204,7 @@ def keeps(name: str, relation: dc.Relation, epsilon: str, most: int) -> None:
     assert 0.02 * float(epsilon) < reached <= float(epsilon) * (1 + 1e-9)
 
 
+@pytest.mark.costly("The guarantee of a choice of arcs, by enumeration of neighbours.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("name", CASES)
 def test_the_guarantee_holds_for_all_neighbours_of_few_records(name: str, relation: dc.Relation) -> None:

@@ -73,6 +73,7 @@ def test_one_coordinate_has_the_law_of_its_integral(precision: float, shift: flo
     assert stats.kstest(draws, lambda w: np.interp(w, grid, cumulative / cumulative[-1])).pvalue > FALSE_ALARM
 
 
+@pytest.mark.costly("Moments of cut normal laws are compared with integrals, from the middle to far outside.")
 @every("distance", [0.5, 1.0, 3.0, 100.0])
 @every("eigenvalues", [(1.0, 1.0), (40.0, 0.5), (300.0, 1e-7)])
 def test_two_coordinates_have_the_moments_of_their_integral(eigenvalues: tuple[float, float], distance: float) -> None:

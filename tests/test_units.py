@@ -86,6 +86,7 @@ NEW: list[Person] = [[KINDS[3]], [KINDS[3], KINDS[3]], [KINDS[0], KINDS[5]], KIN
 # ------------------------------------------------------------------------------------- what one unit changes, and whose
 
 
+@pytest.mark.costly("That one more unit moves one record only is seen on each engine, wherever it stands.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_more_unit_is_one_more_record_of_its_own(engine: str, tmp_path: Path) -> None:
     for salt, records in product(("s", "t", "u"), NEW):
@@ -100,6 +101,7 @@ def test_one_more_unit_is_one_more_record_of_its_own(engine: str, tmp_path: Path
             assert KINDS[kind[0] * 3 + kind[1]] in records
 
 
+@pytest.mark.costly("That one unit replaces one record only is seen on each engine.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_replaced_unit_replaces_one_record(engine: str, tmp_path: Path) -> None:
     for one, other in product(NEW, repeat=2):
@@ -147,6 +149,10 @@ def test_every_record_of_a_unit_is_as_likely_and_each_reading_has_a_salt_of_its_
     assert not np.array_equal(*found)
 
 
+@pytest.mark.costly(
+    "Records that run together would move with another unit's; each order is read under each salt.",
+    always=True,
+)
 def test_values_that_run_together_are_told_apart() -> None:
     """Records ("x|", "y") and ("x", "|y") differ."""
     states = ("x", "x|", "y", "|y")

@@ -88,6 +88,7 @@ def ranks_by(*methods: coverage.Method, runs: int = RUNS) -> list[ranks.Ranked]:
 # ------------------------------------------------------------------------------------------ ranks
 
 
+@pytest.mark.costly("That the bench passes a right posterior shows in as many ranks as it makes.")
 def test_ranks_of_the_exact_posterior_are_uniform(found: dict[str, ranks.Ranked]) -> None:
     assert len(found["exact"].ranks) == 9
     for name, got in found["exact"].ranks.items():
@@ -190,6 +191,7 @@ def test_bins_hold_five_ranks_or_more() -> None:
 # ------------------------------------------------------------------------------------------ coverage
 
 
+@pytest.mark.costly("That the bench tells right intervals from narrow ones shows in as many runs as it makes.")
 def test_coverage_of_the_exact_posterior_and_of_planted_ones() -> None:
     methods = (exact, half_width, double_width, shifted)
     rows = coverage.coverage(NOISELESS, THETA, {method.__name__: (method, RUNS) for method in methods}, 400)

@@ -227,6 +227,7 @@ def test_intervals_of_another_level_and_of_noise_that_is_not_there_fail() -> Non
     assert "known networks" in {c.what.split(",")[0] for c in higher if not c.holds}
 
 
+@pytest.mark.costly("Each stratum's own check must fail by itself, on a whole page of made-up rows.")
 @every("stratum", coverage_networks.LEAST_OF_STRATA)
 def test_a_stratum_that_is_held_too_little_everywhere_fails(stratum: str) -> None:
     """Five points below what is wanted, at every place; the page names it and the places."""
@@ -547,6 +548,7 @@ def test_what_diffprivlibs_naive_bayes_costs_under_replace() -> None:
     assert sum(moved.values()) / 3 == pytest.approx(peer_adapters.NAIVE_BAYES_COST)
 
 
+@pytest.mark.costly("Only a whole measurement shows what guarantee each of the peers is given.")
 def test_peers_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, known = noted(monkeypatch), theta_of("asia").network
     halves, spent = list[float](), list[float]()
@@ -601,6 +603,7 @@ def test_estimators_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatc
     assert given == [pytest.approx(2 / (5 / 3)), 2]
 
 
+@pytest.mark.costly("Only a whole measurement shows which rows there are without the peers.")
 def test_without_peers_ours_and_the_counts_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_tasks, "absent", lambda: {"mbi": "", "DataSynthesizer": ""})
     rows = list(peers.measure(Task("peers", {"task": "asia"}, 1, 0)))

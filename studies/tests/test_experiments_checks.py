@@ -161,6 +161,7 @@ def test_the_law_of_a_star_of_one_table_and_of_a_large_scale(scale: float) -> No
     assert law_of_star([2] * 16, 1000.0) == pytest.approx(17 * 1000.0, rel=1e-3)
 
 
+@pytest.mark.costly("Only at small scales is a star's noise far from that of its cells, which takes many releases.")
 @every(("epsilon", "ratio"), [(10.0, 1.5), (5.0, 1.0)])
 def test_the_noise_of_a_star_at_a_small_scale_is_that_of_its_law(epsilon: float, ratio: float) -> None:
     """Sixteen tables of one star, scales .2 and .4, where d times one cell's noise is far too small.
@@ -181,6 +182,7 @@ def test_the_noise_of_a_star_at_a_small_scale_is_that_of_its_law(epsilon: float,
     assert law_of_star([2] * 16, scale) > ratio * 17 * law_of_noise(scale)
 
 
+@pytest.mark.costly("A check of noise passes real releases of every plan, not made-up rows.")
 @every("relation", ["add-remove", "replace"])
 @every("mechanism", [dc.planned(audit=0), dc.laplace()], ids=["planned", "laplace"])
 def test_simulated_noise_is_that_of_epsilon(mechanism: dc.tools.Mechanism, relation: str) -> None:

@@ -259,6 +259,7 @@ def test_geometric_means_leave_out_a_repeat_everywhere() -> None:
 # ------------------------------------------------------------------------------------------ methods
 
 
+@pytest.mark.costly("Each method of the figure, ours and theirs, is run whole where its answer is known.")
 @every("name", [name for name in chowdhury.METHODS if name not in ("mbi", "noise-aware mean")])
 def test_every_method_finds_the_frequencies_without_noise(name: str) -> None:
     """Epsilon 1000: noise of some hundredths of a record; the +1 and priors are less than .02 of all but rare rows."""

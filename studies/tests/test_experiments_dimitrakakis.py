@@ -237,6 +237,7 @@ def test_the_loss_of_matrices() -> None:
     assert losses == sorted(losses) and losses[-1] < family.record_loss(REPLACE)
 
 
+@pytest.mark.costly("Each verdict of the page must turn when its own numbers change.")
 def test_the_page_of_the_examples_reacts() -> None:
     frame = rows_of(examples.EXPERIMENT, "dimitrakakis_examples", examples.plan(True))
     page = examples.present(frame)
@@ -417,6 +418,7 @@ def settled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.costly("Each verdict of the page must turn when its own numbers change.")
 def test_the_page_of_regret_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small games: whatever depends on chance in them is set by hand."""
     monkeypatch.setattr(regret, "ATOMS", 200)
@@ -491,6 +493,7 @@ def test_the_chance_of_one_mean_is_that_of_its_draws() -> None:
     assert chance > 0.005
 
 
+@pytest.mark.costly("What the releases of a whole game cost is worked out from their payloads.")
 @pytest.mark.parametrize("epsilon", regret.EPSILONS)
 def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked for, and what all N draws of each release together cost, worked out from its floors and temper."""
@@ -589,6 +592,7 @@ def test_errors_of_an_empirical_measure() -> None:
     assert telling.empirical_errors(4, 7, 50, np.random.default_rng(7)).shape == (50,)
 
 
+@pytest.mark.costly("Each verdict of the page must turn when its own numbers change.")
 def test_the_page_of_theorem_13_reacts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "MEASURES", 2000)
     settings = [(setting, 4) for setting, _ in telling.plan(True)]

@@ -356,6 +356,7 @@ def test_the_second_hand_does_not_read_the_first() -> None:
         assert names - libraries - {"scipy.optimize", "scipy.special"} == allowed
 
 
+@pytest.mark.costly("Every number of the errata is derived a second time by other means.")
 def test_both_derivations_of_every_number_agree() -> None:
     second, found = second_numbers(everything()), outcomes(everything())
     assert set(second) == {key for key, ground in GROUNDS.items() if callable(ground.second)}

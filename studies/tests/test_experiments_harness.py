@@ -108,6 +108,7 @@ def test_the_table_is_tidy(made_up: str) -> None:
     assert len(collected(made_up, quick=False)) == 2.5 * len(frame)
 
 
+@pytest.mark.costly("Only a pool of processes shows that rows do not depend on who makes them.")
 def test_workers_find_the_same() -> None:
     with harness.workers(2) as pool:
         apart = collected("dimitrakakis_figure_1", quick=True, pool=pool)

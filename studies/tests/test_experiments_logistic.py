@@ -281,6 +281,7 @@ def test_paths_that_fall_on_one_curve_would_be_said_to() -> None:
     )
 
 
+@pytest.mark.costly("Only a whole measurement shows that what the page needs is measured.")
 def test_figure_3b_measures_and_concludes() -> None:
     tasks = [Task("williams_figure_3b", {"draws": "weighted"}, 1, repeat) for repeat in range(2)]
     frame = pd.DataFrame(

@@ -163,6 +163,7 @@ def test_likelihoods_at_the_truth_are_the_packages() -> None:
         assert np.log(found[epsilon, method][choice]) == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.costly("That the package's choices have the law of the figure shows in thousands of them.")
 def test_the_packages_choices_follow_the_exact_law() -> None:
     """Frequencies of 2,000 choices in 3 groups, within 6 standard errors: chance fails with probability below 1e-8."""
     rng = np.random.default_rng(4)
@@ -210,6 +211,7 @@ def test_an_off_axis_choice_is_one() -> None:
         assert cosine / math.sqrt(20) < math.cos(math.radians(45))
 
 
+@pytest.mark.costly("A generator that is used twice shows only in rows that are measured.")
 def test_repeats_of_choices_are_independent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other seeds and other repeats give other rows; within a task nothing is drawn twice for one purpose."""
     purposes: list[str] = []
@@ -246,6 +248,7 @@ def figure_4() -> pd.DataFrame:
     )
 
 
+@pytest.mark.costly("Its rows are measured, not made up, so that the page is of what the package does.")
 def test_the_page_of_figure_4_says_what_was_measured(figure_4: pd.DataFrame) -> None:
     """Checks against the grid allow four standard errors of 40 draws; seeds are fixed."""
     page = axes.present(figure_4)

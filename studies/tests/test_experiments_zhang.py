@@ -311,6 +311,7 @@ def raised(frame: pd.DataFrame, method: str, value: float) -> pd.DataFrame:
     return frame.assign(value=np.where(own, value + frame["repeat"] % 2 / 100, frame["value"]))
 
 
+@pytest.mark.costly("Each verdict of the page must turn when its own numbers change.")
 def test_the_verdict_of_figure_1_follows_the_rows() -> None:
     frame = made_up_accuracies()
     page = zhang_figure_1.present(frame)
@@ -433,6 +434,7 @@ def test_a_split_and_its_error_are_those_of_the_records() -> None:
     assert mean == pytest.approx(np.linalg.solve(gram + ridge, cross), abs=2e-4)  # rows are on a grid of 1/4096
 
 
+@pytest.mark.costly("A draw that leaves the ball, or ignores it, shows in means of hundreds.")
 def test_a_draw_is_one_of_the_posterior_cut_to_the_ball() -> None:
     """At b = 1 the ball is not felt; means of 400 draws within 6 standard errors. At b = 1e4 draws fill the ball."""
     data = zhang_regression.split("made up", np.random.default_rng(1), np.random.default_rng(2))
@@ -473,6 +475,7 @@ def made_up_errors() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@pytest.mark.costly("Each verdict of the page must turn when its own numbers change.")
 def test_the_verdict_of_figure_2_follows_the_rows() -> None:
     frame = made_up_errors()
     page = zhang_figure_2.present(frame)

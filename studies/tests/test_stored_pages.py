@@ -67,6 +67,7 @@ def test_every_page_is_measured_again_or_said_to_be_left() -> None:
     assert set(SOME) | set(LEFT) == set(NAMES) and not set(SOME) & set(LEFT)
 
 
+@pytest.mark.costly("A page that no longer is what the code measures is found by measuring some of it.")
 @pytest.mark.parametrize("name", SOME)
 def test_a_stored_page_is_what_is_measured(name: str) -> None:
     """A page that fails is made again: `python -m experiments --quick NAME`."""

@@ -58,6 +58,7 @@ QUICK = {"ours, chosen", "ours, none, delta"}
 """Each with and without a network, and a delta."""
 
 
+@pytest.mark.costly("That records of a model lie further off than it does shows on average over several.")
 @pytest.mark.parametrize(
     "method",
     [

@@ -63,6 +63,7 @@ def some_records(family: Rates) -> Floats:
     return np.array([low, family.bound, (low + family.bound) / 2, np.clip(centre, low, family.bound)])
 
 
+@pytest.mark.costly("Losses of trimmed laws are compared with ratios of posteriors, record by record.")
 @every("family", RATES)
 def test_no_posterior_ratio_exceeds_the_record_loss_and_one_comes_near(family: Rates) -> None:
     records = some_records(family)

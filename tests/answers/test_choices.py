@@ -317,6 +317,7 @@ def test_networks_to_choose_from_answer_a_query(relation: dc.Relation, likelihoo
         assert moved > 0.05  # the choice says something
 
 
+@pytest.mark.costly("A choice is read alone, beside public records, again and afresh, each by particles.")
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (400, 2))
@@ -422,6 +423,7 @@ def test_moves_leave_the_prior_as_it_is() -> None:
 # --------------------------------------------------------------------------------------------------------- calibration
 
 
+@pytest.mark.costly("A posterior that is shifted or too narrow shows in the ranks of many truths.")
 @pytest.mark.parametrize(
     ("epsilon", "relation"),
     [

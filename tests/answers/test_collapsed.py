@@ -316,6 +316,7 @@ def test_statistics_are_those_of_the_records() -> None:
     assert most > 0
 
 
+@pytest.mark.costly("Two samplers of one law must agree where counts are far too many to enumerate.")
 @COMPILED
 def test_both_kernels_agree_on_many_records() -> None:
     network = network_of({"a": 2, "b": 3, "c": 2}, "a>b b>c")
@@ -358,6 +359,7 @@ for kernel in (by_record, by_type):
 """
 
 
+@pytest.mark.costly("Only a process without a compiler shows that it draws what compiled code draws.")
 @pytest.mark.skipif(not COMPILED_HERE, reason="numba (extra `fast`) is not installed: nothing to compare with")
 def test_plain_python_draws_the_same_numbers() -> None:
     paths = os.pathsep.join(["tests/answers", *filter(None, sys.path)])

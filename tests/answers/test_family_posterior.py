@@ -216,6 +216,7 @@ def test_a_family_beside_tables_of_other_records_is_read_by_its_types() -> None:
         assert np.max(np.abs(posterior.mean()["x"] - [0.2, 0.3, 0.5])) < 0.05
 
 
+@pytest.mark.costly("Only particles of two families at once have to forget where they began.")
 def test_two_families_of_one_data_set_are_read_by_their_types() -> None:
     """With a prior of all bins alike, which knows no family: moves go on until the particles have forgotten theirs."""
     rng = np.random.default_rng(4)

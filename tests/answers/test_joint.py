@@ -160,6 +160,7 @@ def star_release(records: int | None, scale: float) -> dc.Release:
     return replace(made, payload=payload, calibration=replace(made.calibration, scales=scales))
 
 
+@pytest.mark.costly("The noise that tables share is checked against all data sets of eight types.")
 @every("by_type", [False, True])
 @every(("records", "most", "scale"), [(6, 6, 1.5), (None, 14, 0.8)])
 def test_stars_of_tables(by_type: bool, records: int | None, most: int, scale: float) -> None:
@@ -261,6 +262,7 @@ def test_draws_are_the_same_for_a_seed_and_any_number_of_them() -> None:
         assert np.allclose(many.cells[node].sum(axis=-2), 1)
 
 
+@pytest.mark.costly("A thousand sweeps of real chains are refused, not made-up diagnostics.")
 def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
     release = simulated(asia(), 2000, guarantee("0.1"), np.random.default_rng(7))
     seen: list[dc.results.Mixing] = []
@@ -362,6 +364,7 @@ EDGES = dc.Network(
 )  # fmt: skip
 
 
+@pytest.mark.costly("Chains of every kind of noise end well on networks with nothing to move.")
 @every("n", [0, 20])
 @every("mechanism", ["laplace", "planned", "fourier", "sampled"])
 def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: None) -> None:

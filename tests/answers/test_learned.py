@@ -92,6 +92,7 @@ def check_world(found: LatentCounts, draws: int) -> None:
         assert family[-1] == node
 
 
+@pytest.mark.costly("Counts must agree over each shape of network, with records, one and none.")
 @every(("n", "relation"), [(0, ADD_REMOVE), (1, REPLACE), (400, ADD_REMOVE), (400, REPLACE)])
 @every("name", NETWORKS)
 def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> None:

@@ -213,7 +213,12 @@ def ball_with_noisy_count() -> Case:
     [
         (two_gradients, [np.linspace(-2, 6, 160)], [300.0]),
         pytest.param(cube, [np.linspace(-4, 10, 42), np.linspace(-4, 3, 36)], [300.0], marks=pytest.mark.thorough),
-        (ball_with_noisy_count, [np.linspace(-7, 13, 26), np.linspace(-10, 10, 26)], list(range(90, 480, 30))),
+        pytest.param(
+            ball_with_noisy_count,
+            [np.linspace(-7, 13, 26), np.linspace(-10, 10, 26)],
+            list(range(90, 480, 30)),
+            marks=pytest.mark.costly("Chains over the number of records, too, are compared with a grid of all three."),
+        ),
     ],
 )
 def test_draws_agree_with_a_grid(
@@ -245,6 +250,7 @@ def as_on_a_grid(drawn: Floats, mean: Floats, deviation: Floats) -> None:
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.17)
 
 
+@pytest.mark.costly("Where no grid reaches, two methods that share no code must agree.")
 def test_chains_and_importance_agree_on_many_coordinates() -> None:
     """Four gradients, eleven weights, a noisy number of records: sixteen coordinates, worth at least 400 and 1000."""
     law, rng = UniformBox(10, 1.0), np.random.default_rng(6)
@@ -291,6 +297,7 @@ def held(law: Law, truth: Floats, n: int, epsilon: float, steps: int, seeds: ran
     return np.asarray(np.mean(inside, axis=0))
 
 
+@pytest.mark.costly("Whether intervals hold shows in many releases, not in one.")
 def test_intervals_hold_the_truth() -> None:
     """Twelve releases, 24 intervals: the bound is the quantile 1e-8 of Binomial(12, 0.93) for each weight."""
     covered = held(UniformBox(1, 1.0), np.array([2.0, -0.5]), 1000, 1.0, 1, range(12), 5.0)

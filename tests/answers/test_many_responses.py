@@ -78,6 +78,7 @@ def test_without_noise_intervals_are_the_usual_ones(kind: str, delta: object) ->
     assert np.allclose(found.reshape(4000, design.outputs, -1).sum(axis=1), 0, atol=1e-9) or kind == "counts"
 
 
+@pytest.mark.costly("Whether intervals of counts and classes hold shows in many data sets, not in one.")
 @every("kind", ["three", "counts"])
 @every("epsilon", [0.1, 2])
 def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
@@ -95,6 +96,7 @@ def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
     assert few < {40: 13, 80: 18}[sets]
 
 
+@pytest.mark.costly("A prior that makes up rare classes shows in a dozen data sets with few of them.")
 @every("kind", ["three", "counts"])
 @every("epsilon", [0.1, 1])
 def test_what_hardly_occurs_is_not_made_up(kind: str, epsilon: float) -> None:

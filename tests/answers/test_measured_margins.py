@@ -41,6 +41,7 @@ def compared(effects: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(distances), np.concatenate(widths)
 
 
+@pytest.mark.costly("A prior that moves what rows say together shows in no row, only in their sums.")
 @pytest.mark.parametrize("effects", ALL)
 def test_no_margin_is_moved(effects: str) -> None:
     distances, _ = compared(effects)
@@ -48,6 +49,7 @@ def test_no_margin_is_moved(effects: str) -> None:
     assert np.abs(distances).max() <= 1.6
 
 
+@pytest.mark.costly("A prior that sharpens what rows say together shows in no row, only in their sums.")
 @pytest.mark.parametrize("effects", ALL)
 def test_no_margin_is_told_more_exactly_than_sampling_allows(effects: str) -> None:
     _, widths = compared(effects)

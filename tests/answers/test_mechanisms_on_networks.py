@@ -201,6 +201,7 @@ def test_from_python(
     check_from_python(case, counts, mechanism, relation, tmp_path)
 
 
+@pytest.mark.costly("Each mechanism meets a network of real size, with families of five.")
 def test_alarm_from_python(tmp_path: Path) -> None:
     """A network of 37 nodes with up to four parents."""
     case = case_of("alarm", tmp_path)
@@ -257,5 +258,5 @@ def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.resu
             dc.research.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.tools.MECHANISMS[mechanism](),
             counts, prior, promise, rng=np.random.default_rng(2),
         )  # fmt: skip
-        found = dc.noise_aware(made, draws=400, rng=np.random.default_rng(3)).cells[case.root].mean(axis=-1)
+        found = dc.noise_aware(made, draws=100, rng=np.random.default_rng(3)).cells[case.root].mean(axis=-1)
         assert np.max(np.abs(found - exact)) < 0.03, mechanism

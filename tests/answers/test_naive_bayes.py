@@ -211,6 +211,7 @@ def test_products_of_many_small_probabilities_do_not_vanish() -> None:
     assert np.isfinite(fitted.predict_proba(np.zeros((1, 40)))).all()
 
 
+@pytest.mark.costly("Whether intervals of predictions hold shows in many runs, not in one.")
 @pytest.mark.parametrize("runs", [24, pytest.param(200, marks=pytest.mark.thorough)])
 def test_intervals_cover_the_true_probabilities(runs: int) -> None:
     """Of 90 % intervals 87.6 +- .9 % held in 200 runs, with a deviation of .132 a run: six standard errors below.

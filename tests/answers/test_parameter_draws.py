@@ -303,6 +303,7 @@ def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
         posterior.cells["x"]
 
 
+@pytest.mark.costly("An atom at the floor that is read as a density shows in how often intervals hold.")
 def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
     """Where the truth lies beyond the floor, draws pile up on the grid's first step: an atom, not a density."""
     coin = network_of({"a": 2})

@@ -117,6 +117,7 @@ def test_draws_are_those_of_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         assert entries.std() == pytest.approx(deviation, rel=0.2)
 
 
+@pytest.mark.costly("Whether intervals of axes hold shows in forty releases, not in one.")
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_intervals_cover(relation: str) -> None:
     """Three axes in 40 releases; taking the noise for nothing, or no sampling for it, fails."""

@@ -100,6 +100,7 @@ def test_draws_are_those_of_a_grid(
     agrees(draws, *on_a_grid(index, np.array([300.0]), np.ones(1), epsilon, method))
 
 
+@pytest.mark.costly("The law over numbers of records is compared with a grid over both, as no quicker test does.")
 @pytest.mark.usefixtures("coarse")
 @pytest.mark.parametrize(("records", "scale"), [pytest.param(60, 40.0, marks=pytest.mark.thorough), (-15, 30.0)])
 def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) -> None:

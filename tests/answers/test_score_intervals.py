@@ -96,6 +96,7 @@ def test_intervals_hold_an_error_at_an_end_of_what_is_possible(relation: str, en
         assert max(score.upper - score.lower for score in scores) < widest  # all that is possible is 20 wide
 
 
+@pytest.mark.costly("Its oracle weighs millions of prior draws and needs no density, so that it finds a wrong one.")
 @RELATIONS
 @pytest.mark.parametrize(
     ("n", "error", "epsilon"),

@@ -462,6 +462,7 @@ def test_a_cell_that_nobody_fell_into_is_possible() -> None:
     assert abs(ends.mean() - expected) < 6 * 0.138 / math.sqrt(21) + 0.1
 
 
+@pytest.mark.costly("The share of one-sided rows is known to a hundredth from thousands of draws only.")
 def test_a_row_without_records_is_one_sided_in_some_draws_with_no_state_preferred() -> None:
     """5,000 draws of one row: six standard errors of a share."""
     draws = 5000

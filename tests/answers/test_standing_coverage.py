@@ -122,6 +122,7 @@ def shares(name: str) -> Mapping[str, npt.NDArray[np.float64]]:
     return {stratum: np.array(runs) for stratum, runs in found.items()}
 
 
+@pytest.mark.costly("What intervals hold by stratum, on networks of every shape, shows over many releases.")
 @pytest.mark.parametrize(
     ("name", "stratum"),
     [

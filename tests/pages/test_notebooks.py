@@ -123,6 +123,7 @@ def outputs(notebook: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield cell["id"], shown
 
 
+@pytest.mark.costly("A notebook that no longer runs, or prints a path, is found by running it.")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # of the kernel's own libraries
 @EACH
 def test_it_runs_and_says_nothing_that_it_should_not(path: Path, alone: Path) -> None:
