@@ -82,7 +82,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
         data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
             draw, and `name=` for each variable of its family, in any order, whose coordinates are the names of states,
             in any order.
-        network: network of these probabilities.
+        network: network whose probabilities were drawn.
 
     Returns:
         The posterior, whose draws alternate between the chains. Their mixing is not kept.
@@ -116,7 +116,17 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
 
 def _join_chains(node: str, drawn: Any, network: Network) -> Array:
-    """Convert a variable of ArviZ to shape `(*parents, child, draws)`, states in the network's order; refuse others."""
+    """Convert a variable of ArviZ to shape `(*parents, child, draws)`, states in the network's order; refuse others.
+
+    Args:
+        node: name of the variable, a node of the network.
+        drawn: `xarray.DataArray` with the dimensions chain, draw, and `name=` for each variable of the family, in any
+            order.
+        network: network whose probabilities were drawn.
+
+    Raises:
+        InputError: other dimensions, states other than the network's, or rows that do not sum to 1.
+    """
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
         raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")

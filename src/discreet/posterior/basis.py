@@ -83,7 +83,7 @@ class Basis:
             observed = inside.intersection(given)
             rows = frozenset(requisite(self.network, tuple(inside - observed), observed))
             used = inside | rows
-            # What is known of observed variables alone changes no answer.
+            # A contradiction among conditioning variables alone changes no answer.
             if self._is_disputable(used) and any(names <= used and names & rows for names in self._contradicted_sets):
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
         if self.prior_only(scope, given=given):

@@ -152,7 +152,14 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
 
 
 def _split_chains(draws: npt.ArrayLike) -> Floats:
-    """Split chains in halves, shape `(quantities, 2 chains, draws // 2)`; refuse chains that are too short."""
+    """Split chains in halves; refuse chains that are too short. The middle draw of an odd number is left out.
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+
+    Returns:
+        Shape `(quantities, 2 chains, draws // 2)`.
+    """
     array = np.asarray(draws, np.float64)
     quantities, chains, length = array.shape
     if length < LEAST_CHAIN_LENGTH:
@@ -166,7 +173,7 @@ def _split_chains(draws: npt.ArrayLike) -> Floats:
 
 
 def _score_ranks(draws: Floats) -> Floats:
-    """Replace draws by normal scores of their ranks among all draws of the quantity."""
+    """Replace draws, shape `(quantities, chains, draws)`, by normal scores of their ranks within each quantity."""
     flat = draws.reshape(len(draws), -1)
     # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
     ranks = scipy.stats.rankdata(flat, axis=1)
@@ -175,10 +182,18 @@ def _score_ranks(draws: Floats) -> Floats:
 
 
 def _compute_plain_r_hat(draws: Floats) -> Floats:
-    """Compute R-hat of draws as they are, shape `(quantities,)`: the root of pooled over within-chain variance."""
+    """Compute R-hat of draws as they are: the root of the pooled variance over that within chains.
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+
+    Returns:
+        Shape `(quantities,)`; 1 for a constant quantity, infinite for chains that are constant at different values.
+    """
     length = draws.shape[-1]
     between = draws.mean(axis=-1).var(axis=1, ddof=1)
     within = draws.var(axis=-1, ddof=1).mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
+        # sqrt(var+ / W) with var+ = W (N - 1) / N + B / N.
         ratio = np.sqrt((length - 1) / length + between / within)
     return np.where(within > 0, ratio, np.where(between > 0, np.inf, 1.0))

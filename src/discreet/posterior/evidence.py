@@ -136,7 +136,12 @@ def check_total(evidence: Combined) -> None:
 
 
 def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
-    """List sets of which every subset was measured: by a table, by its contrasts, or by sums that determine it."""
+    """List sets of which every subset was measured: by a table, by its contrasts, or by sums that determine it.
+
+    Args:
+        network: network over the variables.
+        measured: tables, contrasts and weighted sums of one data set.
+    """
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}
     contrasts |= set(map(frozenset, list_determined(network, measured)))
@@ -171,7 +176,14 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def _estimate_total(measurement: Measurement) -> tuple[float, float] | None:
-    """Estimate the number of records from one measurement, with its variance; None if it does not determine it."""
+    """Estimate the number of records from one measurement.
+
+    Args:
+        measurement: table, contrasts or weighted sums.
+
+    Returns:
+        (estimate, variance of its error); None if the measurement does not determine the number.
+    """
     if measurement.contrasts and measurement.scope:
         return None
     if measurement.weights is not None:

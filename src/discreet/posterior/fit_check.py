@@ -137,7 +137,7 @@ class GoodnessOfFit(Result):
 
     @property
     def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Pairs of variables that depend although the network says they are independent, largest effect first."""
+        """Pairs of variables that depend although they are independent in the network, largest effect first."""
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
@@ -403,7 +403,14 @@ class _InteractionMoments:
         return np.asarray(family_means - parent_means), np.asarray(probabilities)
 
     def test(self, margins: Margins) -> tuple[float, float] | None:
-        """Compute the uncorrected p-value and the effect; None if a margin that they need was not measured."""
+        """Compute the uncorrected p-value and the effect of the interaction, after all ancestors were added.
+
+        Args:
+            margins: measured interactions, with noise variances.
+
+        Returns:
+            (p-value, effect); None if a margin that they need was not measured.
+        """
         network = margins.network
         subset = network.ordered(self.names)
         if not self.measured or subset not in margins.values:

@@ -340,7 +340,7 @@ class PosteriorDraws(Posterior):
         """Match a Dirichlet prior to the draws by moments, to read releases on other records (`Dirichlet.matching`).
 
         Returns:
-            A prior that stores the accounts. No release of these accounts can be read with it, as its records would
+            A prior that stores the accounts. No release of the same accounts can be read with it, as its records would
             count twice.
 
         Raises:
@@ -379,7 +379,7 @@ class PosteriorDraws(Posterior):
         return draws if self.worth is None else min(self.worth(), draws)
 
     def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
-        """Make new draws, independent of these draws given the release; this takes time, and spends no budget.
+        """Make new draws, independent of the present ones given the release; this takes time, and spends no budget.
 
         Args:
             rng: source of randomness. None spawns a child of the generator with which the posterior was drawn, so a

@@ -44,9 +44,9 @@ from discreet.util.arrays import Array
 DRAWS_AT_ONCE = 32
 """Number of draws that are fitted together."""
 MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
-"""Largest number of EM rounds, and the largest change of a probability that ends them. What still changes then are rows
-with hardly any records, or rows that gaps leave undetermined: after 150 rounds and 3,000 no cell of a family differed
-by more than .007 of all records, on two patterns of gaps in asia and in child."""
+"""Largest number of EM rounds, and the largest change of a probability that ends them. Rows that still change
+then have hardly any records, or are left undetermined by gaps: between 150 and 3,000 rounds no cell of a family
+changed by more than .007 of all records, on two patterns of gaps in asia and in child."""
 LEAST_PROBABILITY = 1e-12
 """Least probability in a denominator."""
 
@@ -199,7 +199,17 @@ class _FamilyFit:
 
 
 def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
-    """Sum a law P(x, s) over x, to the observed states (`seen`), or over s, to the complete ones."""
+    """Sum a law P(x, s) over x, to the observed states (`seen`), or over s, to the complete ones.
+
+    Args:
+        law: an axis of flagged complete states for each variable (all values as observed, then all as missing), then
+            draws.
+        gaps: for each variable, whether it may be missing.
+        seen: whether to sum to the observed states.
+
+    Returns:
+        An axis of states for each variable, then draws.
+    """
     for axis, gap in enumerate(gaps):
         if gap:
             there, gone = np.split(law, 2, axis=axis)
@@ -208,6 +218,6 @@ def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
 
 
 def _normalise_rows(law: Array) -> Array:
-    """Normalise a family's law over the child's axis to conditional probabilities."""
+    """Normalise a family's law, shape `(*parents, child, draws)`, to conditional probabilities of the child."""
     law = np.maximum(law, LEAST_PROBABILITY)
     return np.asarray(law / law.sum(axis=-2, keepdims=True))

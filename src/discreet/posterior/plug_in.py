@@ -98,6 +98,12 @@ def _estimate_counts(release: Release | External) -> dict[str, Array]:
     """Estimate counts of every family: as released, or by least squares, nonnegative for tables over sets of variables.
 
     Audited pairs are ignored: no family contains them, and without a noise model they are uninformative about families.
+
+    Args:
+        release: release over a network, or external figures.
+
+    Returns:
+        Counts of each node's family, shape `(*parents, child)`.
     """
     network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
     kind = type(getattr(release, "payload", release))

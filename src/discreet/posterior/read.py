@@ -1,7 +1,8 @@
 """Entry point `read`: from any release to its posterior, by the reader of its kind.
 
-`READERS` is the package's only list of readers. An entry says what a reader reads, what it costs and what it gives; its
-module is loaded at first use. To support another payload, add one function beside its posterior and one entry here.
+`READERS` is the package's only list of readers. An entry states which payloads a reader reads, its cost and its kind of
+answers; its module is loaded at first use. To support another payload, add one function beside its posterior and one
+entry here.
 """
 
 from __future__ import annotations

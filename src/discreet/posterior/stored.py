@@ -6,7 +6,7 @@ the result of `fit`. Then come the arrays in little-endian float64: concentratio
 probabilities of every family, their twins, and the prior weights with which sets of rows are drawn; and in float32 the
 laws of the sets to which joint laws are fitted. Shapes follow from the network and the head. The last 32 bytes are the
 SHA-256 of everything before. It protects against damage, not against forgery: answers from a file are as trustworthy as
-whoever supplied it.
+its source.
 
 Reading a file runs no code from it, and takes no more memory than the size of the file.
 """
@@ -307,7 +307,15 @@ def _head_start() -> int:
 
 
 def _find_head(raw: bytes, label: str) -> tuple[int, int]:
-    """Find the positions where the head begins and ends; refuse other files, and damaged ones by their checksum."""
+    """Find the head of a file; refuse other files, and damaged ones by their checksum.
+
+    Args:
+        raw: content of the file.
+        label: name of the file, for error messages.
+
+    Returns:
+        Positions where the head begins and ends.
+    """
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
         raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
@@ -320,7 +328,12 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
 
 
 def _read_head(raw: bytes, label: str) -> _StoredHead:
-    """Parse the head of a file; refuse another version."""
+    """Parse the head of a file; refuse another version.
+
+    Args:
+        raw: the head in JSON.
+        label: name of the file, for error messages.
+    """
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
         raise InputError(

@@ -48,7 +48,14 @@ class TotalLaw:
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
-        """Compute the log probability of each total, in the shape of `totals`; -inf outside the bins."""
+        """Compute the log probability of each total.
+
+        Args:
+            totals: totals, any shape.
+
+        Returns:
+            Same shape; -inf outside the bins.
+        """
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
         at = np.clip(bins, 0, len(self.mass) - 1)

@@ -204,7 +204,15 @@ def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _compute_log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
-    """Compute the log density of an equal mixture of t laws, up to a constant, shape (draws,)."""
+    """Compute the log density of an equal mixture of t laws, up to a constant.
+
+    Args:
+        positions: shape (draws, length).
+        laws: t laws of the same length.
+
+    Returns:
+        Shape (draws,).
+    """
     size = positions.shape[1]
     logs = []
     for centre, root in laws:
@@ -217,6 +225,13 @@ def _compute_log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
 
 
 def _weigh_draws(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
-    """Normalise a power of the importance weights, whose logarithms are `score`, to probabilities of the draws."""
+    """Normalise a power of the importance weights to probabilities of the draws.
+
+    Args:
+        positions: weights, then latent quantities, shape (draws, length).
+        score: log importance weights, up to a constant, shape (draws,).
+        power: exponent of the importance weights, at most 1; smaller ones flatten them.
+        size: number of weights.
+    """
     heavy = np.exp(power * (score - score.max()))
     return WeightedDraws(positions, heavy / heavy.sum(), size)

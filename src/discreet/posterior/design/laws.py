@@ -339,7 +339,7 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
 
 
 def _weigh_evenly(features: Floats, constant: float | None) -> WeightedPoints:
-    """Build the law of equally likely points, and append the constant as last coordinate."""
+    """Build the law of equally likely points, shape (points, features), and append the constant as last coordinate."""
     count = len(features)
     points = features if constant is None else np.column_stack([features, np.full(count, constant)])
     return WeightedPoints(points, np.full(count, 1 / count))
@@ -352,7 +352,15 @@ def _make_sobol_points(features: int, points: int) -> Floats:
 
 
 def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
-    """Compute a histogram's distribution function at its edges; uniform if no cell has a positive count."""
+    """Compute a histogram's distribution function at its edges; uniform if no cell has a positive count.
+
+    Args:
+        edges: edges of the cells, shape (cells + 1,).
+        counts: noisy counts of the cells, shape (cells,); negative ones are taken as 0.
+
+    Returns:
+        Rising from 0 to 1, shape (cells + 1,).
+    """
     cells = np.maximum(counts, 0.0)
     if not cells.sum() > 0:
         cells = np.diff(edges)

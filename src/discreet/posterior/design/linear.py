@@ -216,7 +216,7 @@ def moment_draws(
 
 
 def _compute_effective_size(log_weight: Floats) -> float:
-    """Compute Kish's effective sample size from log weights."""
+    """Compute Kish's effective sample size from log weights, shape (proposals,)."""
     if not log_weight.size:
         return 0.0
     weight = np.exp(log_weight - log_weight.max())

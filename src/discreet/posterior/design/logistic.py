@@ -345,7 +345,7 @@ class GammaVariances:
     Args:
         order: shape parameter of each gamma law.
         unit: scale parameter of each gamma law, in the unit of the noise squared.
-        parts: number of variances. Each holds for the same number of consecutive coordinates.
+        parts: number of variances. Each applies to the same number of consecutive coordinates.
     """
 
     order: float

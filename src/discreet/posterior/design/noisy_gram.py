@@ -86,7 +86,7 @@ class GramDraws:
 
     Args:
         means: estimated means of the features, shape (p,).
-        mean_variances: posterior variances of these means, shape (p,).
+        mean_variances: posterior variances of the means, shape (p,).
         drawn_means: a draw of the means for each matrix, shape (draws, p).
         scales: roots of the estimated centred sums of squares, shape (p,).
         eigenvalues: shape (draws, p), positive.
@@ -307,7 +307,12 @@ def cut_normal(
 
 
 def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
-    """Compute the factor, at most 1, that shortens slopes so that they explain at most `most`."""
+    """Compute the factor, at most 1, that shortens slopes so that they explain at most `most`.
+
+    Args:
+        explained: sum of squares `theta' A theta` that the slopes explain, a number or shape (draws,).
+        most: largest sum of squares that slopes may explain, same shape.
+    """
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
