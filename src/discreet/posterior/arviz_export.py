@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
@@ -14,16 +13,19 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.util.arrays import Array
+from discreet.util.lazy_imports import import_late
+
+arviz = import_late("arviz")
 
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 
-def _load_arviz() -> Any:
-    """Import ArviZ, which takes more than a second, where it is first needed.
+def _convert(**groups: Any) -> Any:
+    """Make an InferenceData of ArviZ, which is loaded at the first call and takes more than a second.
 
     Raises:
-        DiscreetError: it is not installed, or it cannot write its cache.
+        DiscreetError: ArviZ is not installed, or cannot write its cache.
     """
     try:
         with warnings.catch_warnings():
@@ -31,11 +33,12 @@ def _load_arviz() -> Any:
             # one warning is hidden: it asks nothing of whoever reads a release, and pyproject.toml keeps to versions
             # below 1.
             warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
-            return importlib.import_module("arviz")
+            from_dict = arviz.from_dict
     except ImportError:
         raise DiscreetError(NOT_INSTALLED) from None
     except OSError:
         raise DiscreetError(NO_CACHE) from None
+    return from_dict(**groups)
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
@@ -64,11 +67,10 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         >>> dict(exported.posterior["coin"].sizes)
         {'chain': 1, 'draw': 100, 'coin=': 2}
     """
-    arviz = _load_arviz()
     chains = 1 if posterior.mixing is None else posterior.mixing.chains
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
-    return arviz.from_dict(
+    return _convert(
         posterior={node: _split_chains(posterior.cells[node], chains) for node in network.nodes},
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
