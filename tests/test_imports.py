@@ -79,7 +79,8 @@ def test_an_arviz_that_cannot_write_its_cache_is_one_line(tmp_path: Path) -> Non
     (tmp_path / "arviz.py").write_text("raise PermissionError(13, 'Permission denied', '/home/.cache/arviz')\n")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import discreet as dc\ntry:\n    dc.tools.to_arviz(None)\nexcept dc.DiscreetError as error:\n    print(error)"
+        "import discreet as dc\ncoin = dc.Network((dc.Variable('coin', ('heads', 'tails')),), {'coin': ()})\n"
+        "drawn = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(2, rng=1))\ntry:\n    dc.tools.to_arviz(drawn)\nexcept dc.DiscreetError as error:\n    print(error)"
     )
     done = python(NO_FOLDER, "-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
