@@ -19,12 +19,11 @@ MOST_VARIABLES_A_LINE = 3
 
 
 def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
-    """Write answers as one table; of a joint state of many variables later rows list only the differences.
+    """Write answers as one table; for joint states of many variables later rows list only the differences.
 
-    Some columns are there where something is known for them: how often an explanation is the most probable one, the
-    part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
-    rests on. Below stands what answers assume, how probable what is observed is, and which answers leave draws out. No
-    line is longer than a terminal of so many columns, where they are said.
+    Optional columns: how often an explanation is the most probable one, the share of the variance due to the privacy
+    noise with its standard error, and the basis of the answer. Below the table follow the assumptions, the probability
+    of the evidence, and the answers that leave draws out. No line is longer than `width` columns, if given.
     """
     rows = [row for answer in answers for row in _list_rows(answer)]
     level = answers[-1].level if answers else 0.0
@@ -67,14 +66,14 @@ def _list_sampling(answers: Sequence[Answer]) -> list[str]:
 
 
 def _write_widening(widening: float) -> str:
-    """Write by how much sampling widens the intervals."""
+    """Write the factor by which sampling widens the intervals."""
     if math.isinf(widening):
         return "and some intervals are of the sampling alone"
     return f"intervals at most {100 * widening:.2g} % wider"
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List how much the law inside bins narrows the intervals of numbers, and which intervals do not need it."""
+    """List how much the law inside bins narrows the intervals of numbers, and the intervals independent of it."""
     return [
         f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
         f"{answer.rows[0]['law_upper']:.6g}"
@@ -85,7 +84,7 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """List, each once, answers that rest on the prior alone and the assumptions of the others."""
+    """List the answers that rest on the prior alone and the assumptions of the others, each once."""
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
     lines += [

@@ -66,7 +66,7 @@ class EvidenceProbability:
     upper: float
 
     def __str__(self) -> str:
-        """The probability in one line."""
+        """Write the probability and its interval in one line."""
         return f"{printable(self.query)} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
 
 
@@ -131,16 +131,16 @@ class Answer(Intervals):
     too_rare: bool = False
 
     def __str__(self) -> str:
-        """The text of `summary`."""
+        """Return the text of `summary`."""
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
-            Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "sampling"
-            and "noise", the parts of the variance that come of the number of records and of the privacy noise,
-            "noise_error", "best" and "basis".
+            Rows of the variables' states, then "mean", "lower", "upper", "level". Where they are known: "sampling" and
+            "noise", the shares of the variance due to the number of records and to the privacy noise, "noise_error",
+            "best" and "basis".
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
@@ -148,7 +148,7 @@ class Answer(Intervals):
         """Write the answer as aligned text, with its basis and assumptions.
 
         Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+            width: columns of the terminal, as in `columns`; None does not break lines.
         """
         return answer_lines([self], width)
 
@@ -170,14 +170,14 @@ class Answers(tuple[Answer, ...], Intervals):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """The text of `summary`."""
+        """Return the text of `summary`."""
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of each query.
 
         Returns:
-            Rows of "query", "variable" and "state", of several variables in one text ("smoke, lung" and "yes, no"),
+            Rows of "query", "variable" and "state", several variables joined in one text ("smoke, lung" and "yes, no"),
             then the columns of `Answer.tidy`.
         """
         return [
@@ -195,19 +195,19 @@ class Answers(tuple[Answer, ...], Intervals):
         """Write the answers as aligned text, with their bases and assumptions.
 
         Args:
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+            width: columns of the terminal, as in `columns`; None does not break lines.
         """
         return answer_lines(self, width)
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
-    """The states of a row's variables; a variable named like a number of the row gets a distinct key."""
+    """Return the states of a row's variables; a variable named like a number of the row gets a distinct key."""
     states = row["state"].items()
     return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
-    """The numbers of a row and the answer's basis."""
+    """Return the numbers of a row and the answer's basis."""
     noise = row.get("noise")
     numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
     basis = {} if answer.basis is None else {"basis": answer.basis}

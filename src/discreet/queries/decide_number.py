@@ -139,7 +139,7 @@ def decide_number(
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
-        None spent: reads the posterior, or the release again.
+        No budget is spent; only the posterior, or the release again, is read.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in

@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 def answer_document(answer: Answer) -> Document:
-    """An answer as JSON; `read_answer` reads it back."""
+    """Convert an answer to JSON; `read_answer` reads it back."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
     basis: Document = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
     basis |= {"prior_only": [list(scope) for scope in answer.prior_only], "assumes": list(answer.assumes)}
@@ -38,7 +38,7 @@ def answer_document(answer: Answer) -> Document:
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
-    """The answer that `answer_document` wrote, equal to the last bit.
+    """Restore the answer that `answer_document` wrote, equal to the last bit.
 
     Example:
         >>> row = {"state": {"rain": "yes"}, "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4}
@@ -66,23 +66,23 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
 
 
 def _write_sampling(sampling: Sampling) -> Document:
-    """Sampling error of an answer as JSON; infinity (an interval of sampling alone) becomes None."""
+    """Convert the sampling error of an answer to JSON; infinity (an interval of sampling error alone) becomes None."""
     return {**asdict(sampling), "widening": sampling.widening if math.isfinite(sampling.widening) else None}
 
 
 def _read_sampling(document: Mapping[str, Any]) -> Sampling:
-    """Read what `_write_sampling` wrote."""
+    """Restore the sampling error that `_write_sampling` wrote."""
     widening = document["widening"]
     return Sampling(**{**document, "widening": math.inf if widening is None else widening})
 
 
 def regression_document(regression: Regression, level: float, *, draws: bool = False) -> Document:
-    """A regression as JSON.
+    """Convert a regression to JSON.
 
     Args:
         regression: the regression.
         level: posterior probability of each interval.
-        draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
+        draws: whether to include its coefficients in every draw, which are needed to read it back.
     """
     return {
         "target": regression.target,
@@ -100,7 +100,7 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
 
 
 def read_regression(document: Mapping[str, Any]) -> Regression:
-    """The regression that `regression_document` wrote with its draws, equal to the last bit.
+    """Restore the regression that `regression_document` wrote with its draws, equal to the last bit.
 
     Example:
         >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), np.array([[0.3, 0.1 + 0.2]]))
@@ -123,13 +123,13 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
 
 
 def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
-    """Means and interval ends by name."""
+    """Map names to their means and interval ends."""
     ends = {"mean": mean, "lower": lower, "upper": upper}
     return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
 
 
 def prediction_document(prediction: Prediction) -> Document:
-    """A prediction as JSON; `read_prediction` reads it back."""
+    """Convert a prediction to JSON; `read_prediction` reads it back."""
     rows = [
         {
             **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
@@ -142,11 +142,11 @@ def prediction_document(prediction: Prediction) -> Document:
 
 
 def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
-    """The prediction that `prediction_document` wrote, equal to the last bit.
+    """Restore the prediction that `prediction_document` wrote, equal to the last bit.
 
     Args:
-        documents: of the parts of the records, in their order; at least one.
-        states: of the target.
+        documents: documents of consecutive parts of the records; at least one.
+        states: states of the target.
 
     Example:
         >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
@@ -167,10 +167,10 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
 
 
 def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> Document:
-    """A decision as JSON.
+    """Convert a decision to JSON.
 
     Args:
-        query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
+        query: text of the query: the probabilities of the payoffs' states, or the quantity of a number.
         decision: the decision.
     """
     same = {name: getattr(decision, name) for name in ("level", "regret", "failure", "fresh", "effective")}
@@ -183,7 +183,7 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
-    """The decision between responses that `decision_document` wrote, equal to the last bit.
+    """Restore the decision between responses that `decision_document` wrote, equal to the last bit.
 
     Example:
         >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
@@ -196,7 +196,7 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
 
 
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
-    """The decision on a number that `decision_document` wrote, equal to the last bit.
+    """Restore the decision on a number that `decision_document` wrote, equal to the last bit.
 
     Example:
         >>> ends = (0.1 + 0.2, 0.7)
@@ -212,7 +212,7 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:
-    """The goodness of fit of a network as JSON."""
+    """Convert the goodness of fit of a network to JSON."""
     contradicted = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {
         "contradicted": contradicted,
@@ -223,13 +223,13 @@ def fit_document(checked: GoodnessOfFit) -> Document:
 
 
 def origin_document(networks: Sequence[Network]) -> Document:
-    """Origin of learned networks and their separate privacy cost; empty if all networks are public."""
+    """Convert the origin and separate privacy cost of learned networks to JSON; empty if all are public."""
     origins = dict.fromkeys(network.learned for network in networks if network.learned)
     return {"learned": [asdict(origin) for origin in origins]} if origins else {}
 
 
 def external_document(figures: External) -> Document:
-    """External figures: their source, guarantee and noise."""
+    """Convert external figures to JSON: their source, guarantee and noise."""
     promise = figures.guarantee
     tables = [
         {"variables": list(table.scope), "noise": table.tag, "scale": table.scale, "sums": table.weights is not None}
@@ -244,12 +244,12 @@ def external_document(figures: External) -> Document:
 
 
 def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: GoodnessOfFit | None = None) -> Document:
-    """Provenance of a posterior: method, goodness of fit, learned networks, external figures.
+    """Convert the provenance of a posterior to JSON: method, goodness of fit, learned networks, external figures.
 
     Args:
-        evidence: a release, figures by others, or several of them.
-        posterior: of it.
-        checked: what `check_fit` says of the evidence; None finds it.
+        evidence: a release, external figures, or several of them.
+        posterior: posterior given the evidence.
+        checked: result of `check_fit` for the evidence; None computes it.
     """
     combined = evidence_of(evidence)
     document = {

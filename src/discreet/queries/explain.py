@@ -427,7 +427,7 @@ def explain(
         InputError: a query that does not fit the network, or no number of draws or rows.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),

@@ -121,7 +121,7 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
             or not finite, or a level outside (0, 1).
 
     Guarantee:
-        None spent: reads estimates from synthetic records.
+        No budget is spent; only estimates from synthetic records are read.
 
     Source:
         Raghunathan, Reiter and Rubin (2003); `help("discreet.queries.pooled_estimates")` derives the rule.

@@ -78,7 +78,7 @@ def report(
         InputError: another form, or a posterior of another network.
 
     Guarantee:
-        None spent: reads the release, and what the ledger says of an account.
+        No budget is spent; only the release and the ledger's entries on an account are read.
 
     Example:
         >>> import discreet as dc

@@ -59,7 +59,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
         InputError: a negative number of records.
 
     Guarantee:
-        None spent: reads the probabilities alone.
+        No budget is spent; only the probabilities are read.
 
     Example:
         >>> import discreet as dc
@@ -100,7 +100,7 @@ def sample(
         InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no records.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
