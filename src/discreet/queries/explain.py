@@ -96,7 +96,16 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
 
 
 def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
-    """Maximise, or bound, `KL(Dir(a) || Dir(b))` over `low <= b <= high`; arguments have shape (rows, states)."""
+    """Maximise, or bound, `KL(Dir(a) || Dir(b))` over `low <= b <= high` for each row.
+
+    Args:
+        a: concentrations, shape (rows, states).
+        low: smallest b, same shape.
+        high: largest b, same shape.
+
+    Returns:
+        Nats, shape (rows,): the maximum over the box's corners for up to VERTEX_STATES states, else the tangent bound.
+    """
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
     slope = digamma(a) - digamma(total)[:, None]

@@ -3,30 +3,32 @@
 X is the quantity under a posterior, between public bounds a and b, F its distribution, F_N that of N draws, and R(r)
 the expected loss of response r. The response is the best under F_N; its *regret* is `R(r) - min R`, under F.
 
-**What is known of F.** But for a chance of delta / 2, `|F - F_N| <= D` everywhere, with `D = sqrt(ln(4 / delta) / (2
-N))` (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant). F lies in a band, and what holds for all distributions
-in the band holds for all losses at once, however they are chosen: nothing but the band speaks of the draws.
+**Confidence band of F.** With probability 1 - delta / 2, `|F - F_N| <= D` everywhere, with `D = sqrt(ln(4 / delta) / (2
+N))` (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant). F then lies in a band. A bound that is valid for all
+distributions in the band is valid for all losses at once, however they are chosen, because it uses the draws only
+through the band.
 
 **Pinball losses.** `p_q(x, r) = q (x - r)` for x >= r and `(1 - q) (r - x)` below. R has the derivative `F(r) - q`, so
-`R(r) - R(s)` is the integral of `q - F` from r to s > r, or of `F - q` from s to r. The best s lies where F passes q,
+`R(r) - R(s)` is the integral of `q - F` from r to s > r, or of `F - q` from s to r. The best s lies where F crosses q,
 and with the least and the largest F of the band
 
     regret <= max(integral from r to b of (q - max(F_N - D, 0))+,  integral from a to r of (min(F_N + D, 1) - q)+),
 
 which some F in the band attains. For the best r under F_N both integrands are at most D: regret <= D (b - a), whatever
-the draws; where F is steep at q it falls like 1 / N. The general argument (a loss of variation V in x has means within
-D V) gives twice that, and falls like 1 / sqrt(N) at best. |x - r| is `2 p_(1/2)`. The interval score of a level, `u - l
-+ (2 / (1 - level)) ((l - x)+ + (x - u)+)`, is exactly `(2 / (1 - level)) (p_q(x, l) + p_(1 - q)(x, u))` with `q = (1 -
-level) / 2`: its regret is at most the sum of the two.
+the draws; where F is steep at q it decreases like 1 / N. The general argument (the means of a loss of variation V in x
+differ by at most D V) gives twice that, and decreases like 1 / sqrt(N) at best. |x - r| is `2 p_(1/2)`. The interval
+score of a level, `u - l + (2 / (1 - level)) ((l - x)+ + (x - u)+)`, is exactly `(2 / (1 - level)) (p_q(x, l) + p_(1 -
+q)(x, u))` with `q = (1 - level) / 2`: its regret is at most the sum of the two.
 
-**Squared loss.** The regret is `(m_N - m)^2`, the squared error of the mean. `m = b - integral of F`, so the band has
-it within `max(integral of min(F_N, D), integral of min(D, 1 - F_N)) <= D (b - a)`, which is never worse than
-Hoeffding's inequality at delta / 2. But for the other delta / 2 it is also within `sqrt(2 V L / N) + 7 (b - a) L / (3
-(N - 1))`, V the variance of the draws and `L = ln(8 / delta)`; the smaller of the two is taken, as both hold.
+**Squared loss.** The regret is `(m_N - m)^2`, the squared error of the mean. `m = b - integral of F`, so in the band
+the error is at most `max(integral of min(F_N, D), integral of min(D, 1 - F_N)) <= D (b - a)`, which is never worse than
+Hoeffding's inequality at delta / 2. With probability 1 - delta / 2 it is also at most `sqrt(2 V L / N) + 7 (b - a) L /
+(3 (N - 1))`, V the variance of the draws and `L = ln(8 / delta)`; the smaller of the two bounds is used, as both hold
+together with probability 1 - delta.
 
 Sources: Massart, *Ann. Probab.* 18 (1990), Corollary 1; Anderson, *Stanford TR* 1 (1969), for means of a band; Maurer
-and Pontil (COLT 2009), Theorem 4; Gneiting and Raftery, *JASA* 102 (2007), Section 6, for the losses. For Dimitrakakis
-et al. (JMLR 2017), Lemma 11, which takes finitely many responses one by one.
+and Pontil (COLT 2009), Theorem 4; Gneiting and Raftery, *JASA* 102 (2007), Section 6, for the losses. Compare
+Dimitrakakis et al. (JMLR 2017), Lemma 11, which treats finitely many responses one by one.
 """
 
 from __future__ import annotations

@@ -174,7 +174,16 @@ def _find_half_width(sets: int, between: Floats, within: Floats, level: float) -
 
 
 def _list_deviations(sets: int, between: Floats, within: Floats) -> tuple[Floats, Floats]:
-    """Compute standard deviations of Q at the quadrature nodes, shape (k, QUADRATURE_NODES), and the nodes' weights."""
+    """Compute standard deviations of Q at the quadrature nodes of the law of S, truncated to `S >= U`.
+
+    Args:
+        sets: number of sets, M.
+        between: variance of the estimates over the sets, B, shape (k,).
+        within: mean of their sampling variances, U, shape (k,).
+
+    Returns:
+        Standard deviations, shape (k, QUADRATURE_NODES), and the nodes' weights.
+    """
     points, weights = np.polynomial.legendre.leggauss(QUADRATURE_NODES)
     points, weights = (points + 1) / 2, weights / 2
     shares, weights = points**CROWDING_POWER, CROWDING_POWER * points ** (CROWDING_POWER - 1) * weights

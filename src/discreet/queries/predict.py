@@ -309,7 +309,13 @@ def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.i
 
 
 def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
-    """Encode numbers: bins are closed below, the last on both sides; numeric states compare as numbers."""
+    """Encode numbers as positions of bins or states, UNKNOWN or OUTSIDE, shape (records,).
+
+    Bins are closed below, the last one on both sides; states that are numbers are compared as numbers.
+
+    Raises:
+        InputError: the variable's states are not numbers.
+    """
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
         codes = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
@@ -395,7 +401,15 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 def _predict_with_impossible(
     posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
-    """Predict records whose evidence is impossible in some draws, as `answer` does; shape (3, 1, states)."""
+    """Predict records with equal evidence that is impossible in some draws, as `answer` does; shape (3, 1, states).
+
+    Args:
+        posterior: posterior made from a release.
+        target: variable to predict.
+        shown: observed codes of the records.
+        positions: positions of the records, for the message of an error.
+        level: posterior probability of each interval.
+    """
     schema = posterior.network.schema
     evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())
     try:
@@ -442,7 +456,16 @@ def _make_blocks(
 
 
 def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
-    """Join tables of several records along the draws: each record fixes its own state of every observed variable."""
+    """Join tables of several records along the draws: each record fixes its own state of every observed variable.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        nodes: nodes whose tables are relevant; others get a table of ones.
+        codes: codes of the observed variables, shape (records,).
+
+    Returns:
+        Tables in which observed variables have one state, with `records * draws` draws.
+    """
     network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
     records = len(next(iter(codes.values())))
     variables = network.ordered({name for node in chosen for name in network.family(node)})

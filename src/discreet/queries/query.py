@@ -43,6 +43,11 @@ LEAST_EFFECTIVE_DRAWS = 20
 def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
     """Find the draws in which the evidence is possible.
 
+    Args:
+        query: query, for the message of an error.
+        draws: probabilities, shape (states, draws); NaN where the evidence is impossible.
+        weights: weights of the draws, shape (draws,); None if they are equal.
+
     Returns:
         A mask of shape (draws,), and the weights of these draws, which sum to 1.
 
@@ -461,7 +466,13 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
 
 
 def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:
-    """Answer with one row for each joint state of the targets."""
+    """Answer with one row for each joint state of the targets.
+
+    Args:
+        query: query of probabilities that fits the schema.
+        both: draws given the evidence, with their twins.
+        level: posterior probability of each interval.
+    """
     schema = both.given.network.schema
     states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
     size = math.prod(map(len, states_of_targets))
@@ -513,7 +524,14 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
 def _answer_most_probable(
     query: MostProbable, targets: Sequence[str], both: ConditionedPosterior, level: float
 ) -> Answer:
-    """Answer with the joint state that is most probable on average, and those most probable in most draws."""
+    """Answer with the joint state that is most probable on average, and those most probable in most draws.
+
+    Args:
+        query: query of the most probable state.
+        targets: variables of the state.
+        both: draws given the evidence.
+        level: posterior probability of each interval.
+    """
     laws, twin = both.given, both.twin
     schema = laws.network.schema
     table = _find_joint(laws, targets)
@@ -595,7 +613,17 @@ def _summarise(
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """Summarise draws as an answer, one row for each joint state; `draws` and `twins` have shape (states, draws)."""
+    """Summarise draws as an answer, one row for each joint state: means, intervals, noise shares.
+
+    Args:
+        query: the query.
+        states: joint states, by variable.
+        draws: probability of each state in every draw, shape (states, draws).
+        twins: the same in the twins, shape (states, twins); None without twins.
+        both: draws given the evidence, with their weights.
+        level: posterior probability of each interval.
+        best: fraction of the draws in which each state is the most probable, for explanations.
+    """
     pairs = both.paired(draws)
     possible, weights = possible_draws(query, draws, both.weights)
     counted = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # rounding may lift products of probabilities above 1
@@ -617,7 +645,17 @@ def _write_answer(
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """Build an answer from its numbers: mean, ends, noise share and its error; a column for each joint state."""
+    """Build an answer from its numbers, and add basis and evidence.
+
+    Args:
+        query: the query.
+        states: joint states, by variable.
+        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states).
+        left_out: fraction of the draws in which the evidence is impossible.
+        both: draws given the evidence.
+        level: posterior probability of each interval.
+        best: fraction of the draws in which each state is the most probable, for explanations.
+    """
     rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
         row: AnswerRow = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper}
@@ -631,7 +669,14 @@ def _write_answer(
 
 
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
-    """Answer a query for a mean, a quantile or a share of a numeric variable."""
+    """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
+
+    Args:
+        query: query of a number.
+        both: draws given the evidence, with their twins.
+        level: posterior probability of each interval.
+        inside: law of numbers inside their bins.
+    """
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)
     twins = None if both.twin is None else _draw_probabilities(query.bins, replace(both, given=both.twin))[0]

@@ -109,7 +109,17 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 
 
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Take a Newton step with halvings; return the new coefficients of each draw and the largest change of log odds."""
+    """Take a Newton step, halved until the penalised likelihood does not decrease.
+
+    Args:
+        z: standardised columns and a constant, shape `(draws, points, columns + 1)`.
+        weights: probabilities of the points, shape `(draws, points)`.
+        hits: probability of each point and the second class together, same shape.
+        at: current coefficients, shape `(draws, columns + 1)`.
+
+    Returns:
+        New coefficients, and the largest change of a point's log odds in each draw; both NaN if no step length works.
+    """
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
     # Gradient z'(hits - w p) - ridge beta and negative Hessian z' diag(w p (1 - p)) z + ridge I, p = 1 / (1 + e^-eta).
