@@ -80,7 +80,8 @@ def test_an_arviz_that_cannot_write_its_cache_is_one_line(tmp_path: Path) -> Non
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "import discreet as dc\ncoin = dc.Network((dc.Variable('coin', ('heads', 'tails')),), {'coin': ()})\n"
-        "drawn = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(2, rng=1))\ntry:\n    dc.tools.to_arviz(drawn)\nexcept dc.DiscreetError as error:\n    print(error)"
+        "drawn = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(2, rng=1))\n"
+        "try:\n    dc.tools.to_arviz(drawn)\nexcept dc.DiscreetError as error:\n    print(error)"
     )
     done = python(NO_FOLDER, "-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr

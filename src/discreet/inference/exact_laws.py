@@ -314,7 +314,15 @@ def _slice_factors(
 ) -> list[Array]:
     """Slice the tables of the plan's families to a chunk of draws and to the observed states.
 
-    Results are views unless the precision differs.
+    Args:
+        plan: plan of the query.
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable.
+        chunk: slice of the draws.
+        dtype: precision of the factors.
+
+    Returns:
+        Factors of shape `(*sizes, draws)`, without observed axes; views unless the precision differs.
     """
     whole = chunk.stop - chunk.start == (cells.draws or 1)
     factors = []
@@ -516,6 +524,10 @@ def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str,
     """Add a draw for each state of some variables, with evidence that excludes the other states.
 
     The evidence is a new binary child of each variable; in the draws of other variables' states it is uninformative.
+
+    Args:
+        single: tables with one draw.
+        names: variables whose states are fixed in turn.
 
     Returns:
         Tables of the wider network, and the evidence: code 1 of each new child.

@@ -286,7 +286,16 @@ def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[s
 
 
 def _turn_tree(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tuple[list[set[str]], list[int]]:
-    """Reroot the tree of a given clique there; return cliques and parents, children first."""
+    """Reroot the tree that contains a given clique at this clique.
+
+    Args:
+        cliques: variables of each clique, children first.
+        parents: position of each clique's parent; -1 for a root.
+        top: position of the new root.
+
+    Returns:
+        Cliques and parents, children first.
+    """
     turned = list(parents)
     child, parent = -1, top
     while parent >= 0:
@@ -398,7 +407,13 @@ def _order_axes(
 
 
 def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """Order the operands of a clique so that the product grows late, and compute their alignment; the largest last."""
+    """Order the operands of a clique so that the product grows late, the largest last, and compute their alignment.
+
+    Args:
+        clique: variables of the clique in the order of its axes.
+        arrays: number and variables of each operand.
+        sizes: number of states of each variable.
+    """
     arrays = sorted(arrays, key=lambda array: math.prod(sizes[name] for name in array[1]))
     # First the scope that contains most others, together with these; within both groups the smaller first.
     scopes = [*dict.fromkeys(frozenset(scope) for _, scope in arrays[:-1])]

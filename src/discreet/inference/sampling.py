@@ -90,9 +90,18 @@ def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -
 def draw_node(
     network: Network, node: str, rows: Rows, codes: Mapping[str, Array], n: int, rng: np.random.Generator
 ) -> Array:
-    """Draw one column of records given the codes of earlier nodes, by inversion; int64, shape `(n,)`.
+    """Draw one column of records given the codes of earlier nodes, by inversion.
 
-    Arguments are those of `draw_codes`; `codes` has shape `(n,)` for each earlier node.
+    Args:
+        network: network of the node.
+        node: node to draw.
+        rows: function that looks up cumulative probabilities; see `Rows`.
+        codes: codes of earlier nodes, shape `(n,)` each.
+        n: number of records.
+        rng: source of randomness.
+
+    Returns:
+        Codes, int64, shape `(n,)`.
     """
     uniform, drawn = rng.random(n), np.zeros(n, np.int64)
     step = max(1, PROBABILITIES_AT_ONCE // network.schema[node].size)

@@ -193,7 +193,15 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """Estimate `log P(evidence)` in every draw from at most 4,096 weighted records, shape `(draws,)`.
+    """Estimate `log P(evidence)` in every draw by likelihood weighting.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        evidence: code of the state of each observed variable.
+        rng: source of randomness; at most 4,096 records are drawn under each draw.
+
+    Returns:
+        Logarithm of the mean weight, shape `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable

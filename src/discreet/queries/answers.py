@@ -74,7 +74,7 @@ class EvidenceProbability:
     upper: float
 
     def __str__(self) -> str:
-        """The probability in one line."""
+        """Write the probability and its interval in one line."""
         return f"{printable(self.query)} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
 
 
@@ -142,9 +142,9 @@ class Answer(Result):
         """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
-            Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "sampling"
-            and "noise", the parts of the variance that come of the number of records and of the privacy noise,
-            "noise_error", "best" and "basis".
+            Rows of the variables' states, then "mean", "lower", "upper", "level". Where they are known: "sampling" and
+            "noise", the shares of the variance due to the number of records and to the privacy noise, "noise_error",
+            "best" and "basis".
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
@@ -173,7 +173,7 @@ class Answers(tuple[Answer, ...], Result):
         """List a row for each joint state of each query.
 
         Returns:
-            Rows of "query", "variable" and "state", of several variables in one text ("smoke, lung" and "yes, no"),
+            Rows of "query", "variable" and "state", several variables joined in one text ("smoke, lung" and "yes, no"),
             then the columns of `Answer.tidy`.
         """
         return [
@@ -200,13 +200,13 @@ class Answers(tuple[Answer, ...], Result):
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
-    """The states of a row's variables; a variable named like a number of the row gets a distinct key."""
+    """Return the states of a row's variables; a variable named like a number of the row gets a distinct key."""
     states = row["state"].items()
     return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
-    """The numbers of a row and the answer's basis."""
+    """Return the numbers of a row and the answer's basis."""
     noise = row.get("noise")
     numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
     basis = {} if answer.basis is None else {"basis": answer.basis}

@@ -1,17 +1,19 @@
-"""Distributions of numbers inside their bins: what a release leaves open of a numeric column, and the model for it.
+"""Distributions of numbers inside their bins: the unmeasured part of a numeric column's law, and the models for it.
 
-A release knows how many records are in each bin and nothing of where in it they are. Two laws fill it:
+A release contains the number of records in each bin but no information on their positions inside it. Two laws model
+these:
 
-    log-linear  the logarithm of the density is a line in each bin: its slope is the harmonic mean of the slopes to the
-                two neighbours' average densities, 0 at a peak or trough, and in the first and last bin that to the one.
-    uniform     every place in a bin alike.
+    log-linear  the log density is linear in each bin. Its slope is the harmonic mean of the slopes to the average
+                densities of the two neighbours, 0 at a peak or trough; in the first and last bin it is the slope to the
+                only neighbour.
+    uniform     the density is constant in each bin.
 
-Both keep every bin's share exactly, and need no more than these. How they err, and monotone cubics (Fritsch and
-Carlson, 1980) beside them, docs/numbers.md says; with few bins none is right, so that answers have the interval of all
-laws, too.
+Both preserve every bin's share exactly and need no other input. docs/numbers.md compares their errors, and those of
+monotone cubics (Fritsch and Carlson, 1980). With few bins none is accurate, so answers also have the interval over all
+laws.
 
-Whole numbers are the floors of numbers up to the first that is beyond the bounds, so that a bin from 18 to 64 has 47;
-the first law is a geometric one in each bin.
+Whole numbers are the floors of numbers up to the first one beyond the bounds, so a bin from 18 to 64 has 47 of them;
+the log-linear law is then geometric in each bin.
 """
 
 from __future__ import annotations
@@ -30,20 +32,21 @@ from discreet.util.option_texts import Inside
 
 """Distribution inside bins: log-linear density or uniform."""
 STEEPEST_RISE = 30.0
-"""Largest change of the logarithm of a density over one bin, either way: beside a bin that is all but empty."""
+"""Largest absolute change of the log density over one bin; reached beside a nearly empty bin."""
 FLATTEST_RISE = 1e-9
-"""Smallest such change, so that nothing is divided by 0."""
+"""Smallest such change, so that no denominator is 0."""
 LEAST_SHARE = 1e-300
-"""Share that stands for less, so that logarithms stay finite."""
+"""Share to which smaller ones are raised, so that logarithms stay finite."""
 SERIES_RISE = 1e-3
-"""Change below which the mean of a bin is the first term of its series: the next is 1e-12 of the bin's width."""
+"""Change below which the mean of a bin is computed by the first term of its series: the next is 1e-12 of the bin's
+width."""
 
 
 def check_inside(inside: str) -> None:
-    """Refuse a name that is no distribution inside bins.
+    """Raise an error unless a name is one of the laws inside bins.
 
     Raises:
-        InputError: as it says.
+        InputError: another name.
     """
     require_word(inside, Inside, "numbers lie inside bins by")
 
@@ -53,9 +56,9 @@ class BinLaw:
     """The law of a numeric variable whose bins have given shares.
 
     Args:
-        variable: numeric, with bins.
-        shares: of the states, shape `(size, draws)`: of the bins first; states that are none of them do not count.
-        inside: the law.
+        variable: numeric variable with bins.
+        shares: shares of its states, shape `(size, draws)`, the bins first; other states are ignored.
+        inside: law inside bins.
     """
 
     variable: Variable
@@ -90,7 +93,7 @@ class BinLaw:
 
     @cached_property
     def rises(self) -> Floats:
-        """Change of the logarithm of the density from the lower end of each bin to its upper, shape `(bins, draws)`."""
+        """Change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
         if self.inside == "uniform" or len(width) < 2:
             return np.full((len(width), self.below.shape[1]), FLATTEST_RISE)
@@ -103,7 +106,7 @@ class BinLaw:
         return np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, np.clip(rises, -STEEPEST_RISE, STEEPEST_RISE))
 
     def up_to(self, number: float) -> Floats:
-        """Share of the numbers below `number`, shape `(draws,)`."""
+        """Compute the share of the numbers below `number`, shape `(draws,)`."""
         at = min(max(number, self.edges[0]), self.edges[-1])
         bin = min(int(np.searchsorted(self.edges, at, side="right")), len(self.edges) - 1) - 1
         position = (at - self.edges[bin]) / (self.edges[bin + 1] - self.edges[bin])
@@ -120,11 +123,11 @@ class BinLaw:
         return np.asarray(means)
 
     def mean(self) -> Floats:
-        """Mean of the variable under every draw, shape `(draws,)`."""
+        """Compute the mean of the variable in every draw, shape `(draws,)`."""
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
-        """Quantile of the numbers, shape `(draws,)`; of whole numbers the smallest with the share at or below it."""
+        """Compute a quantile, shape `(draws,)`; of whole numbers the smallest with at least `share` at or below it."""
         bins = self._find_bins(share)
         columns = np.arange(len(bins))
         below, beyond = self.below[bins, columns], self.below[bins + 1, columns]
@@ -134,20 +137,21 @@ class BinLaw:
         return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:
-        """Smallest and largest mean that any law inside the bins allows, shape `(draws,)` each."""
+        """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each."""
         shares = np.diff(self.below, axis=0)
         return self.lowest @ shares, self.highest @ shares
 
     def quantile_ends(self, share: float) -> tuple[Floats, Floats]:
-        """Smallest and largest such quantile that any law inside the bins allows."""
+        """Compute the smallest and largest quantile over all laws inside the bins, shape `(draws,)` each."""
         bins = self._find_bins(share)
         return self.lowest[bins], self.highest[bins]
 
     def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
-        """Share of the numbers above `number`, with or without the number itself, shape `(draws,)`.
+        """Compute the share of the numbers above `number`; with `itself`, at or above it.
 
         Returns:
-            By the law, and the smallest and largest that any law inside the bins allows.
+            The share under the law, and the smallest and largest share over all laws inside the bins, shape `(draws,)`
+            each.
         """
         shares = np.diff(self.below, axis=0)
         if self.whole:
@@ -161,14 +165,14 @@ class BinLaw:
         return 1 - self.up_to(first), surely @ shares, maybe @ shares
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
-        """Draw numbers in given bins, from the distribution of the first draw.
+        """Draw numbers in given bins, from the law of the first draw.
 
         Args:
             codes: bins, shape `(records,)`.
             rng: source of randomness.
 
         Returns:
-            int64 where they are whole, else float64.
+            int64 for whole numbers, else float64, shape `(records,)`.
         """
         low, width = self.edges[codes], np.diff(self.edges)[codes]
         offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
@@ -182,11 +186,11 @@ class BinLaw:
 
 
 def _invert_share(share: Floats, rise: Floats) -> Floats:
-    """Quantile function inside a bin, from 0 to 1: `ln(1 + share (e^rise - 1)) / rise`."""
+    """Compute the quantile function inside a bin, from 0 to 1: `ln(1 + share (e^rise - 1)) / rise`."""
     return np.asarray(np.log1p(share * np.expm1(rise)) / rise)
 
 
 def _find_mean_offset(rise: Floats) -> Floats:
-    """Distance of the mean of a bin from its middle, in widths of the bin."""
+    """Compute the distance of a bin's mean from its middle, in widths of the bin."""
     large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
     return np.where(np.abs(rise) < SERIES_RISE, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)

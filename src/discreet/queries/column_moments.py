@@ -1,7 +1,8 @@
-"""Columns of a regression, the joint distribution of their variables under every draw, and their covariances.
+"""Columns of a regression, the joint law of their variables in every draw, and their covariances.
 
-Numbers are known by their bins. A column b stands at the mean m of its bin by the law of `bin_laws.py`, and its
-covariance with another is that with what `answer` has for `E(other | b)`: with the number x itself, not with its bin.
+Numbers are observed by their bins. A column b is represented by the mean m of its bin under the law of `bin_laws.py`,
+and its covariance with another column uses that column's conditional mean as `answer` computes it for `E(other | b)`:
+the mean of the number x itself, not of its bin.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from discreet.util.arrays import Floats
 from discreet.util.option_texts import Inside
 
 MOST_JOINT_STATES = 4096
-"""Joint states of target and covariates up to which their joint distribution is computed, as `answer` does."""
+"""Largest number of joint states of target and covariates for which their joint law is computed, as in `answer`."""
 MOST_LAW_VALUES = 2**23
-"""Numbers of that law under all draws: 64 MiB."""
+"""Largest number of values of that law in all draws: 64 MiB."""
 SINGULAR_RATIO = 1e-9
-"""Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
-nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
+"""Ratio of the least to the largest singular value of the columns' standardised moments below which their coefficients
+are not identified: rounding errors are 1e-16 of the largest."""
 LEAST_LOADING = 0.25
 """Smallest loading, relative to the largest, with which a column belongs to a linear combination that does not vary."""
 NEVER_SHARE = 1e-300
-"""Share of states that cannot occur, so that the distribution inside their bins is defined; it does not count."""
+"""Share given to states that cannot occur, so that the law inside their bins is defined; it has no effect."""
 
 
 @dataclass(frozen=True)
 class RegressionColumn:
-    """A variable as columns of a regression: its number, or an indicator of each state but the first."""
+    """A variable as columns of a regression: its number, or an indicator of each state except the first."""
 
     variable: Variable
 
@@ -49,7 +50,12 @@ class RegressionColumn:
         return tuple(f"{self.variable.name}={state}" for state in self.variable.states[1:])
 
     def values(self, shares: Floats, inside: Inside) -> Floats:
-        """Its columns in each of its states, shape `(states, columns, draws)`, where the states have shares."""
+        """Compute the columns' values in each state (numbers: bin means), shape `(states, columns, draws)`.
+
+        Args:
+            shares: shares of the states, shape `(states, draws)`.
+            inside: law inside bins.
+        """
         if self.variable.numeric:
             return BinLaw(self.variable, shares, inside).means()[:, None]
         return np.broadcast_to(np.eye(self.variable.size)[:, 1:, None], (*self._shape, shares.shape[-1]))
@@ -60,7 +66,12 @@ class RegressionColumn:
         return self.variable.size, len(self.names)
 
     def given(self, law: Floats, inside: Inside) -> Floats:
-        """Its expected columns in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
+        """Compute the expected columns in each state of another variable, shape `(others, columns, draws)`.
+
+        Args:
+            law: joint law `P(other, own)`, shape `(others, states, draws)`.
+            inside: law inside bins.
+        """
         others, size, draws = law.shape
         total = law.sum(axis=1)
         weights = np.where(total[:, None] > 0, law, NEVER_SHARE)
@@ -71,19 +82,24 @@ class RegressionColumn:
 
 
 def _average_given(law: Floats, values: Floats) -> Floats:
-    """Expected values of a variable in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
+    """Average a variable's values in each state of another, shape `(others, columns, draws)`.
+
+    Args:
+        law: joint law `P(other, own)`, shape `(others, states, draws)`.
+        values: values in each own state, shape `(states, columns, draws)`.
+    """
     total = law.sum(axis=1, keepdims=True)
     return np.asarray(np.einsum("skd,kcd->scd", law / np.where(total > 0, total, 1.0), values))
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnLaw:
-    """Distributions of the variables of a regression under every draw.
+    """Laws of the variables of a regression in every draw.
 
     Args:
-        both: the draws.
-        names: of the covariates, and last the target.
-        inside: law of numbers inside bins.
+        both: posterior draws.
+        names: covariates, then the target.
+        inside: law inside bins.
     """
 
     both: ConditionedPosterior
@@ -97,12 +113,12 @@ class ColumnLaw:
 
     @property
     def _measured_pairs(self) -> MeasuredSets | None:
-        """Draws that hold the measured tables of pairs; None if those are not read, or are of other records."""
+        """Draws of measured pairs; None if tables were not read or are of other records."""
         return None if self.both.parts is None else self.both.parts.told
 
     @cached_property
     def whole(self) -> Floats | None:
-        """`P(names)`, shape `(*sizes, draws)`; None if the states are too many."""
+        """`P(names)`, shape `(*sizes, draws)`; None if there are too many joint states."""
         laws, pairs = self.both.given, self._measured_pairs
         states = laws.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
@@ -111,7 +127,7 @@ class ColumnLaw:
         return law if pairs is None else move_without_bias(pairs, law, self.names)
 
     def of(self, *names: str) -> Floats:
-        """Joint distribution of one or two of the variables, shape `(*sizes, draws)`."""
+        """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`."""
         if self.whole is None:
             return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]
@@ -120,7 +136,7 @@ class ColumnLaw:
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
 
     def _find_in_pairs(self, names: tuple[str, ...]) -> Floats:
-        """Find the law of one or two variables where the joint law of all is too large."""
+        """Compute the law of one or two variables from laws of pairs, where the joint law of all is too large."""
         if len(names) == 1:
             pair = next(pair for pair in self._pairs if names[0] in pair)
             return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
@@ -128,7 +144,7 @@ class ColumnLaw:
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
-        """Joint distribution of every pair of the variables."""
+        """Joint law of every pair of the variables, shape `(*sizes, draws)`."""
         laws, pairs = self.both.given, self._measured_pairs
         if pairs is not None:
             return find_pairs_without_bias(pairs, laws.cells, self.names)
@@ -136,7 +152,7 @@ class ColumnLaw:
 
     @cached_property
     def singles(self) -> Mapping[str, Floats]:
-        """Distribution of each variable, shape `(size, draws)`."""
+        """Law of each variable, shape `(size, draws)`."""
         return {name: self.of(name) for name in self.names}
 
     def values(self, column: RegressionColumn) -> Floats:
@@ -146,12 +162,12 @@ class ColumnLaw:
 
 @dataclass(frozen=True, eq=False)
 class ColumnMoments:
-    """Covariances under every draw of the columns m, at the means of their bins, with the columns x themselves.
+    """Covariances in every draw of the columns m of bin means, with each other and with the columns x of numbers.
 
     Args:
-        at_means: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
-        with_numbers: `Cov(m, x)`.
-        means: shape `(draws, columns)`.
+        at_means: `Cov(m, m)`, shape `(draws, columns, columns)`; for categorical columns equal to `with_numbers`.
+        with_numbers: `Cov(m, x)`, same shape.
+        means: means of the columns, shape `(draws, columns)`.
     """
 
     at_means: Floats
@@ -165,9 +181,9 @@ class ColumnMoments:
 
     @cached_property
     def unidentified(self) -> npt.NDArray[np.bool_]:
-        """Unidentified coefficients, `(draws, columns)`: their columns do not vary or are collinear with others.
+        """Flags of unidentified coefficients, `(draws, columns)`: their columns are constant or collinear with others.
 
-        So are those of covariances that no law has, which errors of the noise may make of columns that nearly do.
+        Also flagged are columns whose covariances no law has; noise may cause these in nearly collinear columns.
         """
         fixed = np.asarray(~(self._deviation > 0))
         degenerate = np.asarray(fixed.any(axis=-1))
@@ -178,7 +194,7 @@ class ColumnMoments:
         return np.asarray(fixed | (flat[:, None] & (loadings > LEAST_LOADING * loadings.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
-        """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
+        """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where unidentified."""
         degenerate = np.asarray(self.unidentified.any(axis=-1))
         units = np.where(degenerate[:, None], 1.0, self._deviation)
         slopes = (
@@ -189,13 +205,13 @@ class ColumnMoments:
         return slopes
 
     def _scale_moments(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
-        """Covariances in units of the deviations; the identity for draws that are out."""
+        """Divide covariances by standard deviations; return the identity for draws that are left out."""
         units = np.where(out[:, None], 1.0, self._deviation)
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
 def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
-    """Covariances of the covariates of a regression under every draw."""
+    """Compute the covariances of a regression's covariates in every draw."""
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     at_means = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
     with_numbers, means = at_means.copy(), np.zeros(at_means.shape[:2])
@@ -214,11 +230,11 @@ def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> Co
 
 
 def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> Floats:
-    """Covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
+    """Compute the covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
 
     Args:
-        shares: of the states, shape `(states, draws)`.
-        first_values, second_values: their values in each state, shape `(states, columns, draws)`.
+        shares: shares of the states, shape `(states, draws)`.
+        first_values, second_values: values of the functions in each state, shape `(states, columns, draws)`.
     """
     first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

@@ -76,7 +76,7 @@ class Decision(Result, Generic[R]):
         return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each response: its expected utility with its interval, and its share of draws as the best.
+        """List a row for each response: expected utility, interval, and the fraction of draws in which it is best.
 
         Returns:
             Rows of "response", "mean", "lower", "upper", "best" and "level".
@@ -103,25 +103,25 @@ def decide(
 ) -> Decision[R]:
     """Choose the response with the largest mean utility over draws that are made for this decision.
 
-    A posterior read from a release makes new draws for every decision: they cost time, and no privacy. So what was seen
-    before (draws, answers, other decisions) tells nothing of the draws that decide, and the bound holds for queries
-    that were chosen after looking. A posterior whose draws are all there are (released ones taken as they are, tables
-    that were put together) answers from them, like `fresh=False`; the bound then holds only for queries that were fixed
-    before the draws were looked at, and the decision says so.
+    A posterior read from a release makes new draws for every decision: they cost time, and no privacy. Everything seen
+    before (draws, answers, other decisions) is then uninformative about the draws that decide, and the bound holds even
+    for queries that were chosen after looking. A posterior with a fixed set of draws (released ones used as they are,
+    tables put together by hand) answers from them, as with `fresh=False`; the bound then holds only for queries that
+    were fixed before the draws were looked at, and the decision states this.
 
     Args:
-        posterior: of `noise_aware`, `plug_in`, or draws.
-        utility: of a response under every draw: from cells of shape `(*parents, child, draws)` and the response to
+        posterior: result of `noise_aware` or `plug_in`, or posterior draws.
+        utility: function from cells of shape `(*parents, child, draws)` and a response to its utility in every draw,
             shape (draws,); `payoff` makes one from a table. The number of a draw must depend on that draw alone, and
             stay within `bounds`.
-        responses: at least one.
+        responses: at least one response.
         level: posterior probability of each interval.
-        bounds: smallest and largest utility there can be.
-        queries: how many decisions are taken in all, fixed before the first; the bound holds for all of them together.
+        bounds: smallest and largest possible utility.
+        queries: total number of decisions, fixed before the first; the bound holds for all of them together.
         failure: probability with which the bound may fail.
-        fresh: whether new draws are made where they can be; if not, the posterior's own answer.
-        rng: source of the new draws; None takes a new child of the one that the posterior was drawn with. Whoever looks
-            at answers, changes a query and runs the program again with the same seed asks the same draws again.
+        fresh: whether new draws are made where possible; if false, the posterior's own draws are used.
+        rng: source of the new draws; None uses a new child of the posterior's own generator. Changing a query after
+            seeing answers and rerunning the program with the same seed reuses the same draws.
 
     Returns:
         The decision.
@@ -131,15 +131,15 @@ def decide(
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
-        None spent: reads the posterior, or the release again.
+        No budget is spent; only the posterior, or the release again, is read.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, with the union over responses and queries that its
-        bound leaves out. With new draws Hoeffding's inequality holds given all that was seen before; Algorithm 2, whose
-        draws cost privacy, answers all queries from the same ones, and its bound is false for queries that depend on
-        answers. Draws that depend on each other (chains, resampled ones) count as so many independent ones as tell
-        means as well (`PosteriorDraws.ess`, and for chains that of every utility): close for chains that have
-        mixed, but no theorem.
+        bound omits. With new draws Hoeffding's inequality holds conditionally on everything seen before. Algorithm 2,
+        whose draws cost privacy, answers all queries from the same draws, and its bound is false for queries that
+        depend on answers. Dependent draws (chains, resampled ones) enter with their effective sample size
+        (`PosteriorDraws.ess`, and for chains that of every utility): a close approximation for chains that have mixed,
+        but no theorem.
 
     Example:
         >>> import discreet as dc
@@ -181,7 +181,7 @@ def decide(
 def _find_utilities(
     cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
 ) -> Floats:
-    """Find the utilities of all responses under all draws, shape (responses, draws); refuse invalid ones."""
+    """Compute the utilities of all responses in all draws, shape (responses, draws); refuse invalid ones."""
     draws = cells.draws or 1
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
     if values.shape != (len(responses), draws):
@@ -203,41 +203,41 @@ class Payoff:
     payoffs: Mapping[str, Floats]
 
     def __call__(self, cells: Tables, response: str) -> Floats:
-        """Expected payoff of a response under every draw, shape (draws,)."""
+        """Compute the expected payoff of a response in every draw, shape (draws,)."""
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
         return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
-        """Bind the payoff to a posterior: it reads the query as `answer` does, whatever the cells."""
+        """Bind the payoff to a posterior: the query is then answered as by `answer`, and the cells are ignored."""
         target = (self.asked.targets[0][0],)
         law = condition_on(posterior, self.asked.evidence, predictive=False).for_targets(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
         return lambda _cells, response: self._average_payoff(chances, response)
 
     def _average_payoff(self, chances: Floats, response: str) -> Floats:
-        """Average the payoff over the states, shape (states, draws)."""
+        """Average the payoff of a response over the states' probabilities, shape (states, draws); shape (draws,)."""
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")
         return np.asarray(self.payoffs[response] @ chances)
 
 
 def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]]) -> Payoff:
-    """Utility of responses whose payoff depends on the state of one variable.
+    """Build the utility of responses whose payoff depends on the state of one variable.
 
     Args:
-        network: that the query is asked of.
-        query: such as "P(lung | smoke=yes)", with one target without a state.
-        table: for every response the payoff in every state of the target.
+        network: network of the query's variables.
+        query: text such as "P(lung | smoke=yes)", with one target without a state.
+        table: for every response its payoff in every state of the target.
 
     Returns:
-        A utility for `decide`: expected payoff under every draw.
+        A utility for `decide`: the expected payoff in every draw.
 
     Raises:
         InputError: another kind of query, or a response whose payoffs do not name every state once.
 
     Guarantee:
-        None spent: reads the public network alone.
+        No budget is spent; only the public network is read.
 
     Example:
         >>> import discreet as dc

@@ -1,7 +1,7 @@
 """Point estimates as decisions: the best number under posterior draws, and the loss due to finitely many draws.
 
-The response to a quantity is its mean, its median, a quantile, or an interval, as the loss says; there is no grid of
-responses to choose from, and no union over them: see `queries/number_losses.py`.
+The best response for a quantity is its mean, its median, a quantile, or an interval, depending on the loss. No grid of
+responses and no union bound over them is needed: see `queries/number_losses.py`.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Quantity: TypeAlias = str | Callable[[Tables], Floats]
 
 @dataclass(frozen=True)
 class NumberDecision(Result):
-    """The number, or the interval, of the least expected loss.
+    """The number, or the interval, with the least expected loss.
 
     Args:
-        response: the number that is named; of interval loss the two ends.
-        loss: by which it was chosen.
-        expected: mean of its loss over the draws, in the unit of the quantity, for squared loss its square.
-        lower: of the quantity's interval over the posterior.
-        upper: likewise.
+        response: the chosen number; for interval loss its two ends.
+        loss: loss function by which it was chosen.
+        expected: mean loss over the draws, in the unit of the quantity; for squared loss, of its square.
+        lower: lower end of the quantity's posterior interval.
+        upper: upper end of the quantity's posterior interval.
         level: posterior probability of this interval.
-        regret: expected loss that this response can have beyond that of the best one under the posterior that the draws
-            come from, because they are finitely many. It holds for all losses of this quantity together, and for all
-            `queries`, but for `failure`.
+        regret: bound on the expected loss of this response beyond that of the best one under the posterior, due to the
+            finite number of draws. It holds for all losses of this quantity and all `queries` together, except with
+            probability `failure`.
         failure: probability with which the bounds may fail.
         fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
-            If not, for a quantity that was fixed before the draws were looked at, and then for any loss.
-        effective: number of independent draws that the bound counts.
+            If not, it holds for a quantity that was fixed before the draws were looked at, and then for any loss.
+        effective: effective sample size of the draws that the bound uses.
 
     Raises:
         Nothing.
@@ -84,8 +84,8 @@ class NumberDecision(Result):
         """List one row: the number, its expected loss and interval.
 
         Returns:
-            "response", the number or the lower end, "response_upper", of interval loss the other, then "loss",
-            "expected", "lower", "upper", "level" and "regret".
+            Keys "response" (the number or the lower end), "response_upper" (for interval loss the upper end), then
+            "loss", "expected", "lower", "upper", "level" and "regret".
         """
         ends = self.response if isinstance(self.response, tuple) else (self.response, None)
         numbers = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
@@ -110,20 +110,21 @@ def decide_number(
     fresh: bool = True,
     rng: Seed = None,
 ) -> NumberDecision:
-    """Name the number of the least mean loss over draws that are made for this decision.
+    """Choose the number with the least mean loss over draws that are made for this decision.
 
     Args:
-        posterior: of `noise_aware`, `plug_in`, or draws.
+        posterior: result of `noise_aware` or `plug_in`, or posterior draws.
         quantity: a query for one probability, such as "P(lung=yes | smoke=yes)"; or a function from cells of shape
             `(*parents, child, draws)` to shape (draws,). The number of a draw must depend on that draw alone.
         loss: "squared" (the mean), "absolute" (the median), "quantile:Q", "interval:LEVEL"; or `Squared()`,
             `Absolute()`, `Quantile(q)`, `Interval(level)`.
-        level: posterior probability of the quantity's interval, which is shown beside the response.
-        bounds: smallest and largest value that the quantity can have.
-        queries: how many quantities are decided on in all, fixed before the first; the bound holds for them together.
+        level: posterior probability of the quantity's interval, which is reported beside the response.
+        bounds: smallest and largest possible value of the quantity.
+        queries: total number of quantities to decide on, fixed before the first; the bound holds for all of them
+            together.
         failure: probability with which the bound may fail.
-        fresh: as for `decide`.
-        rng: as for `decide`.
+        fresh: whether new draws are made where possible, as in `decide`.
+        rng: source of the new draws, as in `decide`.
 
     Returns:
         The decision.
@@ -134,13 +135,13 @@ def decide_number(
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
-        None spent: reads the posterior, or the release again.
+        No budget is spent; only the posterior, or the release again, is read.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in
-        `discreet.queries.number_losses`, for independent draws. Others count as so many as tell the quantity, and
-        whether it
-        is above the response, as well: for those it is close, but no theorem; see `decide`.
+        `discreet.queries.number_losses`, for independent draws. Dependent draws enter with their effective sample size
+        for the quantity and for the indicator that it exceeds the response: a close approximation, but no theorem; see
+        `decide`.
 
     Example:
         >>> import discreet as dc
@@ -174,14 +175,14 @@ def decide_number(
 
 
 def one_probability(network: Network, query: str) -> Probability:
-    """Read a query for one probability.
+    """Parse a query for one probability.
 
     Args:
-        network: that it is asked of.
-        query: such as "P(A=a, B=b | C=c)".
+        network: network of the query's variables.
+        query: text such as "P(A=a, B=b | C=c)".
 
     Returns:
-        The query.
+        The parsed query.
 
     Raises:
         InputError: another kind of query, or a target without a state.

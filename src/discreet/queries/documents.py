@@ -53,7 +53,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def answer_document(answer: Answer) -> Document:
-    """An answer as JSON; `read_answer` reads it back."""
+    """Convert an answer to JSON; `read_answer` reads it back."""
     document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None else _write_fields(answer, "unit", "inside")
@@ -62,7 +62,7 @@ def answer_document(answer: Answer) -> Document:
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
-    """The answer that `answer_document` wrote, equal to the last bit.
+    """Restore the answer that `answer_document` wrote, equal to the last bit.
 
     Example:
         >>> row = {"state": {"rain": "yes"}, "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4}
@@ -80,23 +80,23 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
 
 
 def _write_sampling(sampling: Sampling) -> Document:
-    """Sampling error of an answer as JSON; infinity (an interval of sampling alone) becomes None."""
+    """Convert the sampling error of an answer to JSON; infinity (an interval of sampling error alone) becomes None."""
     return {**asdict(sampling), "widening": sampling.widening if math.isfinite(sampling.widening) else None}
 
 
 def _read_sampling(document: Mapping[str, Any]) -> Sampling:
-    """Read what `_write_sampling` wrote."""
+    """Restore the sampling error that `_write_sampling` wrote."""
     widening = document["widening"]
     return Sampling(**{**document, "widening": math.inf if widening is None else widening})
 
 
 def regression_document(regression: Regression, level: float, *, draws: bool = False) -> Document:
-    """A regression as JSON.
+    """Convert a regression to JSON.
 
     Args:
         regression: the regression.
         level: posterior probability of each interval.
-        draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
+        draws: whether to include its coefficients in every draw, which are needed to read it back.
     """
     document = _write_fields(regression, "target", "on", "kind")
     document |= {"level": level, "coefficients": regression.rows(level=level)}
@@ -105,7 +105,7 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
 
 
 def read_regression(document: Mapping[str, Any]) -> Regression:
-    """The regression that `regression_document` wrote with its draws, equal to the last bit.
+    """Restore the regression that `regression_document` wrote with its draws, equal to the last bit.
 
     Example:
         >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), np.array([[0.3, 0.1 + 0.2]]))
@@ -119,13 +119,13 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
 
 
 def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
-    """Means and interval ends by name."""
+    """Map names to their means and interval ends."""
     ends = {"mean": mean, "lower": lower, "upper": upper}
     return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
 
 
 def prediction_document(prediction: Prediction) -> Document:
-    """A prediction as JSON; `read_prediction` reads it back."""
+    """Convert a prediction to JSON; `read_prediction` reads it back."""
     rows = [
         {
             **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
@@ -138,11 +138,11 @@ def prediction_document(prediction: Prediction) -> Document:
 
 
 def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
-    """The prediction that `prediction_document` wrote, equal to the last bit.
+    """Restore the prediction that `prediction_document` wrote, equal to the last bit.
 
     Args:
-        documents: of the parts of the records, in their order; at least one.
-        states: of the target.
+        documents: documents of consecutive parts of the records; at least one.
+        states: states of the target.
 
     Example:
         >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
@@ -163,10 +163,10 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
 
 
 def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> Document:
-    """A decision as JSON.
+    """Convert a decision to JSON.
 
     Args:
-        query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
+        query: text of the query: the probabilities of the payoffs' states, or the quantity of a number.
         decision: the decision.
     """
     bound = _write_fields(decision, *BOUND)
@@ -178,7 +178,7 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
-    """The decision between responses that `decision_document` wrote, equal to the last bit.
+    """Restore the decision between responses that `decision_document` wrote, equal to the last bit.
 
     Example:
         >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
@@ -190,7 +190,7 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
 
 
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
-    """The decision on a number that `decision_document` wrote, equal to the last bit.
+    """Restore the decision on a number that `decision_document` wrote, equal to the last bit.
 
     Example:
         >>> ends = (0.1 + 0.2, 0.7)
@@ -204,7 +204,7 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:
-    """The goodness of fit of a network as JSON."""
+    """Convert the goodness of fit of a network to JSON."""
     contradicted = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {
         "contradicted": contradicted,
@@ -215,13 +215,13 @@ def fit_document(checked: GoodnessOfFit) -> Document:
 
 
 def origin_document(networks: Sequence[Network]) -> Document:
-    """Origin of learned networks and their separate privacy cost; empty if all networks are public."""
+    """Convert the origin and separate privacy cost of learned networks to JSON; empty if all are public."""
     origins = dict.fromkeys(network.learned for network in networks if network.learned)
     return {"learned": [asdict(origin) for origin in origins]} if origins else {}
 
 
 def external_document(figures: External) -> Document:
-    """External figures: their source, guarantee and noise."""
+    """Convert external figures to JSON: their source, guarantee and noise."""
     promise = figures.guarantee
     tables = [
         {"variables": list(table.scope), "noise": table.tag, "scale": table.scale, "sums": table.weights is not None}
@@ -236,12 +236,12 @@ def external_document(figures: External) -> Document:
 
 
 def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: GoodnessOfFit | None = None) -> Document:
-    """Provenance of a posterior: method, goodness of fit, learned networks, external figures.
+    """Convert the provenance of a posterior to JSON: method, goodness of fit, learned networks, external figures.
 
     Args:
-        evidence: a release, figures by others, or several of them.
-        posterior: of it.
-        checked: what `check_fit` says of the evidence; None finds it.
+        evidence: a release, external figures, or several of them.
+        posterior: posterior given the evidence.
+        checked: result of `check_fit` for the evidence; None computes it.
     """
     combined = evidence_of(evidence)
     document = {

@@ -1,4 +1,4 @@
-"""Explain a release: what one record, or a change under a metric, can change, and what its answers depend on."""
+"""Explain a release: effects of one record, or of a change under a metric, and the dependence of its answers."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from discreet.util.randomness import Seed, as_generator
 # ones, `explain` those of a release.
 
 VERTEX_STATES = 12
-"""Most states of a row whose box is searched corner by corner: rows of more states have too many corners; a bound by
-tangents takes their place."""
+"""Largest number of states of a row whose box is searched corner by corner; rows of more states are bounded by
+tangents."""
 TANGENTS = 129
 """Number of tangent points tried; each gives a valid bound."""
 
 
 def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float, most: float) -> Floats:
-    """Largest `KL(Dir(alpha + N) || Dir(alpha + Z))` of every row of a table, over all `Z = clip(N +- t, 0, most)`.
+    """Bound `KL(Dir(alpha + N) || Dir(alpha + Z))` of every row of a table, over all `Z = clip(N +- t, 0, most)`.
 
     The divergence is convex in Z, so the maximum is at a corner of the box. Rows of up to 12 states are maximised
     exactly; longer ones by the bound that follows from `ln Gamma(B) >= ln Gamma(w) + psi(w) (B - w)` for the sum B of a
@@ -65,9 +65,9 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
 
     Args:
         alpha: concentrations, greater than 0; the last axis is that of the states.
-        counts: N, of the same shape, at least 0 and at most `most`; records.
+        counts: N, records, same shape, at least 0 and at most `most`.
         noise: t, records, at least 0.
-        most: value at which the box is clipped from above: the number of records where that is public, else infinity.
+        most: upper limit to which the box is clipped: the number of records if that is public, else infinity.
 
     Returns:
         Nats, one for each row.
@@ -79,8 +79,9 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
         Replaces Zhang et al. (AAAI 2016), Theorem 1, whose three statements are false: the deviation needs the sum of
         squares of c_ij (the printed event has probability 0.48 where 0.01 is claimed), the refined mean decays
         exponentially where the true one decays like noise variance over records, and the summary vanishes under
-        infinite noise. Who knows the noisy counts and not the exact ones exchanges the two: with N the noisy counts,
-        clipped at 0, it bounds the divergence of their posterior from that of the exact counts, which lie in the box.
+        infinite noise. If the noisy counts are known and the exact ones are not, exchange the two: with N the noisy
+        counts, clipped at 0, it bounds the divergence of their posterior from that of the exact counts, which lie in
+        the box.
 
     Example:
         >>> divergence_limits([1.0, 1.0], [10.0, 10.0], 0.0, 100.0).round(6).tolist()  # no noise, no divergence
@@ -96,7 +97,16 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
 
 
 def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
-    """Maximise, or bound, `KL(Dir(a) || Dir(b))` over `low <= b <= high`; rows by states."""
+    """Maximise, or bound, `KL(Dir(a) || Dir(b))` over `low <= b <= high` for each row.
+
+    Args:
+        a: concentrations, shape (rows, states).
+        low: smallest b, same shape.
+        high: largest b, same shape.
+
+    Returns:
+        Nats, shape (rows,): the maximum over the box's corners for up to VERTEX_STATES states, else the tangent bound.
+    """
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
     slope = digamma(a) - digamma(total)[:, None]
@@ -120,14 +130,14 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def expected_divergences(concentrations: npt.ArrayLike, cell: float, row: float) -> Floats:
-    """Expected KL of a row's posterior from that of counts with noise: `(v sum_k psi'(a_k) - w psi'(sum_k a_k)) / 2`.
+    """Compute a row posterior's expected KL from that of noisy counts: `(v sum_k psi'(a_k) - w psi'(sum_k a_k)) / 2`.
 
-    To second order in the noise, so for cells that are several of its deviations above 0.
+    The approximation is of second order in the noise, so it needs cells that are several noise deviations above 0.
 
     Args:
         concentrations: a, prior and counts together; the last axis is that of the states.
         cell: v, variance of the noise in a cell, records squared.
-        row: w, variance of the noise in the row's total; K v where cells are independent.
+        row: w, variance of the noise in the row's total; K v if cells are independent.
 
     Returns:
         Nats, one for each row.
@@ -147,24 +157,24 @@ def expected_divergences(concentrations: npt.ArrayLike, cell: float, row: float)
 
 
 def record_divergence(prior: Dirichlet, relation: Relation) -> float:
-    """Most that one record can move the posterior of exact counts, whatever the other records are, in KL.
+    """Bound the KL by which one record can move the posterior of exact counts, whatever the other records are.
 
     One more record in cell k of a row moves it by `KL(Dir(a) || Dir(a + e_k)) = ln(a_k / A) + psi(A) - psi(a_k)`, A the
-    sum of a, which is less than `ln a_k - psi(a_k)` and comes near it for large A; in the other direction by less than
-    `psi(a_k + 1) - ln a_k`. Both fall as a_k grows, so cells without records are the worst. Families add up, and a
-    replaced record does both.
+    sum of a, which is less than `ln a_k - psi(a_k)` and approaches it for large A; in the other direction by less than
+    `psi(a_k + 1) - ln a_k`. Both decrease in a_k, so cells without records are the worst. Divergences of families add
+    up, and replacing a record does both.
 
     Args:
         prior: alpha; no row is trimmed.
         relation: which data sets are neighbours.
 
     Returns:
-        Nats, in the direction that is larger. Finite, though no draw from such a posterior has a pure epsilon.
+        Nats, in the direction that is larger. Finite, although no draw from such a posterior has a pure epsilon.
 
     Source:
-        Derived, in the place of Dimitrakakis et al. (JMLR 2017), Theorem 7, whose first form needs a likelihood with a
-        Lipschitz constant (`range_divergence`), which rows that may come near 0 do not have, and whose second has
-        constants that grow exponentially with the records.
+        Derived; replaces Dimitrakakis et al. (JMLR 2017), Theorem 7. Its first form needs a likelihood with a Lipschitz
+        constant (`range_divergence`), which rows that may approach 0 do not have; its second has constants that grow
+        exponentially with the records.
     """
     smallest = [float(alpha.min()) for alpha in prior.alpha.values() if alpha.shape[-1] > 1]
     added = math.fsum(math.log(a) - float(digamma(a)) for a in smallest)
@@ -173,10 +183,10 @@ def record_divergence(prior: Dirichlet, relation: Relation) -> float:
 
 
 def range_divergence(log_range: float) -> float:
-    """Largest KL of P from Q where `dP / dQ ~ exp(g)` and g has a range R: `ln((e^R - 1) / R) - 1 + R / (e^R - 1)`.
+    """Compute the largest KL of P from Q if `dP / dQ ~ exp(g)`, g of range R: `ln((e^R - 1) / R) - 1 + R / (e^R - 1)`.
 
     For posteriors g is the log ratio of the likelihoods (or priors) itself, so `R = sup g - inf g`: at most 2 L rho
-    under Assumption 1, or the exact loss of a record as `likelihood_sensitivity.record_loss` gives it. About R^2 / 8
+    under Assumption 1, or the exact loss of a record as `likelihood_sensitivity.record_loss` computes it. About R^2 / 8
     for small R.
 
     Args:
@@ -204,14 +214,14 @@ def range_divergence(log_range: float) -> float:
 
 
 def range_distance(log_range: float) -> float:
-    """Largest total variation of P and Q where `dP / dQ ~ exp(g)` and g has a range R: `tanh(R / 4)`.
+    """Compute the largest total variation of P and Q if `dP / dQ ~ exp(g)` and g has a range R: `tanh(R / 4)`.
 
     Args:
-        log_range: R, nats, at least 0, as for `range_divergence`.
+        log_range: R, nats, at least 0, as in `range_divergence`.
 
     Returns:
-        A number in [0, 1); attained by a g of two values. Released draws of a posterior are a case: R is the epsilon of
-        all of them together.
+        A number in [0, 1); attained by a g of two values. For released posterior draws, R is the epsilon of all of them
+        together.
 
     Raises:
         InputError: a negative range.
@@ -236,10 +246,10 @@ def range_distance(log_range: float) -> float:
 
 
 def moved_belief(prior: float, epsilon: float) -> float:
-    """Largest probability that a belief can become, where its odds move by exp(epsilon) at most.
+    """Compute the largest posterior probability of a fact if its odds move by at most a factor exp(epsilon).
 
     Args:
-        prior: probability of a fact before the release, strictly between 0 and 1.
+        prior: probability of the fact before the release, strictly between 0 and 1.
         epsilon: nats, at least 0.
 
     Returns:
@@ -261,9 +271,9 @@ def moved_belief(prior: float, epsilon: float) -> float:
 
 
 def best_distance(epsilon: float, delta: float) -> float:
-    """Largest total variation of outputs on neighbouring data sets: `(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`.
+    """Compute the largest total variation between neighbours' outputs: `(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`.
 
-    The best test of one against the other has a false alarm rate and a miss rate whose sum is 1 less this.
+    The false alarm rate and the miss rate of the best test of one against the other sum to 1 less this.
 
     Args:
         epsilon: nats, at least 0.
@@ -288,10 +298,10 @@ def best_distance(epsilon: float, delta: float) -> float:
 
 
 def least_misses(false_alarms: float, epsilon: float, delta: float) -> float:
-    """Least miss rate of any test that raises no more than some false alarms: the trade-off curve of the guarantee.
+    """Compute the least miss rate of any test with a given false alarm rate: the trade-off curve of the guarantee.
 
     Args:
-        false_alarms: probability of "it is there" where it is not, between 0 and 1.
+        false_alarms: probability of deciding that the record is present when it is not, between 0 and 1.
         epsilon: nats, at least 0.
         delta: at least 0, less than 1.
 
@@ -316,7 +326,7 @@ def least_misses(false_alarms: float, epsilon: float, delta: float) -> float:
 
 
 def records_to_tell(error: float, epsilon: float, delta: float) -> int:
-    """Fewest records in which data sets must differ for a test with both error rates at most `error`.
+    """Compute the least number of differing records for a test between data sets with error rates at most `error`.
 
     For k records the guarantee is `(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1))`.
 
@@ -326,14 +336,14 @@ def records_to_tell(error: float, epsilon: float, delta: float) -> int:
         delta: at least 0, less than 1.
 
     Returns:
-        k, at least 1; necessary, and for the mechanism that tells most sufficient.
+        k, at least 1; necessary, and sufficient for the mechanism that discloses most.
 
     Raises:
         InputError: a number out of its range.
 
     Source:
-        `least_misses` and group privacy (Dwork and Roth, 2014, Theorem 2.2; the sum of the series for delta); stands
-        beside Dimitrakakis et al. (JMLR 2017), Theorem 13.
+        `least_misses` and group privacy (Dwork and Roth, 2014, Theorem 2.2; the sum of the series for delta); compare
+        Dimitrakakis et al. (JMLR 2017), Theorem 13.
 
     Example:
         >>> records_to_tell(0.05, 1.0, 0.0), records_to_tell(0.05, 0.1, 0.0)
@@ -349,15 +359,15 @@ def records_to_tell(error: float, epsilon: float, delta: float) -> int:
 
 
 def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float:
-    """Distance below which an adversary cannot tell data sets apart from draws, by the paper's argument.
+    """Compute the distance below which an adversary cannot distinguish data sets from draws, by the paper's argument.
 
     `rho >= 3 ln(1 / delta) / (4 L n)` is NECESSARY for the posteriors' L1 distance to exceed the adversary's error of
     `experiments.paper_distance.empirical_error`; it is not sufficient.
 
     Args:
         lipschitz: L of Assumption 1, greater than 0.
-        draws: n that the adversary sees.
-        failure: delta of the adversary.
+        draws: n, number of draws that the adversary sees.
+        failure: delta, failure probability of the adversary.
 
     Returns:
         rho.
@@ -378,22 +388,22 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    """Refuse an epsilon or delta that no guarantee has."""
+    """Raise an error unless epsilon and delta can be those of a guarantee."""
     not_negative(epsilon=epsilon)
     if not 0 <= delta < 1:
         raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
 
 
 LISTED_UNITS = (1, 2, 5, 10)
-"""Units of the changes that an explanation lists, up to the widest range of a reading."""
+"""Numbers of units of the changes that an explanation lists, up to the widest range of a reading."""
 PRIOR_BELIEFS = (0.01, 0.5)
 """Probabilities of a sensitive fact before the release: a rare fact and an even one."""
 TOLD_FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
 TEST_ERROR = 0.05
-"""Rate of errors of a test that tells data sets apart, and probability with which a bound may fail."""
+"""Error rate of a test that distinguishes data sets, and probability with which a bound may fail."""
 CLEAR_DEVIATIONS = 3.0
-"""Standard deviations of the noise that every cell of a row must exceed for the second-order mean: the next term is a
-third."""
+"""Standard deviations of the noise that every cell of a row must exceed for the second-order mean: the next term is
+then a third of it."""
 OTHER_CONCENTRATIONS = (DEFAULT_CONCENTRATION, 1.0)
 """Concentrations of the alternative priors: the curator's default and the uniform prior."""
 
@@ -407,27 +417,27 @@ def explain(
     draws: int = 1000,
     rows: int = 5,
 ) -> Explanation:
-    """Explain what one record can change in a release, and what answers depend on.
+    """Explain the effect of one record on a release, and the dependence of its answers on the tables.
 
-    Under a metric it is what a change of one unit, and of a few, can change; nothing is said of a record.
+    Under a metric, effects are those of a change of one unit, and of a few; nothing is stated about a whole record.
 
     Args:
-        release: of any kind. What a record can change, and how well data sets can be told apart, follows from the
-            guarantee alone; the rest is for releases over a network, as far as there is a posterior.
-        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is taken apart by tables and rows.
+        release: release of any kind. The effect of a record, and how well data sets can be distinguished, follow from
+            the guarantee alone; the rest needs a release over a network with a posterior.
+        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows.
         rng: source of the posterior's draws; nothing here is private.
         level: posterior probability of each interval.
-        draws: of the posterior.
-        rows: how many are named for each query.
+        draws: number of posterior draws.
+        rows: number of rows listed for each query.
 
     Returns:
-        The parts; `str` has them in words, `document` for JSON.
+        The parts; `str` writes them as text, `document` as JSON.
 
     Raises:
         InputError: a query that does not fit the network, or no number of draws or rows.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
@@ -471,7 +481,7 @@ def explain(
 
 
 def _find_obstacle(release: Release) -> str:
-    """Find why no posterior can be taken apart; "" if one can."""
+    """Write the reason why answers cannot be decomposed; "" if they can."""
     if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
     if posterior_kind(release) == "structure":
@@ -483,7 +493,7 @@ def _find_obstacle(release: Release) -> str:
 
 
 def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
-    """Parse queries; queries of numbers become the probabilities of bins that answer them."""
+    """Parse queries; queries of numbers are replaced by the probabilities of the bins that determine them."""
     parsed = [parse_query(text, schema) for text in texts]
     for query in parsed:
         check_names(query, schema)
@@ -493,7 +503,7 @@ def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
 def _decompose_variances(
     posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rows: int
 ) -> tuple[list[Dependence], list[str]]:
-    """Decompose the variances of those probabilities that have answers, and list notes on the others."""
+    """Decompose the variances of the probabilities that have answers, and write a note on each other one."""
     dependences, notes = list[Dependence](), list[str]()
     for query in queries:
         try:
@@ -506,16 +516,16 @@ def _decompose_variances(
 
 
 def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
-    """Limits of inference about a record or, under a metric, about changes of some units.
+    """Compute the limits of inference about a record or, under a metric, about changes of some units.
 
     Args:
-        release: of any kind.
+        release: release of any kind.
     """
     return _describe_changes(release) if release.guarantee.relation is Relation.METRIC else _describe_promise(release)
 
 
 def _describe_promise(release: Release) -> InferenceLimits:
-    """Limits of inference about a record."""
+    """Compute the limits of inference about a record."""
     guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
@@ -527,12 +537,12 @@ def _describe_promise(release: Release) -> InferenceLimits:
 
 
 def _bound_belief(prior: float, nats: float | None) -> float | None:
-    """Largest posterior belief from a prior one; None if nothing is promised."""
+    """Compute the largest posterior belief from a prior one; None if there is no guarantee."""
     return None if nats is None else moved_belief(prior, nats)
 
 
 def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
-    """The guarantee for two values of one record: remove one, add the other."""
+    """Convert the guarantee to one for two values of a record: remove one, add the other; None if there is none."""
     if guarantee.relation is not Relation.ADD_REMOVE:
         return guarantee
     with suppress(InputError):
@@ -541,7 +551,7 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 
 
 def _describe_changes(release: Release) -> MetricLimits:
-    """Limits of inference about a change of k units, `k epsilon` each."""
+    """Compute the limits of inference about a change of k units, `k epsilon` each."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
     widest = max(
@@ -556,14 +566,14 @@ def _describe_changes(release: Release) -> MetricLimits:
 
 
 def _describe_change(units: int, nats: float) -> Change:
-    """Effect on beliefs and tests of a change of so many nats."""
+    """Compute the effect on beliefs and tests of a change by so many nats."""
     beliefs = {prior: moved_belief(prior, nats) for prior in PRIOR_BELIEFS}
     misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
 
 
 def _describe_distinguishability(release: Release) -> Distinguishability:
-    """Distinguishability of data sets that differ in one unit."""
+    """Compute how well data sets that differ in one unit can be distinguished."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
     units = records_to_tell(TEST_ERROR, epsilon, delta)
@@ -577,13 +587,13 @@ def _describe_distinguishability(release: Release) -> Distinguishability:
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
-    """Largest total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`."""
+    """Bound the total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`."""
     total_epsilon = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
     return 1 - (1 - range_distance(epsilon - total_epsilon)) * (1 - best_distance(total_epsilon, 0.0))
 
 
 def _describe_divergence(release: Release) -> Divergence:
-    """Divergence of the release's posterior from that of the records, in nats."""
+    """Compute bounds on the divergence of the release's posterior from that of the records, in nats."""
     relation = release.guarantee.relation
     reach = release.payload.log_range(release.calibration, relation)
     if reach is not None:
@@ -598,7 +608,7 @@ def _describe_divergence(release: Release) -> Divergence:
 
 
 def _describe_count_divergence(release: Release, record: float | None) -> Divergence:
-    """Divergence of the posterior that takes noisy counts for exact from that of the exact counts, in nats."""
+    """Bound the divergence of the posterior that takes noisy counts as exact from that of the exact counts, in nats."""
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
     most = np.inf if release.records is None else float(release.records)

@@ -58,7 +58,7 @@ class InferenceLimits:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """Write what can be learned of one record."""
+        """Write the limits on what can be learned about one record."""
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
@@ -99,7 +99,7 @@ class Distinguishability:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """Write how well a test can tell data sets apart."""
+        """Write how well a test can distinguish data sets."""
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         yield f"  least misses by false alarms: {_write_misses(self.misses)}"
@@ -162,7 +162,7 @@ class MetricLimits:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Write what a change of readings can reveal."""
+        """Write the limits on what a change of readings can reveal."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
@@ -216,7 +216,7 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Write how far posteriors are apart."""
+        """Write the bounds on the divergence of posteriors."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         law = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
@@ -290,12 +290,12 @@ class Explanation(Result):
             yield from ("", *lines)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each table entry that an answer depends on most.
+        """List a row for each table entry on which an answer depends most.
 
         Returns:
-            Rows of "query", "entry", "mean", "lower", "upper", "variance" and "noise", the parts of the answer's
-            variance that the entry's row has and that are noise there, "slope", and "low" and "high", between which
-            the answer goes with the entry. None where nothing was asked.
+            Rows of "query", "entry", "mean", "lower", "upper"; "variance" and "noise", the shares of the answer's
+            variance due to the entry's row and to the noise in it; "slope"; and "low" and "high", the answer at the
+            ends of the entry's interval. None if there were no queries.
         """
         names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
         return [
@@ -305,15 +305,15 @@ class Explanation(Result):
         ]
 
     def document(self) -> dict[str, object]:
-        """All parts as values that JSON takes.
+        """Convert all parts to values that JSON accepts.
 
         Returns:
-            An object by the names of the fields.
+            An object with the names of the fields as keys.
         """
         return asdict(self)
 
     def _describe_answer(self, dependence: Dependence) -> Iterator[str]:
-        """Write what an answer depends on, and the answers under other priors."""
+        """Write the dependence of an answer on the tables, and the answers under other priors."""
         yield f"What {dependence.query} depends on (the network taken as it is)"
         tables = [f"{node} {_write_percent(share)}" for node, share in list(dependence.tables.items())[:SHOWN_TABLES]]
         noisy = dependence.noise
@@ -348,7 +348,7 @@ def _write_units(number: int) -> str:
 
 
 def _write_beliefs(beliefs: Mapping[float, float | None]) -> str:
-    """Write what each belief before the release can become."""
+    """Write the largest posterior belief for each prior belief."""
     return listed([f"1 in {1 / prior:.4g} becomes {_write_most(most)}" for prior, most in beliefs.items()])
 
 
@@ -358,7 +358,7 @@ def _write_misses(misses: Mapping[float, float]) -> str:
 
 
 def _write_most(belief: float | None) -> str:
-    """Write the largest that a belief can become."""
+    """Write the largest posterior belief."""
     if belief is None:
         return "anything"
     return "almost sure" if belief > 0.9995 else f"at most {_write_percent(belief)}"

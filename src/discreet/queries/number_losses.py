@@ -3,30 +3,32 @@
 X is the quantity under a posterior, between public bounds a and b, F its distribution, F_N that of N draws, and R(r)
 the expected loss of response r. The response is the best under F_N; its *regret* is `R(r) - min R`, under F.
 
-**What is known of F.** But for a chance of delta / 2, `|F - F_N| <= D` everywhere, with `D = sqrt(ln(4 / delta) / (2
-N))` (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant). F lies in a band, and what holds for all distributions
-in the band holds for all losses at once, however they are chosen: nothing but the band speaks of the draws.
+**Confidence band of F.** With probability 1 - delta / 2, `|F - F_N| <= D` everywhere, with `D = sqrt(ln(4 / delta) / (2
+N))` (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant). F then lies in a band. A bound that is valid for all
+distributions in the band is valid for all losses at once, however they are chosen, because it uses the draws only
+through the band.
 
 **Pinball losses.** `p_q(x, r) = q (x - r)` for x >= r and `(1 - q) (r - x)` below. R has the derivative `F(r) - q`, so
-`R(r) - R(s)` is the integral of `q - F` from r to s > r, or of `F - q` from s to r. The best s lies where F passes q,
+`R(r) - R(s)` is the integral of `q - F` from r to s > r, or of `F - q` from s to r. The best s lies where F crosses q,
 and with the least and the largest F of the band
 
     regret <= max(integral from r to b of (q - max(F_N - D, 0))+,  integral from a to r of (min(F_N + D, 1) - q)+),
 
 which some F in the band attains. For the best r under F_N both integrands are at most D: regret <= D (b - a), whatever
-the draws; where F is steep at q it falls like 1 / N. The general argument (a loss of variation V in x has means within
-D V) gives twice that, and falls like 1 / sqrt(N) at best. |x - r| is `2 p_(1/2)`. The interval score of a level, `u - l
-+ (2 / (1 - level)) ((l - x)+ + (x - u)+)`, is exactly `(2 / (1 - level)) (p_q(x, l) + p_(1 - q)(x, u))` with `q = (1 -
-level) / 2`: its regret is at most the sum of the two.
+the draws; where F is steep at q it decreases like 1 / N. The general argument (the means of a loss of variation V in x
+differ by at most D V) gives twice that, and decreases like 1 / sqrt(N) at best. |x - r| is `2 p_(1/2)`. The interval
+score of a level, `u - l + (2 / (1 - level)) ((l - x)+ + (x - u)+)`, is exactly `(2 / (1 - level)) (p_q(x, l) + p_(1 -
+q)(x, u))` with `q = (1 - level) / 2`: its regret is at most the sum of the two.
 
-**Squared loss.** The regret is `(m_N - m)^2`, the squared error of the mean. `m = b - integral of F`, so the band has
-it within `max(integral of min(F_N, D), integral of min(D, 1 - F_N)) <= D (b - a)`, which is never worse than
-Hoeffding's inequality at delta / 2. But for the other delta / 2 it is also within `sqrt(2 V L / N) + 7 (b - a) L / (3
-(N - 1))`, V the variance of the draws and `L = ln(8 / delta)`; the smaller of the two is taken, as both hold.
+**Squared loss.** The regret is `(m_N - m)^2`, the squared error of the mean. `m = b - integral of F`, so in the band
+the error is at most `max(integral of min(F_N, D), integral of min(D, 1 - F_N)) <= D (b - a)`, which is never worse than
+Hoeffding's inequality at delta / 2. With probability 1 - delta / 2 it is also at most `sqrt(2 V L / N) + 7 (b - a) L /
+(3 (N - 1))`, V the variance of the draws and `L = ln(8 / delta)`; the smaller of the two bounds is used, as both hold
+together with probability 1 - delta.
 
 Sources: Massart, *Ann. Probab.* 18 (1990), Corollary 1; Anderson, *Stanford TR* 1 (1969), for means of a band; Maurer
-and Pontil (COLT 2009), Theorem 4; Gneiting and Raftery, *JASA* 102 (2007), Section 6, for the losses. For Dimitrakakis
-et al. (JMLR 2017), Lemma 11, which takes finitely many responses one by one.
+and Pontil (COLT 2009), Theorem 4; Gneiting and Raftery, *JASA* 102 (2007), Section 6, for the losses. Compare
+Dimitrakakis et al. (JMLR 2017), Lemma 11, which treats finitely many responses one by one.
 """
 
 from __future__ import annotations
@@ -51,11 +53,11 @@ Named: TypeAlias = float | tuple[float, float]
 
 
 def band_width(draws: float, failure: float) -> float:
-    """Half-width of the confidence band of the draws' distribution: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
+    """Compute the half-width of the distribution's confidence band: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
 
     Args:
-        draws: N, independent, or what others are worth.
-        failure: delta; half of it is the band's.
+        draws: N, number of independent draws, or the effective sample size of others.
+        failure: delta; half of it is used for the band.
 
     Returns:
         D.
@@ -77,11 +79,11 @@ class Band:
     """Confidence band of the distribution function of a quantity, from its draws.
 
     Args:
-        ordered: the draws, increasing, within the bounds.
-        low: least that the quantity can be.
-        high: most.
-        worth: number of independent draws that these count as.
-        failure: probability with which what is said may be wrong, for all losses together.
+        ordered: draws of the quantity in ascending order, within the bounds, shape (draws,).
+        low: smallest possible value of the quantity.
+        high: largest possible value of the quantity.
+        worth: effective sample size of the draws.
+        failure: probability with which a bound may fail, for all losses together.
     """
 
     ordered: Floats
@@ -102,14 +104,14 @@ class Band:
         return ends, np.arange(self.ordered.size + 1) / self.ordered.size
 
     def quantile_regret(self, q: float, response: float) -> float:
-        """Most that a response loses in pinball loss of level q, over all distributions in the band."""
+        """Compute the largest loss of a response in pinball loss of level q, over all distributions in the band."""
         ends, shares = self._steps
         above = np.diff(np.maximum(ends, response)) @ np.maximum(q - np.maximum(shares - self.width, 0), 0)
         below = np.diff(np.minimum(ends, response)) @ np.maximum(np.minimum(shares + self.width, 1) - q, 0)
         return float(max(above, below))
 
     def mean_error(self) -> float:
-        """Largest error of the mean of the draws."""
+        """Compute a bound on the error of the mean of the draws."""
         ends, shares = self._steps
         lengths = np.diff(ends)
         # The band: |m_N - m| <= max(integral of min(F_N, D), integral of min(D, 1 - F_N)).
@@ -125,7 +127,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Squared:
-    """Squared loss `(x - r)^2` of a number r that is named for x: the best response is the mean.
+    """Squared loss `(x - r)^2` of a response r to the quantity x: the best response is the mean.
 
     Example:
         >>> import numpy as np
@@ -136,10 +138,10 @@ class Squared:
     """
 
     def best(self, ordered: Floats) -> float:
-        """The response of least mean loss over posterior draws.
+        """Compute the response with the least mean loss over posterior draws: the mean.
 
         Args:
-            ordered: draws of the quantity, increasing, shape (draws,).
+            ordered: draws of the quantity in ascending order, shape (draws,).
 
         Returns:
             A number, in the unit of the quantity; for an interval its two ends.
@@ -147,42 +149,42 @@ class Squared:
         return float(ordered.mean())
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """The loss of a response under each draw.
+        """Compute the loss of a response in each draw.
 
         Args:
-            draws: of the quantity.
-            response: what is named.
+            draws: draws of the quantity, any shape.
+            response: the response.
 
         Returns:
-            Shape of the draws.
+            Losses, shape of the draws.
         """
         return np.asarray((draws - response) ** 2)
 
     def regret(self, band: Band, response: Named) -> float:
-        """Largest expected loss of the best response to the band's draws beyond the best of all.
+        """Bound the expected loss of the best response to the band's draws beyond that of the best of all responses.
 
         Args:
-            band: draws, and what they say of the distribution.
-            response: the best to these draws.
+            band: draws, and the confidence band of their distribution.
+            response: best response to these draws.
 
         Returns:
-            A bound, in the unit of the loss; wrong with the probability `band.failure` at most.
+            A bound, in the unit of the loss; it fails with probability at most `band.failure`.
         """
         return band.mean_error() ** 2
 
     def widest(self, width: float) -> float:
-        """Largest `regret` of any draws with a band of this width, for quantities in [0, 1].
+        """Compute the largest `regret` over all draws with a band of a given width, for quantities in [0, 1].
 
         Args:
             width: D of the band, from 0 to 1.
 
         Returns:
-            A bound, whatever the draws are.
+            A bound that is valid for any draws.
         """
         return width**2
 
     def width_for(self, loss: float) -> float:
-        """Width of the band at which `widest` is a given loss.
+        """Compute the width of the band at which `widest` equals a given loss.
 
         Args:
             loss: at least 0, for quantities in [0, 1].
@@ -203,7 +205,7 @@ class Squared:
 
 
 class _Pinballs(ABC):
-    """A weight times a sum of pinball losses, one for each number that is named."""
+    """A weight times a sum of pinball losses, one for each number of the response."""
 
     @property
     @abstractmethod
@@ -211,10 +213,10 @@ class _Pinballs(ABC):
         """The weight, and the levels of the quantiles that are the best response."""
 
     def best(self, ordered: Floats) -> Named:
-        """The response of least mean loss over posterior draws: a quantile, or one for each end of an interval.
+        """Compute the response with the least mean loss over posterior draws: a quantile, or two for an interval.
 
         Args:
-            ordered: draws of the quantity, increasing, shape (draws,).
+            ordered: draws of the quantity in ascending order, shape (draws,).
 
         Returns:
             A number, in the unit of the quantity; for an interval its two ends.
@@ -224,28 +226,28 @@ class _Pinballs(ABC):
         return quantiles[0] if len(quantiles) == 1 else (quantiles[0], quantiles[-1])
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """The loss of a response under each draw.
+        """Compute the loss of a response in each draw.
 
         Args:
-            draws: of the quantity.
-            response: what is named.
+            draws: draws of the quantity, any shape.
+            response: the response.
 
         Returns:
-            Shape of the draws.
+            Losses, shape of the draws.
         """
         weight, levels = self.parts
         ends = zip(levels, np.atleast_1d(response), strict=True)
         return np.asarray(weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
 
     def regret(self, band: Band, response: Named) -> float:
-        """Largest expected loss of the best response to the band's draws beyond the best of all.
+        """Bound the expected loss of the best response to the band's draws beyond that of the best of all responses.
 
         Args:
-            band: draws, and what they say of the distribution.
-            response: the best to these draws.
+            band: draws, and the confidence band of their distribution.
+            response: best response to these draws.
 
         Returns:
-            A bound, in the unit of the loss; wrong with the probability `band.failure` at most.
+            A bound, in the unit of the loss; it fails with probability at most `band.failure`.
         """
         weight, levels = self.parts
         return weight * sum(
@@ -253,18 +255,18 @@ class _Pinballs(ABC):
         )
 
     def widest(self, width: float) -> float:
-        """Largest `regret` of any draws with a band of this width, for quantities in [0, 1].
+        """Compute the largest `regret` over all draws with a band of a given width, for quantities in [0, 1].
 
         Args:
             width: D of the band, from 0 to 1.
 
         Returns:
-            A bound, whatever the draws are.
+            A bound that is valid for any draws.
         """
         return self.parts[0] * len(self.parts[1]) * width
 
     def width_for(self, loss: float) -> float:
-        """Width of the band at which `widest` is a given loss.
+        """Compute the width of the band at which `widest` equals a given loss.
 
         Args:
             loss: at least 0, for quantities in [0, 1].
@@ -282,7 +284,7 @@ class _Pinballs(ABC):
 
 @dataclass(frozen=True)
 class Absolute(_Pinballs):
-    """Absolute loss `|x - r|` of a number r that is named for x: the best response is the median.
+    """Absolute loss `|x - r|` of a response r to the quantity x: the best response is the median.
 
     Example:
         >>> import numpy as np
@@ -303,10 +305,10 @@ class Absolute(_Pinballs):
 
 @dataclass(frozen=True)
 class Quantile(_Pinballs):
-    """Pinball loss: a number that is too low by one costs q, one that is too high by one 1 - q; the best is a quantile.
+    """Pinball loss: a response too low by one costs q, too high by one 1 - q; the best response is a quantile.
 
     Args:
-        q: its level, in (0, 1).
+        q: level of the quantile, in (0, 1).
 
     Raises:
         InputError: another level.
@@ -322,7 +324,7 @@ class Quantile(_Pinballs):
     q: float
 
     def __post_init__(self) -> None:
-        """Refuse a level that is not strictly between 0 and 1."""
+        """Raise an error unless the level is strictly between 0 and 1."""
         probability(q=self.q)
 
     @property
@@ -337,7 +339,7 @@ class Quantile(_Pinballs):
 
 @dataclass(frozen=True)
 class Interval(_Pinballs):
-    """Interval score: its length, and 2 / (1 - level) times what the quantity lies outside; the best has equal tails.
+    """Interval score: its length, plus 2 / (1 - level) times the quantity's distance from it; the best has equal tails.
 
     Args:
         level: posterior probability of the interval, in (0, 1).
@@ -355,7 +357,7 @@ class Interval(_Pinballs):
     level: float
 
     def __post_init__(self) -> None:
-        """Refuse a level that is not strictly between 0 and 1."""
+        """Raise an error unless the level is strictly between 0 and 1."""
         probability(level=self.level)
 
     @property
@@ -372,7 +374,7 @@ NumberLoss: TypeAlias = Squared | Absolute | Quantile | Interval
 
 
 def number_loss(loss: NumberLoss | str) -> NumberLoss:
-    """Read a loss from its name; a loss is returned as it is.
+    """Parse the name of a loss; return a loss unchanged.
 
     Args:
         loss: "squared", "absolute", "quantile:Q", "interval:LEVEL", or a loss.

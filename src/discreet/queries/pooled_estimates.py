@@ -41,10 +41,10 @@ from discreet.util.tabular import Block, Result
 QUADRATURE_NODES = 200
 """Nodes of the quadrature over S."""
 CROWDING_POWER = 2
-"""The nodes' power: they crowd where S is large, which decides the interval of few sets."""
+"""Power by which nodes are concentrated where S is large, which determines the interval of few sets."""
 BISECTIONS = 60
 LEAST_TAIL = 1e-150
-"""Probability whose quantile of a chi-square is not yet rounded to 0."""
+"""Least tail probability for which a chi-square quantile is not rounded to 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class PooledEstimate(Result):
     sets: int
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each quantity.
+        """List a row for each quantity.
 
         Returns:
             Rows of "quantity", counted from 1, "mean", "lower", "upper" and "level".
@@ -106,26 +106,26 @@ class PooledEstimate(Result):
 def pool_estimates(
     estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level: float = DEFAULT_LEVEL
 ) -> PooledEstimate:
-    """Pool an estimate made on each of several synthetic data sets, so that its interval is right.
+    """Pool an estimate from several synthetic data sets into one with a valid interval.
 
     Args:
-        estimates: one for each set of `sample`, shape (M,), or (M, k) for k quantities; M at least 2. They should be
-            nearly normal: take logarithms of ratios.
-        variances: squared standard errors of the estimates as any program gives them for data, same shape. They are of
-            one set, not of the release's records.
+        estimates: one estimate for each set of `sample`, shape (M,), or (M, k) for k quantities; M at least 2. They
+            should be nearly normal: use the logarithms of ratios.
+        variances: squared standard errors of the estimates, as any program computes them from one set, same shape;
+            those of the set's number of records, not the release's.
         level: posterior probability of each interval.
 
     Returns:
-        Means and intervals, each quantity for itself. What few sets cost: with sets of as many records as the release
+        Means and intervals, each quantity separately. Cost of few sets: with sets of as many records as the release
         had, intervals are 11 / 3.4 / 2 / 1.4 / 1.2 / 1.1 times as wide as the posterior's for 2 / 3 / 5 / 10 / 20 / 50
-        sets, and those of ten sets or fewer hold the truth more often than they say; larger sets cost less.
+        sets, and those of ten sets or fewer cover more often than their level; larger sets cost less.
 
     Raises:
         InputError: fewer than two sets, different shapes, an estimate that is not finite, a variance that is negative
             or not finite, or a level outside (0, 1).
 
     Guarantee:
-        None spent: reads estimates from synthetic records.
+        No budget is spent; only estimates from synthetic records are read.
 
     Source:
         Raghunathan, Reiter and Rubin (2003); `help("discreet.queries.pooled_estimates")` derives the rule.
@@ -154,7 +154,17 @@ def pool_estimates(
 
 
 def _find_half_width(sets: int, between: Floats, within: Floats, level: float) -> Floats:
-    """Find half the width of each interval; shape (k,)."""
+    """Compute half the width of each interval, by quadrature over the law of S.
+
+    Args:
+        sets: number of sets, M.
+        between: variance of the estimates over the sets, B, shape (k,).
+        within: mean of their sampling variances, U, shape (k,).
+        level: posterior probability of each interval.
+
+    Returns:
+        Shape (k,).
+    """
     deviations, weights = _list_deviations(sets, between, within)
     widest = deviations.max(axis=-1)
     low, high = np.zeros(len(widest)), ndtri((1 + level) / 2) * widest
@@ -168,7 +178,16 @@ def _find_half_width(sets: int, between: Floats, within: Floats, level: float) -
 
 
 def _list_deviations(sets: int, between: Floats, within: Floats) -> tuple[Floats, Floats]:
-    """Standard deviations of Q at the nodes of the law of S, shape (k, QUADRATURE_NODES), and the nodes' weights."""
+    """Compute standard deviations of Q at the quadrature nodes of the law of S, truncated to `S >= U`.
+
+    Args:
+        sets: number of sets, M.
+        between: variance of the estimates over the sets, B, shape (k,).
+        within: mean of their sampling variances, U, shape (k,).
+
+    Returns:
+        Standard deviations, shape (k, QUADRATURE_NODES), and the nodes' weights.
+    """
     points, weights = np.polynomial.legendre.leggauss(QUADRATURE_NODES)
     points, weights = (points + 1) / 2, weights / 2
     shares, weights = points**CROWDING_POWER, CROWDING_POWER * points ** (CROWDING_POWER - 1) * weights

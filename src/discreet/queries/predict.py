@@ -93,12 +93,12 @@ class Prediction:
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
 
     def table(self) -> pa.Table:
-        """Make a table of the prediction, with a row for each record.
+        """Convert the prediction to an Arrow table with a row for each record.
 
         Returns:
-            An Arrow table with a row for each record: the most probable state in a column called after the target, then
-            for every state its mean, lower and upper end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`,
-            and where it is known what they rest on, in a column such as `lung basis`.
+            The most probable state in a column named like the target, then for every state its mean, lower and upper
+            end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`, and where it is known the basis of the
+            numbers, in a column such as `lung basis`.
         """
         columns = {self.target: pa.array(self.most_probable, pa.string())}
         for code, state in enumerate(self.states):
@@ -115,18 +115,18 @@ class Prediction:
 def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = DEFAULT_LEVEL) -> Prediction:
     """Predict one variable for records that have values of some of the others.
 
-    They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the
-    population that show this evidence; draws are not weighted by how probable it is under them.
+    Predictions are means over draws of `P(target | evidence, theta)`, as in `answer`: probabilities in the population
+    of records with this evidence. Draws are not weighted by the probability of the evidence.
 
-    Records that show the same states of the variables that matter are computed once, and many of them in one pass.
+    Records with equal states of the relevant variables are computed once, and many of them in one pass.
 
     Args:
-        posterior: made from a release.
+        posterior: posterior made from a release.
         records: a mapping from columns to sequences, an Arrow table, or a pandas, Polars or other data frame. Columns
-            are variables of the network; a column that is not there, and a value that is null or NaN, is not observed.
-            Values are names of states; a variable whose states are numbers takes numbers, one of the states true and
-            false logical values, and a numeric variable numbers or names of its bins. The target's column is not read.
-        target: the variable to predict.
+            are variables of the network; a missing column, and a value that is null or NaN, is not observed. Values are
+            names of states; a variable whose states are numbers accepts numbers, one with the states true and false
+            logical values, and a numeric variable numbers or names of its bins. The target's column is not read.
+        target: variable to predict.
         level: posterior probability of each interval, between 0 and 1.
 
     Returns:
@@ -137,10 +137,10 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
             (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
 
     Guarantee:
-        None spent: reads the posterior, and records of the analyst's own.
+        No budget is spent; only the posterior and the analyst's own records are read.
 
     Source:
-        Lauritzen et al. (1990) for the evidence that matters; see `model.graphs.requisite`.
+        Lauritzen et al. (1990) for the relevant evidence; see `model.graphs.requisite`.
 
     Example:
         >>> import numpy as np
@@ -203,7 +203,7 @@ class _RecordEvidence:
     codes: Codes
 
     def of(self, names: Sequence[str], positions: Positions) -> Codes:
-        """Codes of some columns of some records, shape (records, columns)."""
+        """Select the codes of some columns of some records, shape (records, columns)."""
         columns = np.array([self.names.index(name) for name in names], np.intp)
         return self.codes[np.ix_(positions, columns)]
 
@@ -217,7 +217,7 @@ class _RecordEvidence:
             yield observed, np.array(members)
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
-        """Yield each set of observed variables with the positions of the records that have just these."""
+        """Yield each set of observed variables with the positions of the records that observe exactly these."""
         patterns, of_record = _find_distinct(self.codes != MISSING)
         ends = np.cumsum(np.bincount(of_record, minlength=len(patterns)))
         positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
@@ -226,7 +226,7 @@ class _RecordEvidence:
 
 
 def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidence:
-    """Read any table of evidence; the target's column is left out."""
+    """Convert any table of evidence to codes; the target's column is left out."""
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
     unknown = [name for name in names if name not in network.schema]
@@ -248,7 +248,7 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
-    """Convert any table to Arrow; the index of a data frame is no column of it."""
+    """Convert any table to Arrow; the index of a data frame is not a column."""
     if isinstance(records, Mapping):
         columns = {
             str(name): read_guarded(
@@ -274,7 +274,7 @@ def _read_table(records: Any, target: str) -> pa.Table:
 
 
 def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
-    """Convert one column of a mapping; for a column that is not read, find its length."""
+    """Convert one column of a mapping to Arrow; if `read` is false, make an empty column of its length."""
     if isinstance(values, str | bytes):
         raise TypeError
     if not read:
@@ -285,7 +285,7 @@ def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
 
 
 def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
-    """Encode a column as positions of states, or one of the codes above, shape (records,)."""
+    """Encode a column as positions of states, or MISSING, UNKNOWN or OUTSIDE, shape (records,)."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -310,7 +310,13 @@ def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.i
 
 
 def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
-    """Encode numbers: bins are closed below, the last on both sides; numeric states compare as numbers."""
+    """Encode numbers as positions of bins or states, UNKNOWN or OUTSIDE, shape (records,).
+
+    Bins are closed below, the last one on both sides; states that are numbers are compared as numbers.
+
+    Raises:
+        InputError: the variable's states are not numbers.
+    """
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
         codes = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
@@ -329,7 +335,7 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
 
 
 def _refuse_values(codes: Codes, variable: Variable) -> None:
-    """Refuse a column with a value that its variable cannot have."""
+    """Raise an error if a column has a value that its variable cannot have."""
     wrong = np.flatnonzero(codes < MISSING)
     if not wrong.size:
         return
@@ -357,15 +363,15 @@ def _predict_alike(
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        target: the variable to predict.
-        nodes: whose tables matter.
-        names: observed variables that matter.
+        target: variable to predict.
+        nodes: nodes whose tables are relevant.
+        names: observed relevant variables.
         rows: their codes, shape (records, variables).
         level: posterior probability of each interval.
 
     Returns:
-        Means, lower and upper ends, shape (3, records, states), and for each record the number of draws under which
-        its evidence is impossible.
+        Means, lower and upper ends, shape (3, records, states), and for each record the number of draws in which its
+        evidence is impossible, shape (records,).
     """
     distinct, of_record = _find_distinct(rows)
     cost = joint_cost(cells.network, (target,), names)
@@ -384,7 +390,7 @@ def _predict_alike(
 
 
 def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
-    """Count the draws under which a record's evidence is impossible, shape (records,)."""
+    """Count the draws in which each record's evidence is impossible, shape (records,)."""
     distinct, of_record = _find_distinct(rows)
     counts = []
     for block, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
@@ -396,7 +402,15 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 def _predict_with_impossible(
     posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
-    """Predict a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` does."""
+    """Predict records with equal evidence that is impossible in some draws, as `answer` does; shape (3, 1, states).
+
+    Args:
+        posterior: posterior made from a release.
+        target: variable to predict.
+        shown: observed codes of the records.
+        positions: positions of the records, for the message of an error.
+        level: posterior probability of each interval.
+    """
     schema = posterior.network.schema
     evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())
     try:
@@ -422,14 +436,14 @@ def _make_blocks(
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        nodes: whose tables matter.
-        names: observed variables that matter.
+        nodes: nodes whose tables are relevant.
+        names: observed relevant variables.
         distinct: their codes, shape (records, variables).
-        cost: cells of all cliques together, for one record and draw.
+        cost: number of cells of all cliques together, for one record and draw.
 
     Yields:
-        Tables whose last axis is (record, draw), and the evidence in them. A record alone is sliced out of the tables
-        as they are; so are all where there is one draw: sums over a last axis of length 1 are rounded in another order.
+        Tables whose last axis is (record, draw), and the evidence in them. A single record is sliced out of the tables
+        unchanged, and with one draw all are: sums over a last axis of length 1 are rounded in another order.
     """
     network, draws = cells.network, cells.draws or 1
     hidden = sum(network.cells(name for name in network.family(node) if name not in names) for node in nodes)
@@ -443,7 +457,16 @@ def _make_blocks(
 
 
 def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
-    """Join tables of several records along the draws: each record fixes its own state of every observed variable."""
+    """Join tables of several records along the draws: each record fixes its own state of every observed variable.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        nodes: nodes whose tables are relevant; others get a table of ones.
+        codes: codes of the observed variables, shape (records,).
+
+    Returns:
+        Tables in which observed variables have one state, with `records * draws` draws.
+    """
     network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
     records = len(next(iter(codes.values())))
     variables = network.ordered({name for node in chosen for name in network.family(node)})
@@ -461,9 +484,9 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
 
 
 def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
-    """Join the slices of a table for all records on the last axis; observed variables keep an axis of one.
+    """Join the slices of a table for all records on the last axis; observed variables keep an axis of length 1.
 
-    The other axes keep their order in memory, too: it decides in which order a sum is rounded.
+    The other axes keep their order in memory, too, because it determines the order in which sums are rounded.
     """
     axes = [axis for axis, name in enumerate(family) if name in codes]
     rest = sorted(set(range(table.ndim)) - set(axes), key=lambda axis: -table.strides[axis])

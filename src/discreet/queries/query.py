@@ -42,10 +42,19 @@ LEAST_EFFECTIVE_DRAWS = 20
 
 
 def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Mask of the draws in which the evidence is possible, shape (draws,), and their weights, of sum 1.
+    """Find the draws in which the evidence is possible.
+
+    Args:
+        query: query, for the message of an error.
+        draws: probabilities, shape (states, draws); NaN where the evidence is impossible.
+        weights: weights of the draws, shape (draws,); None if they are equal.
+
+    Returns:
+        A mask of shape (draws,), and the weights of these draws, which sum to 1.
 
     Raises:
-        InputError: the evidence is impossible under too many of them, or weights leave too few.
+        InputError: the evidence is impossible in too many of them, or the effective sample size of weights is too
+            small.
     """
     possible = ~np.isnan(draws[0])
     if not possible.all():
@@ -61,17 +70,20 @@ def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple
 
 
 def keep_possible(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
-    """Select draws; if all are kept, the array itself: a copy's order in memory would change how sums round."""
+    """Select draws on the last axis; if all are kept, return the array itself.
+
+    A copy would have another order in memory, which changes how sums are rounded.
+    """
     return draws if possible.all() else draws[..., possible]
 
 
 def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
-    """Refuse evidence that most draws make impossible.
+    """Raise an error for evidence that most draws make impossible.
 
     Args:
-        impossible: number of draws under which it has probability 0.
-        draws: of the posterior.
-        subject: it is, at the beginning of the message.
+        impossible: number of draws in which it has probability 0.
+        draws: number of posterior draws.
+        subject: beginning of the message.
 
     Raises:
         InputError: more than half of the draws.
@@ -81,7 +93,7 @@ def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
 
 
 def resample(weights: Floats) -> npt.NDArray[np.intp]:
-    """Positions of systematic resampling: each draw as often as its weight says, shape (draws,).
+    """Resample draws systematically: return positions, shape (draws,), each draw in proportion to its weight.
 
     Example:
         >>> resample(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
@@ -101,14 +113,15 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
 
 
 def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
-    """Mean, quantile or share under every draw, with its least and largest value over laws inside bins.
+    """Compute a mean, quantile or share in every draw, with its smallest and largest value over laws inside bins.
 
     Args:
-        query: the question.
-        law: of the numbers in the bins.
+        query: query of a number.
+        law: law of the numbers in the bins.
 
     Returns:
-        Under the law, and the smallest and the largest value that any law inside the bins allows; shape `(draws,)`.
+        The value under the law, and the smallest and largest value over all laws inside the bins; shape `(draws,)`
+        each.
     """
     at = 0.0 if query.at is None else query.at
     match query.asked:
@@ -126,17 +139,17 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
 
 
 def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
-    """Row of an answer on a number: mean, interval, and the interval under the law inside bins.
+    """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
     Args:
-        query: the question.
-        law: of the numbers in the bins, for the draws that count.
-        level: of the intervals.
-        weights: of the draws, which sum to 1.
-        alike: whether they are all the same.
+        query: query of a number.
+        law: law of the numbers in the bins, for the draws that are used.
+        level: posterior probability of the intervals.
+        weights: weights of the draws, which sum to 1, shape (draws,).
+        alike: whether the weights are equal.
 
     Returns:
-        What is asked, its mean, and both intervals.
+        The quantity's text, its mean, and both intervals.
     """
     numbers, low, high = number_draws(query, law)
     picked = slice(None) if alike else resample(weights)
@@ -162,25 +175,25 @@ ROUNDING_DEVIATION = 1e-12
 
 
 def noise_share(draws: Floats, twins: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
-    """Share of a posterior's variance that is due to privacy noise: the counts are only known with noise.
+    """Estimate the share of a posterior's variance that is due to the privacy noise in the counts.
 
-    For a number q of the probabilities theta, `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second draw
-    with the same counts, so the covariance of the two is the variance of the conditional mean.
+    For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second
+    draw given the same counts, so the covariance of the two is the variance of the conditional mean.
 
     Args:
-        draws: q under every draw, shape `(..., draws)`.
-        twins: q under the twin of every draw, of the same shape; draws in which either is NaN are left out.
-        effective: independent draws that all draws are worth; None: they are independent.
+        draws: q in every draw, shape `(..., draws)`.
+        twins: q in the twin of every draw, same shape; draws in which either is NaN are left out.
+        effective: effective sample size of the draws; None if they are independent.
 
     Returns:
-        (the part, between 0 and 1; its standard error), shape `(...)` each: both 0 where q does not vary, NaN where
-        fewer than two draws are left. The error is about `(1 - part^2) / sqrt(draws)` where q is normal.
+        (the share, between 0 and 1; its standard error), shape `(...)` each: both 0 where q does not vary, NaN where
+        fewer than two draws are left. The error is about `(1 - share^2) / sqrt(draws)` where q is normal.
 
     Source:
         The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
         mean and variance are pooled over draws and twins. The error is by the delta method: with x and y a draw and its
-        twin less the mean, v the variance and r the part, each pair moves the estimate by
-        `(x y - r (x^2 + y^2) / 2) / v`, over the number of pairs.
+        twin less the mean, v the variance and r the share, each pair moves the estimate by `(x y - r (x^2 + y^2) / 2) /
+        v`, over the number of pairs.
 
     Example:
         >>> draws = np.array([0.1, 0.2, 0.3, 0.4])
@@ -221,7 +234,7 @@ def answer(
     assume: Assume | None = None,
     inside: Inside = "log-linear",
 ) -> Answer:
-    """Ask a posterior a query, and get means with credible intervals.
+    """Answer a query from posterior draws, with means and credible intervals.
 
     Queries are text:
 
@@ -234,37 +247,36 @@ def answer(
 
     With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
 
-        P(x | e)  =  mean over draws of P(x | e, theta_d)                        as it stands,
+        P(x | e)  =  mean over draws of P(x | e, theta_d)                        by default,
         P(x | e)  =  sum P(x | e, theta_d) P(e | theta_d) / sum P(e | theta_d)   predictive.
 
-    The first is about the population: the share of x among those who show e, with an interval for that share. The
-    second is about the next record, of which e has been seen: to see it makes those draws more credible under which it
-    is probable. They differ where the evidence is rare and the posterior wide.
+    The first is about the population: the share of x among those with e, with an interval for that share. The second is
+    about the next record, of which e has been observed: observing e gives more weight to draws in which e is probable.
+    They differ where the evidence is rare and the posterior wide.
 
     Args:
-        posterior: made from a release.
+        posterior: posterior made from a release.
         query: text, or a parsed query over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
-        predictive: whether draws count by the probability of the evidence under them.
-        assume: of variables that no table holds together: "network", that they are as the network says; "robust", that
-            they are off by as much as audited pairs, or else a prior from real tables, say; "nothing",
-            which gives the interval of all answers that the measured margins allow, around the mean of
-            "network". None: robust.
+        predictive: whether draws are weighted by the probability of the evidence.
+        assume: assumption about variables that no table contains together: "network", the network's independences hold;
+            "robust", they are violated as much as in audited pairs, or else in a prior from real tables; "nothing", the
+            interval covers all answers that the measured margins allow, around the mean of "network". None: "robust".
         inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform".
 
     Returns:
         A row for each joint state, each with "state", "mean", "lower" and "upper", and "noise", the share of the
-        variance that is privacy noise; see `results.Answer`.
+        variance due to the privacy noise; see `results.Answer`.
 
     Raises:
-        InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
-            an explanation or bounds that need more memory than there is a budget for, evidence that is too
-            rare to be sampled where exact inference is out of reach, or, predictive, evidence that leaves
-            fewer than twenty effective draws; something to assume of a posterior that believes its network, or
-            "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
+        InputError: not a query; evidence that is impossible in more than half of the draws; a level outside (0, 1); an
+            explanation or bounds that exceed the memory budget; evidence that is too rare to be sampled where exact
+            inference is too large; with `predictive`, evidence that leaves an effective sample size below twenty;
+            `assume` for a posterior without alternatives to its network; or "nothing" for an explanation, a predictive
+            answer, or more rows than can be bounded.
 
     Guarantee:
-        None spent: reads the posterior.
+        No budget is spent; only the posterior is read.
 
     Example:
         >>> import discreet as dc
@@ -294,13 +306,13 @@ def answer_many(
     assume: Assume | None = None,
     inside: Inside = "log-linear",
 ) -> Answers:
-    """Ask a posterior many queries; what they share is computed once.
+    """Answer many queries from a posterior; shared computations are done once.
 
-    A query that is there twice is answered once. Of queries with the same evidence the probability of the evidence is
-    computed once, and those for one variable to which every table of the network matters share one pass over it.
+    A repeated query is answered once. Queries with the same evidence share the computation of its probability, and
+    queries for one variable to which every table of the network is relevant share one pass.
 
     Args:
-        posterior: made from a release.
+        posterior: posterior made from a release.
         queries: text, or parsed queries over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
         predictive: as in `answer`.
@@ -314,7 +326,7 @@ def answer_many(
         InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
 
     Guarantee:
-        None spent: reads the posterior.
+        No budget is spent; only the posterior is read.
 
     Example:
         >>> import discreet as dc
@@ -356,23 +368,23 @@ def marginals(
     level: float = DEFAULT_LEVEL,
     predictive: bool = False,
 ) -> Answers:
-    """Ask for `P(X | evidence)` of every variable X that is not observed, in one pass.
+    """Compute `P(X | evidence)` of every variable X that is not observed, in one pass.
 
     Args:
-        posterior: made from a release.
+        posterior: posterior made from a release.
         evidence: observed variables with their states.
         level: posterior probability of each interval.
         predictive: as in `answer`.
 
     Returns:
-        One answer for each variable, in the network's order; equal to those of `answer` but for rounding errors.
+        One answer for each variable, in the network's order; equal to those of `answer` up to rounding errors.
 
     Raises:
         InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
             where exact inference is out of reach.
 
     Guarantee:
-        None spent: reads the posterior.
+        No budget is spent; only the posterior is read.
 
     Example:
         >>> import discreet as dc
@@ -409,7 +421,7 @@ def marginals(
 
 @contextmanager
 def name_query(position: int, query: object) -> Iterator[None]:
-    """Name in an error the query of a list that caused it, once."""
+    """Add the position and text of the failing query of a list to an error, once."""
     try:
         yield
     except InputError as error:
@@ -419,7 +431,7 @@ def name_query(position: int, query: object) -> Iterator[None]:
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """The posterior under an assumption."""
+    """Return the posterior under an assumption."""
     if assume is None:
         return posterior
     require_word(assume, Assume, "assume")
@@ -451,7 +463,13 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
 
 
 def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:
-    """Answer with one row for each joint state of the targets."""
+    """Answer with one row for each joint state of the targets.
+
+    Args:
+        query: query of probabilities that fits the schema.
+        both: draws given the evidence, with their twins.
+        level: posterior probability of each interval.
+    """
     schema = both.given.network.schema
     states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
     size = math.prod(map(len, states_of_targets))
@@ -467,7 +485,7 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
 
 
 def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
-    """Widen the answer's intervals to all that measured margins allow."""
+    """Widen the answer's intervals to all answers that the measured margins allow."""
     laws, schema = both.given, both.given.network.schema
     assert both.parts is not None
     names = (*(name for name, _ in query.targets), *laws.evidence)
@@ -483,9 +501,9 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
 
 
 def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple[Floats, ConditionedPosterior]:
-    """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws).
+    """Compute P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence) in every draw; (states, draws).
 
-    With that the draws again, which know how probable the evidence is if that was found on the way.
+    The draws are returned as well, with the probability of the evidence if it was computed on the way.
     """
     laws = both.given
     schema = laws.network.schema
@@ -505,7 +523,14 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
 def _answer_most_probable(
     query: MostProbable, targets: Sequence[str], both: ConditionedPosterior, level: float
 ) -> Answer:
-    """Answer with the most probable joint state on average, and those that most draws favour."""
+    """Answer with the joint state that is most probable on average, and those most probable in most draws.
+
+    Args:
+        query: query of the most probable state.
+        targets: variables of the state.
+        both: draws given the evidence.
+        level: posterior probability of each interval.
+    """
     laws, twin = both.given, both.twin
     schema = laws.network.schema
     table = _find_joint(laws, targets)
@@ -532,7 +557,7 @@ def _answer_most_probable(
 
 
 def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
-    """Joint distribution of the targets, shape (states, draws); None if it is too large."""
+    """Compute the joint law of the targets, shape (states, draws); None if it is too large."""
     if laws.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
             table = laws.joint(targets)
@@ -541,7 +566,7 @@ def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
 
 
 def _pick_modes(means: Floats, shares: Floats) -> list[int]:
-    """Positions of the best on average and of those that most draws favour, by decreasing mean."""
+    """Pick the state that is best on average and those best in most draws; positions by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
     return sorted([first, *favoured[: EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
@@ -558,7 +583,7 @@ class _AnswerPart(NamedTuple):
 
 
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
-    """Summarise several queries; their intervals are found together if all draws count alike."""
+    """Summarise several queries; their intervals are computed together if draws are not weighted."""
     all_twins = [part.twins for part in parts if part.twins is not None]
     alike = parts and parts[0].both.weights is None and len(all_twins) in (0, len(parts))
     draws = np.concatenate([part.draws for part in parts]) if alike else np.empty(0)
@@ -587,7 +612,17 @@ def _summarise(
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """Summarise draws as an answer, one row for each joint state; `draws` and `twins` have shape (states, draws)."""
+    """Summarise draws as an answer, one row for each joint state: means, intervals, noise shares.
+
+    Args:
+        query: the query.
+        states: joint states, by variable.
+        draws: probability of each state in every draw, shape (states, draws).
+        twins: the same in the twins, shape (states, twins); None without twins.
+        both: draws given the evidence, with their weights.
+        level: posterior probability of each interval.
+        best: fraction of the draws in which each state is the most probable, for explanations.
+    """
     pairs = both.paired(draws)
     possible, weights = possible_draws(query, draws, both.weights)
     counted = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # rounding may lift products of probabilities above 1
@@ -609,7 +644,17 @@ def _write_answer(
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
-    """Make an answer of its numbers: mean, ends, share of the noise and its error; a column for each joint state."""
+    """Build an answer from its numbers, and add basis and evidence.
+
+    Args:
+        query: the query.
+        states: joint states, by variable.
+        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states).
+        left_out: fraction of the draws in which the evidence is impossible.
+        both: draws given the evidence.
+        level: posterior probability of each interval.
+        best: fraction of the draws in which each state is the most probable, for explanations.
+    """
     rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
         row: AnswerRow = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper}
@@ -623,7 +668,14 @@ def _write_answer(
 
 
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
-    """Answer a query for a mean, a quantile or a share of a numeric variable."""
+    """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
+
+    Args:
+        query: query of a number.
+        both: draws given the evidence, with their twins.
+        level: posterior probability of each interval.
+        inside: law of numbers inside their bins.
+    """
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)
     twins = None if both.twin is None else _draw_probabilities(query.bins, replace(both, given=both.twin))[0]

@@ -74,19 +74,20 @@ likelihood that is no change."""
 
 
 def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
-    """Maximum-likelihood coefficients of a logistic regression in the population, under every draw.
+    """Fit a logistic regression to the population by maximum likelihood in every draw, by Newton's method.
 
     Args:
-        columns: shape `(draws, points, columns)`.
-        weights: of the points, shape `(draws, points)`, 1 in all under every draw; a few may be below 0.
-        hits: the weight of the second class in each point, shape `(draws, points)`.
+        columns: values of the covariates' columns, shape `(draws, points, columns)`.
+        weights: probabilities of the points, shape `(draws, points)`, which sum to 1 in every draw; a few may be
+            negative.
+        hits: probability of each point and the second class together, shape `(draws, points)`.
 
     Returns:
-        Shape `(draws, columns + 1)`, the intercept last; NaN under draws in which a column does not vary, or Newton's
-        method found no end, or none that is near.
+        Shape `(draws, columns + 1)`, the intercept last; NaN in draws in which a column does not vary, Newton's method
+        does not converge, or improper weights lead to log odds beyond FARTHEST_LOG_ODDS.
 
     Source:
-        McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not fall.
+        McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not decrease.
     """
     mean = np.einsum("dk,dkp->dp", weights, columns)
     centred = columns - mean[:, None]
@@ -108,7 +109,17 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 
 
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Take a Newton step: the next coefficients of each draw, and the largest change of a point's log odds."""
+    """Take a Newton step, halved until the penalised likelihood does not decrease.
+
+    Args:
+        z: standardised columns and a constant, shape `(draws, points, columns + 1)`.
+        weights: probabilities of the points, shape `(draws, points)`.
+        hits: probability of each point and the second class together, same shape.
+        at: current coefficients, shape `(draws, columns + 1)`.
+
+    Returns:
+        New coefficients, and the largest change of a point's log odds in each draw; both NaN if no step length works.
+    """
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
     # Gradient z'(hits - w p) - ridge beta and negative Hessian z' diag(w p (1 - p)) z + ridge I, p = 1 / (1 + e^-eta).
@@ -129,7 +140,7 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
 
 
 def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
-    """Penalised mean log likelihood, which Newton's method maximises, shape `(draws,)`."""
+    """Compute the penalised mean log likelihood, which Newton's method maximises, shape `(draws,)`."""
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
@@ -206,7 +217,7 @@ class Regression(Result):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            Rows of "target", "name", "mean", "lower", "upper", "level", and where it is known "basis".
+            Rows of "target", "name", "mean", "lower", "upper", "level", and "basis" if it is known.
         """
         context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
         return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
@@ -216,7 +227,7 @@ class Regression(Result):
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
-            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+            width: columns of the terminal, as in `columns`; None does not break lines.
         """
         return text_of(self.content(level=level), width)
 
@@ -232,7 +243,7 @@ class Regression(Result):
         yield from assumption_lines((self,))
 
     def mean(self) -> Floats:
-        """Posterior means of the coefficients.
+        """Compute the posterior means of the coefficients.
 
         Returns:
             float64, shape `(names,)`.
@@ -240,7 +251,7 @@ class Regression(Result):
         return np.asarray(self.coefficients.mean(axis=0))
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of the coefficients.
+        """Compute equal-tailed intervals of the coefficients.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -255,7 +266,7 @@ class Regression(Result):
         return equal_tails(self.coefficients, level)
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """The coefficients, as `WeightPosterior.rows` has them.
+        """List the coefficients, in the form of `WeightPosterior.rows`.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -280,36 +291,37 @@ def regress(
     assume: LawAssume | None = None,
     inside: Inside = "log-linear",
 ) -> Regression:
-    """Regress one variable of a release on others.
+    """Compute the posterior of a regression of one variable of a release on others.
 
-    What is estimated are the coefficients of the population that the records are drawn from, if its law is the
-    network's: those that a regression on ever more records would come to. Intervals count sampling and noise, and of
-    the network what those of `answer` count. Of numeric variables they count no law inside bins but the stated one:
-    such a regression is "assumed". Numbers outside their bounds count at the bound, as in every table.
+    The estimated coefficients are those of the population from which the records are drawn, if its law is the
+    network's: the limits of a regression on ever more records. Intervals include sampling and noise, and the network's
+    uncertainty as in `answer`. For numeric variables they include no other law inside bins than the given one: the
+    basis of such a regression is "assumed". Numbers outside their bounds count as the bound, as in every table.
 
     Args:
-        posterior: made from a release.
-        target: numeric with bins, or of two states, of which the second counts 1; of a logistic regression the latter.
-        on: covariates: numeric with bins, which count as numbers, or categorical, which have a coefficient for each
-            state but the first.
-        kind: "linear", least squares; or "logistic", maximum likelihood of the population. It is exact up to 4,096
-            joint states of all its variables, and beyond that from 8,192 made-up records for each draw.
-        assume: "network" or "robust", of variables that no table holds together, as in `answer`.
+        posterior: posterior made from a release.
+        target: numeric variable with bins, or a binary one, whose second state counts 1; for a logistic regression a
+            binary one.
+        on: covariates: numeric with bins, which enter as numbers, or categorical, with a coefficient for each state
+            except the first.
+        kind: "linear", least squares; or "logistic", maximum likelihood in the population. It is exact up to 4,096
+            joint states of all its variables, and beyond that computed from 8,192 simulated records for each draw.
+        assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`.
         inside: law of numbers inside their bins, as in `answer`.
 
     Returns:
         Draws of the coefficients.
 
     Raises:
-        InputError: no covariate, a variable that is unknown or there twice, has missing values, or is no target of this
+        InputError: no covariate; a variable that is unknown or repeated, has missing values, or is no target of this
             kind; more than 128 coefficients; a network too large for exact inference; or columns that do not vary or
-            follow from each other under more than half of the draws, by name.
+            are collinear in more than half of the draws, by name.
 
     Guarantee:
-        None spent: reads the posterior.
+        No budget is spent; only the posterior is read.
 
     Source:
-        Ferrando and Sheldon (TMLR 2025), with a posterior in the place of their estimate.
+        Ferrando and Sheldon (TMLR 2025), with a posterior instead of their estimate.
 
     Example:
         >>> import numpy as np
@@ -352,7 +364,7 @@ def regress(
 
 
 def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
-    """Check the target and covariates of a regression; return the covariates' names."""
+    """Raise an error for invalid targets and covariates; return the covariates' names."""
     require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names:
@@ -378,7 +390,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> NetworkPosterior:
-    """The posterior under an assumption."""
+    """Return the posterior under an assumption."""
     if assume is None:
         return posterior
     require_word(assume, LawAssume, "of a regression assume")
@@ -388,7 +400,7 @@ def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> 
 
 
 def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
-    """Add the basis to a regression; numbers rest on the law inside bins, which no table measures."""
+    """Add the basis to a regression; with numbers it is assumed, because no table measures the law inside bins."""
     basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric]
     assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
@@ -405,7 +417,7 @@ def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
 def _fit_linear(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Fit by least squares, shape `(draws, columns + 1)`, the intercept last; NaN if unidentified."""
+    """Fit by least squares in every draw, shape `(draws, columns + 1)`, the intercept last; NaN if unidentified."""
     slopes = moments.slopes(_covary_with_target(law, covariates, target))
     shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
@@ -413,7 +425,7 @@ def _fit_linear(
 
 
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
-    """Covariances of the columns with the target, shape `(draws, columns)`."""
+    """Compute the covariances of the columns with the target, shape `(draws, columns)`."""
     products = []
     for column in covariates:
         pair = law.of(column.variable.name, target.variable.name)
@@ -424,10 +436,10 @@ def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], 
 def _fit_logistic(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Fit by maximum likelihood, shaped as `_fit_linear`: at the means of bins, then corrected to the numbers.
+    """Fit by maximum likelihood, first at the bins' means, then corrected to the numbers; shape as in `_fit_linear`.
 
-    The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
-    with `Cov(m, x) beta = Cov(m, m) gamma`.
+    The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
+    `Cov(m, x) beta = Cov(m, m) gamma`.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
     points = (
@@ -443,7 +455,7 @@ def _fit_logistic(
 
 
 def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Iterator[Points]:
-    """List the joint states of the covariates as points: exact."""
+    """Yield the joint states of the covariates as points with exact probabilities."""
     whole = law.whole
     assert whole is not None and target.variable.size == 2
     sizes, columns = whole.shape[:-2], sum(len(column.names) for column in covariates)
@@ -464,7 +476,7 @@ def _clip_hits(
 ) -> Floats:
     """Clip weights of the second class: their sum over a categorical state lies between 0 and the state's weight.
 
-    Errors of the noise may put them there, where no coefficient is that they could have.
+    Noise may push them outside, where no coefficients fit.
     """
     for column, code in zip(covariates, codes, strict=True):
         for state in range(0 if column.variable.numeric else column.variable.size):
@@ -479,7 +491,10 @@ def _clip_hits(
 def _draw_points(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Iterator[Points]:
-    """Simulate records as points; tables of pairs move their class probabilities as they move the linear regression."""
+    """Simulate records as points.
+
+    Class probabilities are shifted linearly, by the change of the linear regression's slopes due to measured pairs.
+    """
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
     moved = _find_slopes_at_means(law, moments, covariates, target)
     if law.both.parts is not None:
@@ -507,5 +522,5 @@ def _draw_points(
 def _find_slopes_at_means(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
+    """Compute the slopes of the linear regression on the bins' means, shape `(draws, columns)`."""
     return replace(moments, with_numbers=moments.at_means).slopes(_covary_with_target(law, covariates, target))

@@ -1,7 +1,7 @@
 """Report of one release for readers: its guarantee in words, its budget, and its answers with uncertainty.
 
-It is made of the release alone, and of an account's balance where there is one: it may be published with the release.
-One file, without a script or a request to anybody.
+It uses only the release and, if given, an account's balance, so it may be published with the release. It is one file,
+with no scripts and no network requests.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 jinja2 = import_late("jinja2")
 
 MOST_UNCERTAIN = 10
-"""Probabilities of the network that a report lists as the least certain."""
+"""Number of the network's least certain probabilities that a report lists."""
 MOST_LISTED_STATES = 12
-"""Most states of a variable that a report lists."""
+"""Largest number of states of a variable that a report lists."""
 MOST_LISTED_VARIABLES = 60
-"""Most variables whose states a report lists."""
+"""Largest number of variables whose states a report lists."""
 
 
 def report(
@@ -63,13 +63,13 @@ def report(
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
     Args:
-        release: of any kind.
-        posterior: of the release, such as stored draws; None draws one where the release is over a network.
+        release: release of any kind.
+        posterior: posterior of the release, such as stored draws; None draws one if the release is over a network.
         form: "html" for one file of HTML without scripts, or "markdown".
-        balance: of the account that paid, as `Account.balance` returns it; None says nothing of other releases.
+        balance: balance of the account that paid, as `Account.balance` returns it; None leaves other releases out.
         level: posterior probability of each interval.
-        name: of the release's file, for the commands that check it.
-        rng: of the posterior's draws; nothing here is private.
+        name: name of the release's file, for the commands that check it.
+        rng: source of the posterior's draws; nothing here is private.
 
     Returns:
         The text of the file.
@@ -78,7 +78,7 @@ def report(
         InputError: another form, or a posterior of another network.
 
     Guarantee:
-        None spent: reads the release, and what the ledger says of an account.
+        No budget is spent; only the release and the ledger's entries on an account are read.
 
     Example:
         >>> import discreet as dc
@@ -115,21 +115,21 @@ def report(
 
 @cache
 def report_policy() -> str:
-    """Content security policy of an HTML report: a browser loads its style, known by its digest, and nothing else."""
+    """Return the content security policy of an HTML report: only its style, identified by its digest, is loaded."""
     style = _texts()["report.html"].partition("<style>")[2].partition("</style>")[0]
     return f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
 
 
 @cache
 def _texts() -> Mapping[str, str]:
-    """The templates' texts, by their names."""
+    """Return the templates' texts by name."""
     folder = files("discreet.queries") / "templates"
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
 
 
 @cache
 def _templates() -> Any:
-    """Jinja environment of the templates: escapes what enters HTML, and characters that a reader cannot see in both."""
+    """Return the Jinja environment, which escapes values in HTML, and invisible characters in both forms."""
     texts = _texts()
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(texts),
@@ -143,7 +143,7 @@ def _templates() -> Any:
 
 
 def _plain(text: object) -> str:
-    """Escape a text so that nothing in it is Markdown or HTML."""
+    """Escape a text so that nothing in it is interpreted as Markdown or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(str(text).split()))
 
 
@@ -151,7 +151,7 @@ def _plain(text: object) -> str:
 
 
 def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
-    """Describe what does not need a posterior."""
+    """Collect the parts of the report that need no posterior."""
     guarantee = release.guarantee
     promised = describe_promise(release)
     network = next(iter(release.networks), None)
@@ -208,22 +208,22 @@ PROOF = (
 
 
 def _name_subject(release: Release) -> str:
-    """Name the subject of the records, as far as the document says."""
+    """Write the subject of the records, as far as the release's document states it."""
     names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
 
 def _list_columns(release: Release) -> list[str]:
-    """Names of a design's columns."""
+    """List the names of a design's columns."""
     design = release.design
     return [column.name for column in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
 def promise_words(release: Release) -> list[str]:
-    """The guarantee in words: what it compares, and what it does not promise.
+    """Write the guarantee in words: what it compares, and what it does not promise.
 
     Args:
-        release: of any kind.
+        release: release of any kind.
     """
     guarantee, unit, promised = release.guarantee, release.guarantee.unit, describe_promise(release)
     lines = _write_changes(release) if isinstance(promised, MetricLimits) else _write_odds(promised, unit)
@@ -243,9 +243,9 @@ def promise_words(release: Release) -> list[str]:
 
 
 def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
-    """Write what can be learned of a record, compared with the data without it, or with another in its place.
+    """Write what can be learned about a record, compared with the data without it, or with another in its place.
 
-    Odds of other conclusions, which hang on the record and on others, can move by as much as those between two values.
+    Odds of other conclusions that depend on the record and on others can move by as much as those between two values.
     """
     whose = "any one record" if unit == "record" else f"the record of any one {unit}"
     lines = []
@@ -272,7 +272,7 @@ OTHER_IN_ITS_PLACE = "compared with what anybody would believe had the other of 
 
 
 def _write_delta(promised: InferenceLimits) -> str:
-    """Write what a delta allows, as a procedure that fails with that probability.
+    """Write the meaning of delta, as a procedure that fails with that probability.
 
     Source:
         Kairouz, Oh and Viswanath (2015), Theorem 3.4.
@@ -343,7 +343,7 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
 
 
 def _list_public(release: Release) -> list[str]:
-    """List what is assumed to be public."""
+    """List the facts that are assumed to be public."""
     if not release.networks:
         columns = _list_columns(release)
         lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
@@ -363,7 +363,7 @@ def _list_public(release: Release) -> list[str]:
 
 
 def _describe_variable(variable: Variable) -> str:
-    """Describe a variable by its bounds or states."""
+    """Write a variable's bounds or states."""
     if variable.bounds is not None:
         return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {variable.size} bins"
     shown_states = variable.states[:MOST_LISTED_STATES]
@@ -372,7 +372,10 @@ def _describe_variable(variable: Variable) -> str:
 
 
 def _list_dropped(release: Release) -> list[str]:
-    """List what happened to records that were incomplete or out of bounds."""
+    """Write how missing and out-of-bounds values, and too many records of one unit, were handled.
+
+    Always at least two sentences.
+    """
     policy = release.policy
     missing = {
         "error": "no value is missing: a table with missing values would have been refused",
@@ -392,7 +395,7 @@ def _list_dropped(release: Release) -> list[str]:
 
 
 def _list_commands(release: Release, name: str) -> list[str]:
-    """List commands that check the statements of the report."""
+    """List shell commands that check the statements of the report."""
     promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if release.networks:
@@ -410,7 +413,7 @@ def _list_commands(release: Release, name: str) -> list[str]:
 def _read(
     release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
 ) -> tuple[PosteriorDraws, Answers] | str:
-    """Read the posterior and the probabilities of all states, or why there are none."""
+    """Return the posterior and the probabilities of all states, or a sentence why there are none."""
     if not release.networks:
         return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
@@ -425,7 +428,7 @@ def _read(
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
-    """Find both ends of the intervals of each table's entries, axes `(*parents, node)`."""
+    """Compute both ends of the intervals of each table's entries, shape `(*parents, child)`."""
     return {node: equal_tails(posterior.cells[node], level, axis=-1) for node in posterior.network.nodes}
 
 

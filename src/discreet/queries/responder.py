@@ -96,7 +96,7 @@ class Responder:
 
     @property
     def regret(self) -> float:
-        """Bound on the expected utility that all answers so far lose together, with failure probability `failure`."""
+        """Bound on the expected utility that all answers so far lose together; it fails with probability `failure`."""
         return math.fsum(answer.regret for answer in self._answers)
 
     def decide(
@@ -107,19 +107,19 @@ class Responder:
         level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Decision[R]:
-        """Choose the response of the largest expected utility.
+        """Choose the response with the largest expected utility.
 
         Args:
-            utility: as of `decide`.
-            responses: at least one.
+            utility: as in `decide`.
+            responses: at least one response.
             level: posterior probability of each interval.
-            bounds: smallest and largest utility there can be.
+            bounds: smallest and largest possible utility.
 
         Returns:
-            The decision, whose bound holds together with those of all other answers.
+            The decision; its bound holds together with those of all other answers.
 
         Raises:
-            InputError: draws that are all there are, more answers than were announced, or as `decide`.
+            InputError: a posterior with fixed draws, more answers than were announced, or as in `decide`.
         """
         if self._quantities:
             raise InputError(
@@ -146,19 +146,19 @@ class Responder:
         level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> NumberDecision:
-        """Name the number of the least expected loss.
+        """Choose the number with the least expected loss.
 
         Args:
-            quantity: as of `decide_number`; one of those that were named, where there are any.
-            loss: as of `decide_number`.
+            quantity: as in `decide_number`; one of the named quantities, if there are any.
+            loss: as in `decide_number`.
             level: posterior probability of the interval.
             bounds: smallest and largest value of the quantity.
 
         Returns:
-            The decision, whose bound holds together with those of all other answers.
+            The decision; its bound holds together with those of all other answers.
 
         Raises:
-            InputError: a quantity that was not named, more answers than were announced, or as `decide_number`.
+            InputError: a quantity that was not named, more answers than were announced, or as in `decide_number`.
         """
         if self._quantities and quantity not in self._quantities:
             raise InputError(
@@ -174,7 +174,7 @@ class Responder:
         return decision
 
     def _share_failure(self) -> float:
-        """Failure probability of the next answer."""
+        """Return the failure probability of the next answer."""
         number = len(self._answers) + 1
         if self.queries is None:
             return self.failure * 6 / (math.pi * number) ** 2
@@ -183,5 +183,5 @@ class Responder:
         return self.failure / self.queries
 
     def _spawn_generator(self) -> np.random.Generator | None:
-        """Source of the next answer's draws."""
+        """Return the generator of the next answer's draws, a new child; None without one."""
         return None if self._rng is None else self._rng.spawn(1)[0]

@@ -86,7 +86,7 @@ class Score(Result):
     release: Release = field(repr=False)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """One row of "metric", "mean", "lower", "upper" and "level"."""
+        """List one row of "metric", "mean", "lower", "upper" and "level"."""
         return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
     def content(self) -> Iterator[str | Block]:
@@ -97,15 +97,15 @@ class Score(Result):
 
 
 def accuracy_network() -> Network:
-    """The public network of an accuracy: one variable, whether a prediction is right."""
+    """Return the public network of an accuracy: one variable, whether a prediction is right."""
     return Network((Variable("prediction", STATES),), {"prediction": ()})
 
 
 def error_design(width: float) -> Design:
-    """The public design of a mean absolute error: one feature between 0 and the width of the target's bounds.
+    """Return the public design of a mean absolute error: one feature between 0 and the width of the target's bounds.
 
     Args:
-        width: in the target's unit.
+        width: width of the bounds, in the target's unit.
 
     Returns:
         A design without target, with a constant feature: its moments are the two sums.
@@ -114,22 +114,22 @@ def error_design(width: float) -> Design:
 
 
 def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1000, rng: Seed = None) -> Score:
-    """Read a score from its release alone.
+    """Compute the posterior of a score from its release alone.
 
     Args:
-        release: as `release_score` made it, such as one that was loaded from a file.
+        release: result of `release_score`, such as one that was loaded from a file.
         level: posterior probability of the interval, between 0 and 1.
-        draws: of the posterior; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
+        draws: number of posterior draws; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
         rng: source of randomness; nothing here is private.
 
     Returns:
         The score.
 
     Raises:
-        InputError: a release of something else, or a level that is none or that so many draws cannot tell.
+        InputError: a release of another kind, or a level outside (0, 1) or too high for that number of draws.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Example:
         >>> import discreet as dc
@@ -160,7 +160,7 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
 def _read_error(
     release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
 ) -> Score:
-    """Read a mean absolute error; rounding to the grid widens its interval by half a step."""
+    """Compute the score of a mean absolute error; rounding to the grid widens its interval by half a step."""
     shares = (1 + _draw_means(payload, release.records, draws, rng)) / 2
     lower, upper = credible_interval(shares, level)
     half_step = 1 / (4 * GRID_STEPS)
@@ -169,7 +169,7 @@ def _read_error(
 
 
 def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the mean of u, shape (draws,); from its prior if no mean fits the noisy sums."""
+    """Draw the mean of u, shape (draws,), by importance sampling; from its prior if no mean fits the noisy sums."""
     means, weights = np.empty(0), np.empty(0)
     for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
         mean, weight = _propose_means(payload, records, rng)
@@ -181,11 +181,21 @@ def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.
 
 
 def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Propose means that the noise leaves possible, with importance weights.
+    """Propose population means that are possible under the noise, with importance weights.
 
-    Given the radius of the noise every sum lies within it of what was published. Between these ends the number of
-    records, the mean and the mean square are drawn from their priors; the weight is what the priors give to the ends.
-    No sum exceeds the number, so that the radius is at least their distance: it is drawn from there.
+    The radius of the noise is drawn first. Every sum lies within it of its published value; within these limits the
+    number of records, their mean and their mean square are drawn from their priors, and the weight is the prior
+    probability of the limits. No sum exceeds the number of records, so the radius is at least the distance of the
+    published values from such sums and is drawn from there up. The population mean is the records' mean plus a t
+    variate times its standard error.
+
+    Args:
+        payload: published sums with their noise.
+        records: number of records if it is public, else None.
+        rng: source of randomness.
+
+    Returns:
+        Possible means and their weights, shape (possible proposals,) each.
     """
     dimension, largest = len(payload.values), float(np.abs(payload.sums[-2:]).max())
     excess = rng.gamma(dimension + 1, payload.sums_scale, BATCH_PROPOSALS)
@@ -213,5 +223,5 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
 
 
 def _bound_means(published: float, radius: Floats, number: Floats) -> Floats:
-    """Bound the mean of numbers in [-1, 1] given their published sum, shape (2, proposals)."""
+    """Bound the mean of numbers in [-1, 1] given their published sum and the noise radius, shape (2, proposals)."""
     return np.clip(np.stack([published - radius, published + radius]) / number, -1, 1)

@@ -1,6 +1,6 @@
 """Synthetic records: simulated from a network or from a posterior over its probabilities, and written to files.
 
-Whatever is drawn here comes from public probabilities: no budget is spent, and no record is read.
+Everything is drawn from public probabilities: no budget is spent, and no record is read.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from discreet.util.randomness import Seed, as_generator
 BLOCK_RECORDS = 65_536
 """Default number of records of a block."""
 BLOCK_VALUES = 2**21
-"""Most values of a block, over all columns: 16 MiB of codes."""
+"""Largest number of values of a block, over all columns: 16 MiB of codes."""
 SUFFIXES: dict[str, FileFormat] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 
 
 def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
-    """Simulate records independently from a network, as a table.
+    """Simulate independent records from a network, as a table.
 
     Args:
-        theta: probabilities, axes `(*parents, child)`.
+        theta: probabilities, shape `(*parents, child)`.
         n: number of records.
-        rng: source of randomness; these records are made up, not private.
+        rng: source of randomness; the records are simulated, not private.
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin by the log-linear law of `discreet.queries.bin_laws`, int64 where they are
-        whole, else float64; NULL where a value is missing.
+        variable, numbers in the drawn bin by the log-linear law of `discreet.queries.bin_laws`, int64 if they are
+        whole, else float64; NULL for a missing value.
 
     Raises:
         InputError: a negative number of records.
 
     Guarantee:
-        None spent: reads the probabilities alone.
+        No budget is spent; only the probabilities are read.
 
     Example:
         >>> import discreet as dc
@@ -77,27 +77,29 @@ def sample(
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make synthetic data: one set from the posterior mean, or several sets for valid pooled inference.
 
-    Of several, set m is n records drawn from `theta_m`, itself drawn from the posterior. Every set has probabilities of
-    its own, so the sets differ from each other by what the release leaves open, and `pool_estimates` makes honest
-    intervals of them. One set by itself is drawn from the posterior's mean: its shares err less than those of any draw,
-    and statistics computed from it as if it were data know its own sampling error only.
+    With several sets, set m is n records drawn from `theta_m`, a posterior draw of its own. The sets therefore differ
+    by the release's uncertainty, and `pool_estimates` computes valid intervals from them. A single set is drawn from
+    the posterior's mean: its shares have smaller errors than those of any draw, but statistics computed from it as if
+    it were data account for its own sampling variance only.
 
     Args:
-        posterior: of a release.
-        n: records of each set; as many as the release had or more, where estimates are to be pooled.
-        rng: picks the draws and makes up the records.
-        sets: data sets, each from another joint draw of all probabilities; None for one from the posterior's mean.
-        block: most records that are made at once; a set of many columns takes smaller blocks.
+        posterior: posterior of a release.
+        n: number of records of each set; at least as many as the release had, if estimates are pooled.
+        rng: source of randomness for the choice of draws and the records.
+        sets: number of sets, each from another posterior draw of all probabilities; None for one from the posterior's
+            mean.
+        block: largest number of records that are made at once; a set of many columns uses smaller blocks.
 
     Returns:
-        For every set a stream of Arrow record batches, to be read once. Columns are as in `simulate_records`, and equal
-        for all sets. Streams can be read in any order; a seed gives the same records for the same `block` only.
+        For every set a stream of Arrow record batches, which can be read once. Columns are as in `simulate_records`,
+        and equal for all sets. Streams can be read in any order; a seed gives the same records for the same `block`
+        only.
 
     Raises:
         InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no records.
 
     Guarantee:
-        None spent: reads the release alone.
+        No budget is spent; only the release is read.
 
     Source:
         Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
@@ -120,14 +122,14 @@ def sample(
 def sample_set(
     posterior: NetworkPosterior, n: int, which: int, *, rng: Seed, sets: int | None = None
 ) -> pa.RecordBatchReader:
-    """Make one of the sets of `sample`, without the work of the others.
+    """Make one of the sets of `sample`, without computing the others.
 
     Args:
-        posterior: of a release.
-        n: records of each set.
-        which: of the sets, counted from 0.
-        rng: as of `sample`.
-        sets: of which it is one.
+        posterior: posterior of a release.
+        n: number of records of each set.
+        which: position of the set, counted from 0.
+        rng: as in `sample`.
+        sets: number of sets.
 
     Raises:
         InputError: as `sample`.
@@ -157,7 +159,7 @@ def _sample(
 
 
 def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
-    """List the joint distributions of some draws, or their mean."""
+    """Yield the tables of the joint laws of some draws, or of their mean."""
     cells = law_of(posterior).cells
     if picked is None:
         yield mean_law(cells)
@@ -167,7 +169,7 @@ def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None)
 
 
 def mean_law(cells: Tables) -> Tables:
-    """Conditional probability tables of the mean over draws of each family's joint distribution."""
+    """Compute the conditional probability tables of each family's joint law averaged over the draws."""
     network = cells.network
     laws = laws_from_roots([network.family(node) for node in network.nodes], cells, seed=0)
     rows = dict[str, Array]()
@@ -189,7 +191,7 @@ def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator
 
 
 def make_arrow_schema(schema: Schema) -> pa.Schema:
-    """Arrow schema of records: text for states, int64 or float64 for numbers."""
+    """Return the Arrow schema of records: text for states, int64 or float64 for numbers."""
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
         [(variable.name, kinds[variable.type] if variable.numeric else pa.string()) for variable in schema]
@@ -197,7 +199,7 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
-    """Find the distribution of each numeric variable inside its bins; uniform if bin shares are out of reach."""
+    """Compute the law of each numeric variable inside its bins; uniform if bin shares are too costly to compute."""
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     for variable in theta.network.schema:
@@ -219,7 +221,7 @@ def _make_batch(
 
 
 def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
-    """Convert codes to names of states, or to numbers in their bins; NULL if a value is missing."""
+    """Convert codes to names of states, or to numbers drawn in their bins; NULL for a missing value."""
     gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
         return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
@@ -262,20 +264,20 @@ def write_records(
     """Write a stream of records to a Parquet, CSV or Arrow file, whole or not at all, one batch in memory at a time.
 
     Args:
-        records: as `sample` returns them, or any table's `to_reader()`.
-        path: of the file; its suffix tells the format, as in `format_of`.
-        replace: whether a file of this name is replaced.
-        progress: called after every batch with the number of records so far.
+        records: stream as `sample` returns it, or any table's `to_reader()`.
+        path: path of the file; its suffix determines the format, as in `format_of`.
+        replace: whether an existing file is replaced.
+        progress: function that is called after every batch with the number of records so far.
 
     Returns:
         The number of records.
 
     Raises:
-        InputError: an unknown suffix, a file of this name that is not to be replaced, a file that cannot be written, or
-            a column that CSV cannot name.
+        InputError: an unknown suffix, an existing file that is not to be replaced, a file that cannot be written, or a
+            column that CSV cannot name.
 
     Guarantee:
-        None spent: the records are made up.
+        No budget is spent; the records are synthetic.
 
     Example:
         >>> import pyarrow as pa
@@ -317,7 +319,7 @@ def stream_records(
 
     Args:
         records: as in `write_records`.
-        sink: is left open.
+        sink: open file; it is not closed.
         kind: "parquet", "csv" or "arrow" (an IPC file).
         progress: as in `write_records`.
 
@@ -337,14 +339,14 @@ def stream_records(
 
 
 def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[int, bytes]]:
-    """Yield a stream of records as pieces of a file.
+    """Yield a stream of records as successive pieces of a file.
 
     Args:
         records: as in `write_records`.
         kind: as in `stream_records`.
 
     Yields:
-        After each batch the number of its records, and what there is of the file since; in the end the rest.
+        After each batch the number of its records and the new bytes of the file; at the end the remaining bytes.
 
     Raises:
         InputError: as `stream_records`, before anything is made.
@@ -380,14 +382,14 @@ class _TailBuffer(io.RawIOBase):
         return self._at
 
     def take(self) -> bytes:
-        """Return and forget the bytes since the last call."""
+        """Return the bytes written since the last call, and drop them."""
         tail = b"".join(self._parts)
         self._parts.clear()
         return tail
 
 
 def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
-    """Arrow's writer of a format."""
+    """Open Arrow's writer of a format."""
     match kind:
         case "parquet":
             return pa.parquet.ParquetWriter(sink, schema)

@@ -485,7 +485,7 @@ class LatentCounts:
 
     def rows(self, node: str) -> RowDraws:
         """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
-        # From the roots down: a long chain would nest as deep as it is long.
+        # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
         return self._rows[node]
@@ -614,11 +614,18 @@ class LatentCounts:
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
-        """Draw the number of records of each parent configuration, shape `(*parents, draws)`.
+        """Draw the number of records of each parent configuration.
 
         Without parents, these are the numbers of all records. If one family contains all parents, its counts are
         summed. Else expected counts from the draw's probabilities are updated by the evidence on interactions that no
         family contains, raked to the families' counts and rounded at random.
+
+        Args:
+            node: child of the parents; all ancestors are drawn.
+            rng: source of randomness.
+
+        Returns:
+            Counts, shape `(*parents, draws)`.
         """
         parents = self.network.parents[node]
         if not parents:

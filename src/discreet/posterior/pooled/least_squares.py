@@ -334,7 +334,12 @@ class _CoordinatePlaces:
     @staticmethod
     @lru_cache(maxsize=4)
     def number(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
-        """Number the coordinates of all tables; cached, because the same tables are fitted several times."""
+        """Number the coordinates of all tables; cached, because the same tables are fitted several times.
+
+        Args:
+            network: network that gives the variables' sizes and the families.
+            blurs: variables of each table, and the noise variances of the measurements it is the mean of.
+        """
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
         indices, factors, precisions, means = [], [], [], []

@@ -125,7 +125,12 @@ def _drop_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]
 
 
 def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Floats:
-    """Average several tables over the same variables, weighted by the precision of each interaction."""
+    """Average several tables over the same variables, weighted by the precision of each interaction.
+
+    Args:
+        scope: variables of the tables.
+        noisy: tables of shape `(*sizes, repetitions)` with their noise variances.
+    """
     if len(noisy) == 1:
         return noisy[0][0]
     matrices = contrast_matrices(noisy[0][0].shape[:-1])

@@ -111,7 +111,18 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 
 
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
-    """Rake as `rake_to` does, without rounding; empty cells of nonempty rows start at EMPTY_CELL_RECORDS."""
+    """Rake cells to several margins at once by proportional fitting, without rounding.
+
+    Empty cells of nonempty rows start at EMPTY_CELL_RECORDS. Every round ends with the row totals.
+
+    Args:
+        cells: records of each cell, at least 0, shape `(child, *parents, draws)`.
+        totals: records of each row, shape `(*parents, draws)`.
+        goals: for each margin the axes to sum over and its target records, with length 1 on these axes.
+
+    Returns:
+        Records of each cell, same shape.
+    """
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     row_totals = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]

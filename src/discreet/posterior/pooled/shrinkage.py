@@ -403,14 +403,14 @@ def _run_chains(
     if alpha is not None:
         alphas = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        alphas = _raise_doubted_cells(alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
+        alphas = _raise_doubted(alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
     flat = (-1, states, totals.shape[-1])
     theta = dirichlet_draws((final + alphas).reshape(flat), rng).reshape(final.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
     return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(alphas), theta, np.ascontiguousarray(mean), usage)
 
 
-def _raise_doubted_cells(
+def _raise_doubted(
     a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator
 ) -> Floats:
     """Raise the concentrations of one-sided rows and of possible cells without records.
