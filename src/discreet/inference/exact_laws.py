@@ -424,7 +424,7 @@ class ConditionalLaws:
         return np.float32 if self.cells[self.network.variables[0].name].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
-        """Whether a query over so many cells for each draw is tried in single precision first."""
+        """True if a query over so many cells for each draw is tried in single precision first."""
         return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: Array) -> Floats | None:
@@ -573,7 +573,7 @@ def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterabl
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
-    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
+    """True if the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
 
     Example:
         >>> from discreet import Network, Variable

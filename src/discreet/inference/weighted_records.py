@@ -226,7 +226,7 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
 
 
 def _is_enough(laws: WeightedLaws) -> bool:
-    """Whether the effective sample size is large enough, and the error small against the draws' own spread."""
+    """True if the effective sample size is large enough, and the error small against the draws' own spread."""
     if laws.effective < LEAST_EFFECTIVE:
         return False
     for scope, law in laws.laws.items():

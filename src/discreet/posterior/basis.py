@@ -153,7 +153,7 @@ class Basis:
         return unmeasured
 
     def _is_in_rows(self, names: Collection[str]) -> bool:
-        """Whether one of several data sets measured these variables together, and the network leaves their law free.
+        """True if one of several data sets measured these variables together, and the network leaves their law free.
 
         What not every data set told is in the rows of the network alone.
         """
@@ -184,7 +184,7 @@ class Basis:
         return tuple(pair for pair in self._pairs if missing_arcs(self.network, tuple(pair)))
 
     def _is_disputable(self, names: frozenset[str]) -> bool:
-        """Whether a table could refute the network's law of some of the names."""
+        """True if a table could refute the network's law of some of the names."""
         return any(pair <= names for pair in self._disputable_pairs)
 
 

@@ -1,4 +1,4 @@
-"""Whether Markov chains have mixed: R-hat and effective sample size, for many quantities at once.
+"""Mixing of Markov chains: R-hat and effective sample size, for many quantities at once.
 
 Both are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): each chain is split in two, draws are
 replaced by normal scores of their ranks, and R-hat is the larger of that for the draws and that for their distances
@@ -52,7 +52,7 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
 
 
 def has_mixed(mixing: Mixing) -> bool:
-    """Whether R-hat is small enough and the effective sample size of the worst quantity is large enough.
+    """True if R-hat is small enough and the effective sample size of the worst quantity is large enough.
 
     Args:
         mixing: of the chains.

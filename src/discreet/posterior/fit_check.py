@@ -100,7 +100,7 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is refuted here (p below 1 %), by enough to matter (half a percentage point)."""
+        """True if the network is refuted here (p below 1 %), by enough to matter (half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 

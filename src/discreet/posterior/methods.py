@@ -142,13 +142,13 @@ def noise_aware(
     by_method = {reader.method: reader for reader in able_readers(combined)}
     if method != "auto" and method not in by_method:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(by_method)}")
-    way = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
-    if prior is not None and way.own_prior:
+    route = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
+    if prior is not None and route.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or (method in by_method and way.trusts) or not _rests_on_tables(combined, believed)
+    trusted = trust_network or (method in by_method and route.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
     task = DrawTask(combined, believed, draws, wide, trusted)
     cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
@@ -250,7 +250,7 @@ def _require_way(reader: registry.Reader) -> registry.Way:
 
 
 def _can_read(combined: Combined) -> bool:
-    """Whether one data set has a reader."""
+    """True if one data set has a reader."""
     try:
         return bool(able_readers(combined))
     except InputError:
@@ -299,7 +299,7 @@ def _order_sets(combined: Combined) -> list[frozenset[str]]:
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """Whether all evidence is pooled tables, without an informative prior of the network's rows."""
+    """True if all evidence is pooled tables, without an informative prior of the network's rows."""
     data_sets = _split_data_sets(combined)
     return (
         believed is None
@@ -353,7 +353,7 @@ def restore_source(
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """Whether a method trusts the public network against the tables."""
+    """True if a method trusts the public network against the tables."""
     return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 

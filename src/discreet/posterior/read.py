@@ -84,7 +84,7 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """Whether all parts of the evidence are of the reader's kinds."""
+        """True if all parts of the evidence are of the reader's kinds."""
         payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
@@ -108,12 +108,12 @@ def load_function(home: str) -> Callable[..., Any]:
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
-    """Whether sums include products with a target."""
+    """True if sums include products with a target."""
     return all(payload.design.target is not None for payload in payloads)
 
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
-    """Whether tables are small enough to be pooled."""
+    """True if tables are small enough to be pooled."""
     measured = [datum for payload in payloads for datum in payload.measurements]
     return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
@@ -168,7 +168,7 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
 
 
 def is_read_by(name: str, evidence: Evidence) -> bool:
-    """Whether some evidence has a reader of this name."""
+    """True if some evidence has a reader of this name."""
     return any(reader.name == name for reader in readers_of(evidence))
 
 

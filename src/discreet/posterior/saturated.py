@@ -117,7 +117,7 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
 
 def leaves_open(network: Network, names: Iterable[str]) -> bool:
-    """Whether a network leaves a joint distribution free: every joint law of these variables is one of its laws.
+    """True if a network leaves a joint distribution free: every joint law of these variables is one of its laws.
 
     The last of them, in the network's order, has the others among its parents, of which all that holds as well: a law
     of two parents that are not joined is fixed by their margins, and so are, in part, those of their child and of its

@@ -22,7 +22,7 @@ LEAST_DRAWS_OF_A_CHAIN = 8
 
 
 def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
-    """Whether new draws can be made."""
+    """True if new draws can be made."""
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 

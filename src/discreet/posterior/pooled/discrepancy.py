@@ -92,7 +92,7 @@ def triple_weights(pairs: Floats) -> Floats:
 
 
 def _is_learnable(margins: Margins, names: Scope) -> bool:
-    """Whether a set has contrasts, and not too many to be learned from."""
+    """True if a set has contrasts, and not too many to be learned from."""
     return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_LEARNED_CONTRASTS
 
 

@@ -449,7 +449,7 @@ class LatentCounts:
         return self._move_rows(node, rows, self._twin_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
-        """Whether margins of a family's rows are drawn separately."""
+        """True if margins of a family's rows are drawn separately."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:

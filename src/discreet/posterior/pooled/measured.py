@@ -129,7 +129,7 @@ def in_order(network: Network, datum: Measurement) -> Floats:
 
 
 def is_poolable(measured: Iterable[Measurement]) -> bool:
-    """Whether tables and weighted sums are over so few variables and cells that they are fitted within a minute."""
+    """True if tables and weighted sums are over so few variables and cells that they are fitted within a minute."""
     listed = list(measured)
     weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
     return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

@@ -91,7 +91,7 @@ def _draw_measured_pairs(
 
 
 def _is_clear(fitted: Margins, name: str) -> bool:
-    """Whether the number of records, and those in each state that is no bin, are well above their noise."""
+    """True if the number of records, and those in each state that is no bin, are well above their noise."""
     total, variance = fitted.total
     counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
     return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, fitted.deviation((name,))))

@@ -428,7 +428,7 @@ class _RowEvidence:
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
     def outweighs(self, alpha: Floats, totals: Ints) -> bool:
-        """Whether the evidence outweighs a prior of all cells of a single row, in errors of one size."""
+        """True if the evidence outweighs a prior of all cells of a single row, in errors of one size."""
         if self.values.ndim > 2 or not len(self.values) or not np.all(self.gain == 1):
             return False
         least = self._invert_contrasts(self.values).min() + int(totals.min()) / (len(self.values) + 1)
