@@ -345,7 +345,7 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- what lies outside
 def test_what_lies_outside_of_the_bounds_is_told_and_warned_of() -> None:
     X, y = records()
-    with pytest.warns(ClippedWarning, match=r"x0 \(1[0-9]%\), coefficients .* refer to the clipped columns"):
+    with pytest.warns(ClippedWarning, match=r"x0 \(1[0-9]%\); coefficients .* refer to the clipped columns"):
         fitted = linear(promise(), bounds=([-1, -30], [5, 30])).fit(X, y)
     below = int(np.sum(X[:, 0] < -1))
     told = fitted.clipped_["x0"]

@@ -224,7 +224,7 @@ def test_a_server_that_is_gone_for_good_leaves_it_unknown(
     assert "it is unknown whether it was charged: look with `discreet ledger show r` once the ledger answers" in told
     assert "nothing was charged" not in told
     account.ledger._database.write(
-        lambda opened: account._books.settled(opened, "a", "r"), lambda _: None, "r"
+        lambda opened: account._books.find_existing(opened, "a", "r"), lambda _: None, "r"
     )  # waits
     assert paid(account) == (["r"] if deliver else [])
     assert (account.ledger.paid("r") is not None) is deliver

@@ -1,4 +1,4 @@
-"""What regressions and principal components need beside a `Design`: rows, their sums, laws of features, posteriors."""
+"""Further parts for regressions and principal components beside a `Design`: rows, sums, feature laws, posteriors."""
 
 from discreet.util.lazy_imports import late_names
 

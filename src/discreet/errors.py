@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 MESSAGE_CHARACTERS = 500
-"""Of a whole message: it fits a terminal's few lines and a log's one."""
+"""Most characters of a message: it fits a terminal's few lines and a log's one."""
 TAIL_CHARACTERS = 120
-"""Kept of a longer message's end, where it says what to do."""
+"""Characters of a longer message's end that are not cut, because the end says what to do."""
 QUOTED_CHARACTERS = 80
-"""Of the input, in one quotation."""
+"""Most characters of the input in one quotation."""
 MOST_LISTED_NAMES = 12
 """Names in one list, and none that would make the list longer than two quotations."""
 ELLIPSIS = " ... "
@@ -145,12 +145,12 @@ def listed(names: Iterable[str]) -> str:
         >>> listed(("no", "yes")), listed(str(number) for number in range(10**6))
         ('no, yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...')
     """
-    kept: list[str] = []
+    quoted_names: list[str] = []
     for name in map(printable, names):
-        if len(kept) == MOST_LISTED_NAMES or sum(map(len, kept)) + len(name) > 2 * QUOTED_CHARACTERS:
-            return ", ".join([*(kept or [shown(name)]), "..."])
-        kept.append(name)
-    return ", ".join(kept)
+        if len(quoted_names) == MOST_LISTED_NAMES or sum(map(len, quoted_names)) + len(name) > 2 * QUOTED_CHARACTERS:
+            return ", ".join([*(quoted_names or [shown(name)]), "..."])
+        quoted_names.append(name)
+    return ", ".join(quoted_names)
 
 
 def shortened(place: str) -> str:
@@ -171,10 +171,10 @@ def shown_path(path: object) -> str:
         >>> shown_path("asia.bif"), shown_path("folder/" * 100 + "asia.bif")[-17:]
         ("'asia.bif'", "/folder/asia.bif'")
     """
-    kept = QUOTED_CHARACTERS - 2
+    width = QUOTED_CHARACTERS - 2
     text = str(path)
-    quoted = repr(text[-kept:])
-    return quoted if len(text) <= kept and len(quoted) <= QUOTED_CHARACTERS else f"{quoted[0]}...{quoted[3 - kept :]}"
+    quoted = repr(text[-width:])
+    return quoted if len(text) <= width and len(quoted) <= QUOTED_CHARACTERS else f"{quoted[0]}...{quoted[3 - width :]}"
 
 
 def _fit_on_one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What releases hold: the payload of each kind, with the calibration of its noise."""
+"""Payloads of releases by kind, each with the calibration of its noise."""
 
 from discreet.util.lazy_imports import late_names
 

@@ -247,7 +247,7 @@ def describe_found(estimator: Any, search: FoundBounds | None) -> None:
     if outside:
         warnings.warn(
             "about these shares of columns are outside of their declared bounds and are moved to them: "
-            f"{listed(outside)}, coefficients and intervals refer to the clipped columns, not to the originals: "
+            f"{listed(outside)}; coefficients and intervals refer to the clipped columns, not to the originals: "
             "declare wider bounds",
             ClippedWarning,
             stacklevel=4,

@@ -210,7 +210,7 @@ class _Rules:
         return largest
 
     def _fits(self, scope: Iterable[str]) -> bool:
-        """Whether a family's table is small enough."""
+        """True if a family's table is small enough."""
         return self.network.cells(scope) <= self.max_cells
 
     @property

@@ -1,7 +1,7 @@
-"""Laws of noise, one class each: whatever depends on which it is, mechanisms, readers, plans and audits ask the law.
+"""Laws of noise, one class for each; mechanisms, readers, plans and audits call its methods.
 
-Documents have its tag. A new law of single numbers is a class here, or in a file beside, and a line of `LAWS`. Noise on
-whole vectors is in `k_norm.py`, and on tables that agree on what they share in `star.py`.
+Documents contain its tag. A new law of single numbers is a class here, or in a file of its own, and a line of `LAWS`.
+`k_norm.py` has noise on whole vectors, and `star.py` noise on tables that agrees on their shared variables.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from discreet.util.arrays import Floats, Ints
 from discreet.util.number_checks import positive, probability
 
 NO_NOISE = 2.0**63
-"""Scales from here on fit into no table: its numbers have 64 bits."""
+"""Scale from which on noise does not fit into a table of 64-bit numbers."""
 KNOWN_VARIANCE = 1e-6
-"""Variance of what is known exactly: the next whole number is a thousand deviations away."""
+"""Variance of an exactly known number: the next whole number is a thousand standard deviations away."""
 
 LaplaceTag = Literal["discrete_laplace"]
-"""`P(k) ~ exp(-|k| / scale)`, where noise has no other law."""
+"""Tag of `P(k) ~ exp(-|k| / scale)`, the default law."""
 GaussianTag = Literal["discrete_gaussian"]
-"""`P(k) ~ exp(-k^2 / (2 scale^2))`, where documents name a law only if it is not the usual one."""
+"""Tag of `P(k) ~ exp(-k^2 / (2 scale^2))`; documents name a law only if it is not the default."""
 CellTag = Literal[LaplaceTag, GaussianTag]
-"""Integer noise."""
+"""Tags of integer noise."""
 LawTag = Literal["laplace", "gaussian", CellTag, "rounded"]
-"""All laws of single numbers: with the continuous ones of figures by others, and rounding to the nearest multiple of
-the scale."""
+"""Tags of all laws of single numbers, including continuous ones of other publishers' figures, and rounding to the
+nearest multiple of the scale."""
 ShapeTag = Literal["cube", "ball", "diamond"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
 of the absolute entries."""
 GroupedTag = Literal["cube", "discrete_gaussian"]
-"""Noise on vectors that are released group by group: cube noise on each, or independent noise on every entry."""
+"""Tags of noise on vectors released by groups: cube noise on each group, or independent noise on every entry."""
 VectorTag = ShapeTag | GaussianTag
-"""Noise on a vector: by a norm, or independent on every entry."""
+"""Tags of noise on a vector: by a norm, or independent on every entry."""
 
 
 class IntegerNoise(Protocol):
-    """A source of independent noise on whole numbers."""
+    """Source of independent noise on whole numbers."""
 
     def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """Add independent noise, `P(noise = k) ~ exp(-|k| / scale)`, to every entry.
@@ -57,11 +57,11 @@ class IntegerNoise(Protocol):
         """
 
     def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
-        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
+        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; see `discrete_laplace` for the arguments."""
 
 
 class VectorSource(IntegerNoise, Protocol):
-    """A source of noise on single numbers, on whole vectors, and on tables that share variables."""
+    """Source of noise on single numbers, on whole vectors, and on tables that share variables."""
 
     def k_norm(self, values: Ints, scale: float, shape: ShapeTag) -> Ints:
         """Add noise to all entries as one vector, `P(noise = k) ~ exp(-||k|| / scale)`; see `k_norm_noise`.
@@ -77,7 +77,7 @@ class VectorSource(IntegerNoise, Protocol):
         """
 
     def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
-        """Add noise to tables that share variables, equal on what they share; see `star_noise`.
+        """Add noise to tables, which agrees on their shared variables; see `star_noise`.
 
         Args:
             tables: shape (cells of the shared variables, cells of a row), entries from -2^53 to 2^53.
@@ -90,20 +90,20 @@ class VectorSource(IntegerNoise, Protocol):
 
 @dataclass(frozen=True)
 class NoiseLaw(ABC):
-    """A law of noise in numbers, independent in each unless a law says otherwise.
+    """Law of noise in numbers, independent in each unless a law states otherwise.
 
     Args:
         scale: in the unit of the numbers.
 
     Attributes:
-        tag: Its name in documents.
-        name: Its name in words.
-        words: What is said of it before its scale.
+        tag: Name in documents.
+        name: Name in texts.
+        words: Text before its scale.
         unit: Variance at scale 1, in the limit of large scales.
-        excess: Kurtosis beyond that of a normal law, in the same limit.
-        integer: Whether it is one of whole numbers.
-        power: Of the distance in the exponent of its density; of rounding that of the law beyond.
-        tied: Tables whose noise is one draw, by their variables; none where every table has its own.
+        excess: Excess kurtosis, in the same limit.
+        integer: True for whole numbers.
+        power: Power of the distance in the exponent of its density; for rounding, that of the tails beyond.
+        tied: Tables whose noise is drawn jointly, by their variables; none if every table has its own.
     """
 
     scale: float
@@ -117,22 +117,22 @@ class NoiseLaw(ABC):
 
     @property
     def raw_variance(self) -> float:
-        """Variance of the noise in a number; it may be too small for a float."""
+        """Variance of the noise in a number; it may underflow to 0."""
         return self.unit * self.scale**2
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in a number; noise that never shows still leaves a proper weight."""
+        """Variance of the noise in a number, with a positive lower bound, so that weights are finite."""
         return max(self.raw_variance, KNOWN_VARIANCE)
 
     @property
     def whole(self) -> bool:
-        """Whether figures with it are whole numbers: such noise, or none at all, on whole numbers."""
+        """True if figures with it are whole numbers: by integer noise, or no noise, on whole numbers."""
         return self.integer or self.reach == 0
 
     @property
     def reach(self) -> float | None:
-        """The farthest that it moves a number; None where it may be any distance."""
+        """Largest absolute value; None if it has no bound."""
         return None
 
     @property
@@ -142,7 +142,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def log_density(self, values: npt.ArrayLike) -> Floats:
-        """Logarithms of the density of noise, or of the probability of whole numbers."""
+        """Compute logarithms of the density of noise, or of the probability of whole numbers."""
 
     @abstractmethod
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -151,7 +151,7 @@ class NoiseLaw(ABC):
     def simulate_tables(
         self, scope: tuple[str, ...], shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
     ) -> dict[tuple[str, ...], Floats]:
-        """Draw the noise of a table, and of all whose noise is one draw with it.
+        """Draw the noise of a table, and of all tables whose noise is drawn jointly with it.
 
         Args:
             scope: its variables.
@@ -165,7 +165,7 @@ class NoiseLaw(ABC):
         return {scope: self.simulate(shape, rng)}
 
     def per_unit(self, steps: int) -> NoiseLaw:
-        """The same said of units that count so many steps each: there noise of whole numbers has no steps to speak of.
+        """Convert the law to units of several steps each, in which integer noise counts as continuous.
 
         Args:
             steps: at least 1.
@@ -174,12 +174,12 @@ class NoiseLaw(ABC):
 
     @classmethod
     def on(cls, scale: float, *, whole: bool) -> Self:
-        """The law of figures whose true numbers are whole, or may not be: it matters where they are rounded."""
+        """Make the law for figures whose true numbers are whole or not, which matters for rounding."""
         return cls(scale)
 
 
 def each_failure(cells: int, failure: float) -> float:
-    """Probability with which each of some independent variates may fail, if some of them fails with `failure`.
+    """Compute the failure probability of each of some independent variates, from that of any of them failing.
 
     Args:
         cells: number of variates.
@@ -201,15 +201,15 @@ def each_failure(cells: int, failure: float) -> float:
 
 
 class CellLaw(NoiseLaw):
-    """Integer noise that a budget buys for the cells of tables.
+    """Integer noise for the cells of tables, calibrated to a budget.
 
     Attributes:
-        budget: Name of the loss that it is calibrated by.
-        concentrated: Whether that is zero-concentrated, so that epsilon follows from it at a delta.
-        order, factor: Its variance is that factor times this power of what a record moves over the budget.
-        share_power: Budgets go to tables as this power of the error that each has at budget 1. With Laplace noise the
-            sum of the absolute errors, `sum c / epsilon`, is least at 1/2, and that of the squared ones at 1/3: 0.4
-            lies between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
+        budget: Name of the loss to which it is calibrated.
+        concentrated: True for zero-concentrated privacy, from which epsilon follows at a delta.
+        order, factor: Its variance is `factor * (cells that a record moves / budget)^order`.
+        share_power: Budgets of tables are proportional to this power of their errors at budget 1. With Laplace noise
+            the sum of the absolute errors, `sum c / epsilon`, is least at 1/2, and that of the squared ones at 1/3; 0.4
+            is a compromise. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
     """
 
     tag: ClassVar[CellTag]
@@ -225,22 +225,22 @@ class CellLaw(NoiseLaw):
         """Add noise from a source to every entry."""
 
     def sensitivity_at(self, budget: Fraction) -> float:
-        """Cells of a table that neighbours may differ in, each by one record, for a loss of so much."""
+        """Compute the number of cells in which neighbours may differ, each by one record, for a loss of this budget."""
         return float((self.unit / self.factor) ** (1 / self.order) * self.scale ** (2 / self.order) * budget)
 
     @classmethod
     def variance_at(cls, budget: Fraction, moved: int) -> Fraction:
-        """Variance that a budget buys for a table where neighbours differ in so many cells, each by one record."""
+        """Compute the variance at a budget, for a table; neighbours differ in `moved` cells, by a record each."""
         return cls.factor * (moved / budget) ** cls.order
 
     @staticmethod
     @abstractmethod
     def affordable(deviation: float, budget: Fraction, moved: int) -> int:
-        """Count the tables that a budget, split evenly, gives noise of at most a standard deviation."""
+        """Count the tables among which a budget may be split evenly for noise of at most this standard deviation."""
 
 
 class DiscreteLaplace(CellLaw):
-    """`P(k) ~ exp(-|k| / scale)`: whole numbers. Also called geometric."""
+    """Discrete Laplace law, `P(k) ~ exp(-|k| / scale)`, of whole numbers; also called geometric."""
 
     tag: ClassVar[LaplaceTag] = "discrete_laplace"
     name, words = "discrete Laplace", "discrete Laplace noise of scale"
@@ -261,7 +261,7 @@ class DiscreteLaplace(CellLaw):
 
     @property
     def mean_error(self) -> float:
-        """Mean absolute value, `2 q / (1 - q^2)`; it may be too small for a float."""
+        """Mean absolute value, `2 q / (1 - q^2)`; it may underflow to 0."""
         return -2 * math.exp(-1 / self.scale) / math.expm1(-2 / self.scale)
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
@@ -271,8 +271,8 @@ class DiscreteLaplace(CellLaw):
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """See `NoiseLaw`: the difference of two geometric variates."""
         success = -math.expm1(-1 / self.scale)
-        found = rng.geometric(success, shape) - rng.geometric(success, shape)
-        return np.asarray(found, np.float64)
+        noise = rng.geometric(success, shape) - rng.geometric(success, shape)
+        return np.asarray(noise, np.float64)
 
     def per_unit(self, steps: int) -> NoiseLaw:
         """See `NoiseLaw`."""
@@ -283,17 +283,17 @@ class DiscreteLaplace(CellLaw):
         return source.discrete_laplace(values, self.scale)
 
     def loss(self, distance: int) -> float:
-        """The loss between vectors at an L1 distance, nats."""
+        """Compute the privacy loss between vectors at an L1 distance, nats."""
         return distance / self.scale
 
     def largest(self, cells: int, failure: float) -> int:
-        """Bound that all of some independent variates keep.
+        """Compute a bound on the absolute values of independent variates.
 
         It follows from `P(|noise| > t) = 2 q^(t+1) / (1 + q)` with `q = exp(-1 / scale)`.
 
         Args:
             cells: number of variates.
-            failure: probability that some variate is larger.
+            failure: probability that some variate exceeds it.
 
         Returns:
             The smallest whole t with `P(max |noise| <= t) >= 1 - failure`.
@@ -325,7 +325,10 @@ class DiscreteLaplace(CellLaw):
 
 
 class DiscreteGaussian(CellLaw):
-    """`P(k) ~ exp(-k^2 / (2 scale^2))`: whole numbers. Its variance is a bound, Canonne et al. (2020), Corollary 9."""
+    """Discrete Gaussian law, `P(k) ~ exp(-k^2 / (2 scale^2))`, of whole numbers.
+
+    `variance` is an upper bound, Canonne et al. (2020), Corollary 9.
+    """
 
     tag: ClassVar[GaussianTag] = "discrete_gaussian"
     name, words = "discrete Gaussian", "discrete Gaussian noise of deviation"
@@ -336,7 +339,7 @@ class DiscreteGaussian(CellLaw):
     share_power = 2 / 3
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
-        """See `NoiseLaw`; by Poisson's summation where the scale is not small."""
+        """See `NoiseLaw`; by Poisson's summation if the scale is not small."""
         terms = np.arange(1, 10)
         if self.scale < 1:
             total = math.log1p(2 * float(np.exp(-(terms**2) / (2 * self.scale**2)).sum()))
@@ -346,7 +349,7 @@ class DiscreteGaussian(CellLaw):
         return np.asarray(-(np.asarray(values, np.float64) ** 2) / (2 * self.scale**2) - total)
 
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """See `NoiseLaw`: rounded normal variates, close enough for a simulation."""
+        """See `NoiseLaw`: rounded normal variates, accurate enough for a simulation."""
         return np.asarray(np.rint(rng.normal(0, self.scale, shape)))
 
     def per_unit(self, steps: int) -> NoiseLaw:
@@ -358,11 +361,11 @@ class DiscreteGaussian(CellLaw):
         return source.discrete_gaussian(values, self.scale)
 
     def losses(self, distances: Sequence[int]) -> tuple[Floats, Floats]:
-        """Losses between vectors whose entries are so far apart, nats, and the probability of each."""
+        """Compute the privacy losses between vectors with these distances of entries, nats, and their probabilities."""
         reach = math.ceil(12 * self.scale) + 2
         mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * self.scale**2))
         mass /= mass.sum()
-        # Of moving one cell by m it is (2 k m + m^2) / (2 scale^2): linear in the noise k, so sums of m k suffice.
+        # The loss for one cell moved by m is (2 k m + m^2) / (2 scale^2), linear in the noise k: sums of m k suffice.
         law, low = np.ones(1), 0
         for m in distances:
             spread = np.zeros(2 * reach * m + 1)
@@ -377,7 +380,7 @@ class DiscreteGaussian(CellLaw):
 
 
 class Laplace(NoiseLaw):
-    """Density `exp(-|x| / scale) / (2 scale)`."""
+    """Laplace law, of density `exp(-|x| / scale) / (2 scale)`."""
 
     tag = "laplace"
     name, words = "Laplace", "Laplace noise of scale"
@@ -393,7 +396,7 @@ class Laplace(NoiseLaw):
 
 
 class Gaussian(NoiseLaw):
-    """The normal law; its scale is the standard deviation."""
+    """Normal law, whose scale is the standard deviation."""
 
     tag = "gaussian"
     name, words = "Gaussian", "Gaussian noise of deviation"
@@ -412,11 +415,11 @@ class Gaussian(NoiseLaw):
 
 @dataclass(frozen=True)
 class Rounded(NoiseLaw):
-    """No noise, but numbers rounded to the nearest multiple of the scale: errors are taken as uniform.
+    """Rounding to the nearest multiple of the scale, whose errors are modelled as uniform.
 
     Args:
-        scale: of which figures are multiples.
-        of_whole: whether the true numbers are whole. Rounded to 1 they are exact.
+        scale: figures are its multiples.
+        of_whole: whether the true numbers are whole; rounded to 1 they are exact.
     """
 
     of_whole: bool = True

@@ -83,7 +83,7 @@ def queried_pairs(network: Network, queries: Sequence[str | Query]) -> tuple[Sco
 
 
 def _is_measurable(network: Network, pair: Scope) -> bool:
-    """Whether each of two variables has several states, and their table not too many cells."""
+    """True if each of two variables has several states, and their table not too many cells."""
     return network.cells(pair) <= MOST_PAIR_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
@@ -126,7 +126,7 @@ def audited_pairs(affordable: int, candidates: int) -> int:
 
 
 def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: int) -> bool:
-    """Whether Gaussian noise on all candidates together has a smaller deviation than Laplace noise.
+    """True if Gaussian noise on all candidates together has a smaller deviation than Laplace noise.
 
     Args:
         epsilon: of all of them, for Laplace noise.

@@ -244,7 +244,7 @@ class _GroupCosts:
         return total
 
     def may_merge(self, first: Names, second: Names) -> bool:
-        """Whether two tables may be joined."""
+        """True if two tables may be joined."""
         union = first | second
         fits = len(union) <= AXES and self.cells(union) <= COVER_CELLS
         return fits and (self._inside is None or any(union <= scope for scope in self._inside))

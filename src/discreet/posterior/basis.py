@@ -155,7 +155,7 @@ class Basis:
         return unmeasured
 
     def _is_in_rows(self, names: Collection[str]) -> bool:
-        """Whether one of several data sets measured these variables together, and the network leaves their law free.
+        """True if one of several data sets measured these variables together, and the network leaves their law free.
 
         The joint law is fitted to sets that every data set measured; other measurements enter the rows of the network
         alone.
@@ -187,7 +187,7 @@ class Basis:
         return tuple(pair for pair in self._pairs if missing_arcs(self.network, tuple(pair)))
 
     def _is_disputable(self, names: frozenset[str]) -> bool:
-        """Whether a table could refute the network's law of some of the names."""
+        """True if a table could refute the network's law of some of the names."""
         return any(pair <= names for pair in self._disputable_pairs)
 
 

@@ -52,7 +52,7 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
 
 
 def has_mixed(mixing: Mixing) -> bool:
-    """Whether the worst effective sample size is at least 400 and the largest R-hat at most 1.01.
+    """True if the worst effective sample size is at least 400 and the largest R-hat at most 1.01.
 
     Args:
         mixing: mixing of the chains.

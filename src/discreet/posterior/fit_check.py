@@ -101,7 +101,7 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the test refutes the network (p below 1 %) with a relevant effect (above half a percentage point)."""
+        """True if the test refutes the network (p below 1 %) with a relevant effect (above half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 

@@ -192,7 +192,7 @@ class PosteriorDraws(Posterior):
 
     @property
     def doubting(self) -> bool:
-        """Whether unmeasured pairs may deviate from the network ("robust"), so that `assuming` has an effect."""
+        """True if unmeasured pairs may deviate from the network ("robust"), so that `assuming` has an effect."""
         drawn = self if self.saturated is None else self.saturated
         return drawn.parts is not None and drawn.parts.assume == "robust"
 
@@ -460,7 +460,7 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
 
 
 def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
-    """Whether the prior of rows is learned from the release: no prior is passed and the curator's is flat.
+    """True if the prior of rows is learned from the release: no prior is passed and the curator's is flat.
 
     Args:
         release: its prior is flat if all cells have the same concentration. If a family has more than 14 variables, no

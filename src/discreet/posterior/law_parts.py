@@ -226,7 +226,7 @@ class LawParts:
         return fit_joint_law(self.plan, cells, families, drawn, doubt)
 
     def is_loose(self, triple: Scope) -> bool:
-        """Whether no table and no family contains a triple, while its pairs are measured or may interact."""
+        """True if no table and no family contains a triple, while its pairs are measured or may interact."""
         inside = set(triple)
         held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))

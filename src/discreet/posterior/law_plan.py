@@ -119,7 +119,7 @@ class LawPlan:
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether the law uses all joint measurements of some variables."""
+        """True if the law uses all joint measurements of some variables."""
         variables = frozenset(names)
         return not any(len(variables & scope) > 1 for scope in self._unread)
 
@@ -223,5 +223,5 @@ class JointLaw:
         return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether the law uses all joint measurements of some variables."""
+        """True if the law uses all joint measurements of some variables."""
         return self.plan is None or self.plan.reads(names)

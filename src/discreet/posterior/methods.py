@@ -145,13 +145,13 @@ def noise_aware(
     by_method = {reader.method: reader for reader in able_readers(combined)}
     if method != "auto" and method not in by_method:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(by_method)}")
-    way = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
-    if prior is not None and way.own_prior:
+    route = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
+    if prior is not None and route.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or (method in by_method and way.trusts) or not _rests_on_tables(combined, believed)
+    trusted = trust_network or (method in by_method and route.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _sort_measured_sets(combined))
     task = DrawTask(combined, believed, draws, wide, trusted)
     cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
@@ -253,7 +253,7 @@ def _require_way(reader: registry.Reader) -> registry.Way:
 
 
 def _can_read(combined: Combined) -> bool:
-    """Whether some method reads the evidence of one data set."""
+    """True if some method reads the evidence of one data set."""
     try:
         return bool(able_readers(combined))
     except InputError:
@@ -302,7 +302,7 @@ def _sort_measured_sets(combined: Combined) -> list[frozenset[str]]:
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """Whether all evidence is pooled tables, with neither an informative prior of rows nor public records."""
+    """True if all evidence is pooled tables, with neither an informative prior of rows nor public records."""
     data_sets = _split_data_sets(combined)
     return (
         believed is None
@@ -359,7 +359,7 @@ def restore_source(
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """Whether a method assumes the public network's independences even against the tables."""
+    """True if a method assumes the public network's independences even against the tables."""
     return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 

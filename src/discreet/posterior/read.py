@@ -86,7 +86,7 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """Whether the reader accepts all parts of the evidence."""
+        """True if the reader accepts all parts of the evidence."""
         payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
@@ -114,12 +114,12 @@ def load_function(home: str) -> Callable[..., Any]:
 
 
 def _all_have_target(payloads: Sequence[Any]) -> bool:
-    """Whether all payloads have a target, so that their sums include products with it."""
+    """True if all payloads have a target, so that their sums include products with it."""
     return all(payload.design.target is not None for payload in payloads)
 
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
-    """Whether the tables of all payloads are small enough to be pooled."""
+    """True if the tables of all payloads are small enough to be pooled."""
     measured = [datum for payload in payloads for datum in payload.measurements]
     return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
@@ -176,7 +176,7 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
 
 
 def is_read_by(name: str, evidence: Evidence) -> bool:
-    """Whether some evidence has a reader of this name."""
+    """True if some evidence has a reader of this name."""
     return any(reader.name == name for reader in readers_of(evidence))
 
 

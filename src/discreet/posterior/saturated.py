@@ -127,7 +127,7 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
 
 def leaves_open(network: Network, names: Iterable[str]) -> bool:
-    """Whether a network leaves a joint distribution free: it can represent every joint law of these variables.
+    """True if a network leaves a joint distribution free: it can represent every joint law of these variables.
 
     This holds if the last of them, in the network's order, has the others as parents, and if it holds for the set of
     all its parents. The law of two unjoined parents is determined by their margins; so, in part, are those of their

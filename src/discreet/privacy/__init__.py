@@ -1,1 +1,1 @@
-"""What is promised and what is spent: guarantee, composition and ledger."""
+"""Guarantees, their composition, and the ledger of charges."""

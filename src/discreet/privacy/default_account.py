@@ -1,8 +1,7 @@
-"""The default account: what a fit spends from that names no account of its own.
+"""Default account, which fits without an account of their own spend from.
 
-It is opened once, in the ledger that commands take without `--ledger`, with a limit that is written here and depends on
-nothing: not on the fit that opens it, nor on how often it was asked for, nor on the folder. Like any limit it never
-rises.
+It is opened once, in the ledger that commands use without `--ledger`, with a constant limit, which depends neither on
+the fit that opens it nor on the folder. Like any limit it never rises.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from discreet.privacy.settings import ledger_address
 DEFAULT_ACCOUNT = "default"
 """Name of the default account."""
 DEFAULT_LIMIT = Guarantee(epsilon=3, delta="0.000001", relation=Relation.ADD_REMOVE, unit="record")
-"""All that may ever be spent from it: three fits of epsilon 1. Odds about one record then change by a factor of 20 at
-most; whoever wants more says so, and opens an account."""
+"""Lifetime limit of the default account: three fits of epsilon 1. Odds about one record then change by a factor of at
+most 20. For more, open an account."""
 
 
 class DefaultAccountWarning(UserWarning):
-    """A fit spends from the default account; told once in a process, with the ledger and the limit.
+    """Warning that a fit spends from the default account, with the ledger and the limit; shown once in a process.
 
     Args:
-        message: what is spent from, and how to name an account instead.
+        message: names the account, and explains how to pass another one.
 
     Raises:
         Nothing: it is a warning; `warnings.simplefilter("error", DefaultAccountWarning)` makes an error of it.
@@ -39,10 +38,10 @@ class DefaultAccountWarning(UserWarning):
 
 
 def default_account() -> Account:
-    """The default account of the default ledger (`DISCREET_LEDGER`, the file of settings, or one file of this user).
+    """Open the default account of the default ledger (`DISCREET_LEDGER`, the file of settings, or a file of the user).
 
     Returns:
-        The account, opened with `DEFAULT_LIMIT` unless it is open; whoever opens it first may give it another limit.
+        The account, opened with `DEFAULT_LIMIT` unless it is open already, perhaps with another limit.
 
     Raises:
         InputError: the ledger cannot be opened, lives in memory or depends on the folder, or has an account of this
@@ -74,22 +73,22 @@ def default_account() -> Account:
 
 
 def _open_or_find(ledger: Ledger) -> Account:
-    """Find the account, opened where it is not."""
+    """Find the account, or open it."""
     if DEFAULT_ACCOUNT not in ledger.names():
         try:
             return ledger.open(DEFAULT_ACCOUNT, DEFAULT_LIMIT)
         except InputError:
-            # Another process may have been faster; otherwise the reason is told.
+            # Another process may have been faster; otherwise raise the reason.
             if DEFAULT_ACCOUNT not in ledger.names():
                 raise
     return ledger.account(DEFAULT_ACCOUNT)
 
 
 @cache
-def _warn_once(place: str, limit: str) -> None:
-    """Say what is spent from, once in a process."""
+def _warn_once(address: str, limit: str) -> None:
+    """Warn that fits spend from the default account, once in a process."""
     warnings.warn(
-        f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(place)}, one for all "
+        f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(address)}, one for all "
         f"records, in every folder and for good; its limit: {limit}. For a budget of its own open an account for each "
         "data set: account=Ledger(url).open(name, limit)",
         DefaultAccountWarning,

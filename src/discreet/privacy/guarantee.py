@@ -1,8 +1,7 @@
-"""Guarantees: what a release promises, kept exactly, and the only arithmetic on promises.
+"""Guarantees of releases, with exact numbers, and all arithmetic on them.
 
-Budgets are exact rationals: ten times "0.1" is 1, and nothing is lost or gained by rounding. Sums of guarantees and
-conversions between neighbouring relations live here and nowhere else; where a conversion is not rational it is
-rounded towards the larger promise.
+Budgets are exact rationals: ten times "0.1" is 1, without rounding. Sums of guarantees and conversions between
+neighbouring relations are here and nowhere else; a conversion that is not rational is rounded up.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from typing import Literal, SupportsFloat, TypeVar
 from discreet.errors import InputError, printable
 
 Number = Rational | Decimal | SupportsFloat | str
-"""What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
+"""Types of a budget: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
-"""Most digits of a budget's numerator or denominator: far beyond any use, far below what Python prints."""
+"""Most digits of a budget's numerator or denominator: far more than useful, far fewer than Python prints."""
 
 
 RelationName = Literal["add-remove", "replace", "metric"]
@@ -33,18 +32,18 @@ RelationName = Literal["add-remove", "replace", "metric"]
 
 
 class Relation(StrEnum):
-    """Which data sets count as neighbours, or, for METRIC, how far apart two of them are.
+    """Relation of neighbouring data sets, or, for METRIC, their distance.
 
     * ADD_REMOVE: one has one record more than the other; the number of records is private.
     * REPLACE: they differ in one record; the number of records is public.
-    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
-      promised falls with the distance, so it hides small changes and protects no record as a whole.
+    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. The
+      protection decreases with the distance, so it hides small changes and protects no record as a whole.
 
     Args:
-        value: "add-remove", "replace" or "metric"; underscores and capitals are taken, too.
+        value: "add-remove", "replace" or "metric"; underscores and capitals are accepted.
 
     Raises:
-        InputError: another text, by name.
+        InputError: another text.
 
     Example:
         >>> import discreet as dc
@@ -58,7 +57,7 @@ class Relation(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Relation:
-        """Accept underscores; refuse the rest by name."""
+        """Accept underscores and capitals; refuse other texts."""
         for relation in cls:
             if isinstance(value, str) and value.lower().replace("_", "-") == relation.value:
                 return relation
@@ -66,11 +65,11 @@ class Relation(StrEnum):
 
     @property
     def public_number(self) -> bool:
-        """Whether the number of records is public: neighbours have the same."""
+        """True if the number of records is public, because neighbours have the same number."""
         return self is not Relation.ADD_REMOVE
 
     def by_record(self, add_remove: Value, replace: Value) -> Value:
-        """What holds where one record is added or removed, or where one is replaced.
+        """Select the value for adding or removing a record, or that for replacing one.
 
         Args:
             add_remove: for ADD_REMOVE.
@@ -80,8 +79,7 @@ class Relation(StrEnum):
             One of them.
 
         Raises:
-            InputError: for METRIC, under which all records may change, each by a little: nothing that was worked out
-                for one record holds there.
+            InputError: for METRIC, under which all records may change a little: a result for one record does not hold.
         """
         match self:
             case Relation.ADD_REMOVE:
@@ -96,7 +94,7 @@ class Relation(StrEnum):
 
 
 RECORD_RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE)
-"""The relations that are about whole records: all mechanisms of records are proved for these."""
+"""Relations about whole records, for which all mechanisms of records are proved."""
 
 
 @dataclass(frozen=True, init=False)
@@ -105,20 +103,21 @@ class Guarantee:
 
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
     `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S)` for all D, D' of one size, where rho is the sum, over all values
-    that differ, of how many units they differ by, each rounded up to a whole number: a promise about changes, and none
-    about whole records, let alone persons.
+    that differ, of their differences in units, each rounded up to a whole number: it protects changes, not whole
+    records, let alone persons.
 
     Args:
-        epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
+        epsilon: nats; greater than 0, finite. "0.1" and "1/3" are stored exactly; the float 0.1 is read as one tenth.
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
-        relation: which data sets count as neighbours.
-        unit: what one record stands for, such as "record" or "patient": `read_records` is told how patients are told
-            apart (`unit_column`), or that each has one record. For METRIC the change of distance 1, an amount and what
-            changes by it, such as "1 mmHg in one reading", in the unit of the bounds of the column that is released.
+        relation: of neighbouring data sets.
+        unit: unit of protection, such as "record" or "patient". For patients, `read_records` needs the column that
+            identifies them (`unit_column`), or the declaration that each has one record. For METRIC the change of
+            distance 1: an amount and the quantity, such as "1 mmHg in one reading", in the unit of the released
+            column's bounds.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
-            empty unit, or, for METRIC, a delta or a unit that is no amount.
+            empty unit, or, for METRIC, a delta or a unit without an amount.
 
     Source:
         Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, for delta 0 and
@@ -159,7 +158,7 @@ class Guarantee:
 
     @property
     def unit_amount(self) -> Fraction:
-        """The amount that a metric's unit begins with.
+        """Amount at the beginning of a metric's unit.
 
         Raises:
             InputError: the guarantee is about records.
@@ -169,7 +168,7 @@ class Guarantee:
         return Fraction(self.unit.split()[0])
 
     def __str__(self) -> str:
-        """The promise in one line."""
+        """Format the guarantee as one line."""
         if self.relation is Relation.METRIC:
             promised = f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
             return printable(f"{promised}(metric: protects no record and no person)")
@@ -178,7 +177,7 @@ class Guarantee:
 
 
 def begins_with_amount(unit: str) -> bool:
-    """Tell whether a unit begins with an amount above 0, as that of a metric does and that of records must not.
+    """Return True if a unit begins with an amount above 0, which a metric's must and that of records must not.
 
     Args:
         unit: of protection, or of change.
@@ -216,7 +215,7 @@ def as_rational(value: Number, name: str) -> Fraction:
         if isinstance(value, Decimal):
             return _parse_text(str(value))
         if isinstance(value, Rational) and not isinstance(value, bool):
-            # Integers of numpy would wrap around in later sums.
+            # Integers of NumPy would wrap around in later sums.
             return _refuse_long(Fraction(int(value.numerator), int(value.denominator)))
         if type(value).__name__ in ("bool", "bool_"):
             raise ValueError
@@ -226,7 +225,7 @@ def as_rational(value: Number, name: str) -> Fraction:
 
 
 def _show(value: object) -> str:
-    """Print a value for an error, where it can be printed."""
+    """Print a value for an error, if it can be printed."""
     try:
         return repr(value)[:40]
     except ValueError:
@@ -234,7 +233,7 @@ def _show(value: object) -> str:
 
 
 def _parse_text(text: str) -> Fraction:
-    """Parse decimal text or a fraction; a long exponent is refused before it makes a number of millions of digits."""
+    """Parse decimal text or a fraction; refuse a long exponent, which would make a number of millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
@@ -242,20 +241,20 @@ def _parse_text(text: str) -> Fraction:
 
 
 def _refuse_long(value: Fraction) -> Fraction:
-    """Refuse what could not be printed."""
+    """Refuse a number with too many digits to be printed."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
         raise ValueError
     return value
 
 
 def as_text(value: Fraction) -> str:
-    """Exact text of a rational: a decimal where one exists, else a fraction.
+    """Format a rational exactly: as a decimal if one exists, else as a fraction.
 
     Args:
         value: any rational.
 
     Returns:
-        Text that `as_rational` reads back as the same number.
+        Text that `as_rational` reads as the same number.
 
     Example:
         >>> as_text(Fraction(1, 8)), as_text(Fraction(1, 3)), as_text(Fraction(2))
@@ -270,12 +269,12 @@ def as_text(value: Fraction) -> str:
     if rest != 1 or digits > 400:
         return f"{value.numerator}/{value.denominator}"
     shifted = str(abs(value.numerator) * 10**digits // value.denominator).rjust(digits + 1, "0")
-    whole, tail = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
-    return ("-" if value < 0 else "") + whole + (f".{tail}" if tail else "")
+    integer, fraction = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
+    return ("-" if value < 0 else "") + integer + (f".{fraction}" if fraction else "")
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Add up what several releases on the same records promise: epsilons and deltas sum.
+    """Add up guarantees of several releases on the same records: epsilons and deltas sum.
 
     Args:
         guarantees: at least one; all for the same relation and unit (`convert` them first).
@@ -284,10 +283,10 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         Their exact sum.
 
     Raises:
-        InputError: none given, or they differ in relation or unit.
+        InputError: there is none, or they differ in relation or unit.
 
     Guarantee:
-        The sum holds for all of the releases together, if each was drawn on its own or knew the others' outputs only.
+        The sum holds for all of the releases together, if each depends on the records and the others' outputs only.
 
     Source:
         Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
@@ -298,42 +297,42 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         >>> dc.tools.compose([promise, promise]).epsilon
         Fraction(1, 1)
     """
-    parts = list(guarantees)
-    if not parts:
+    listed = list(guarantees)
+    if not listed:
         raise InputError("compose needs at least one guarantee")
-    if len({(part.relation, part.unit) for part in parts}) > 1:
-        if any(part.relation is Relation.METRIC for part in parts):
+    if len({(each.relation, each.unit) for each in listed}) > 1:
+        if any(each.relation is Relation.METRIC for each in listed):
             raise InputError(
                 "a guarantee under a metric adds up with others in the very same unit only: a change of one unit is no "
                 "number of others, and no record"
             )
         raise InputError("guarantees for different relations or units do not add up; convert them first")
     return Guarantee(
-        epsilon=sum((part.epsilon for part in parts), Fraction()),
-        delta=sum((part.delta for part in parts), Fraction()),
-        relation=parts[0].relation,
-        unit=parts[0].unit,
+        epsilon=sum((each.epsilon for each in listed), Fraction()),
+        delta=sum((each.delta for each in listed), Fraction()),
+        relation=listed[0].relation,
+        unit=listed[0].unit,
     )
 
 
 def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
-    """The same promise for another relation, where one follows.
+    """Convert a guarantee to another relation, if one follows.
 
     Replacing a record is removing one and adding one: `(epsilon, delta)` for ADD_REMOVE is
-    `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. Nothing follows the other way.
+    `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. There is no converse.
 
     Args:
-        guarantee: what holds.
-        relation: the one wanted.
+        guarantee: to be converted.
+        relation: of the result.
 
     Returns:
-        What then holds.
+        The guarantee that follows.
 
     Raises:
         InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
     Guarantee:
-        What is returned follows from what was given, for the same releases; nothing more is spent.
+        The result follows from the argument, for the same releases; nothing more is spent.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
@@ -362,19 +361,19 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
 
 
 def for_each(guarantee: Guarantee, number: int) -> Guarantee:
-    """Find what may be promised for one record, so that a unit with so many of them has the promise that is wanted.
+    """Compute the guarantee for one record from which that of a unit with several records follows.
 
-    If adding or removing (or replacing) one record moves probabilities by `(e, d)`, then k of them, one after the
-    other, move them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each gets epsilon / k, exactly, and delta
-    over that sum, rounded down. For pure promises that is the same as noise for k times the sensitivity; Gaussian noise
-    gets up to 7 % more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
+    If adding or removing (or replacing) one record changes probabilities by `(e, d)`, then k of them, one after the
+    other, change them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each has epsilon / k, exactly, and delta
+    over that sum, rounded down. For delta 0 this equals noise for k times the sensitivity; Gaussian noise has up to 7 %
+    more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
 
     Args:
-        guarantee: wanted for a unit; of records, not of a metric, where there are several.
+        guarantee: of a unit; under a record relation if `number` is above 1.
         number: most records of a unit, at least 1.
 
     Returns:
-        The guarantee of the same relation and unit that one record needs.
+        The guarantee for one record, with the same relation and unit.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy).
@@ -393,7 +392,7 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
 
 
 def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Bound what a pure promise becomes where each record took part with some probability, independently of all others.
+    """Bound epsilon of a pure mechanism on a Poisson sample of the records (amplification by sampling).
 
     Args:
         epsilon: of the mechanism on the sample, for ADD_REMOVE; nats.
@@ -407,7 +406,7 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
         InputError: a probability outside (0, 1], or an epsilon above 1,000.
 
     Source:
-        Li, Qardaji and Su (2012); Chowdhury, Rekatsinas and Jha (2020), Lemma 2.3. It is attained.
+        Li, Qardaji and Su (2012); Chowdhury, Rekatsinas and Jha (2020), Lemma 2.3. The bound is tight.
 
     Example:
         >>> float(amplified(Fraction(1), Fraction(1, 10)))
@@ -420,10 +419,10 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Find the promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
+    """Compute the epsilon on a sample that amplification by sampling turns into `epsilon`; rounded down.
 
     Args:
-        epsilon: what is to hold for the records, for ADD_REMOVE; nats.
+        epsilon: for the records, under ADD_REMOVE; nats.
         probability: of each record to be in the sample, in (0, 1].
 
     Returns:
@@ -442,16 +441,16 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
     if probability == 1:
         return epsilon
     below = _round_exp_up(epsilon) * (1 - Fraction(1, 10**28)) - 1
-    found = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
-    while found > 0 and amplified(found, probability) > epsilon:
-        found *= 1 - Fraction(1, 10**25)
-    if not found > 0:
+    sampled = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
+    while sampled > 0 and amplified(sampled, probability) > epsilon:
+        sampled *= 1 - Fraction(1, 10**25)
+    if not sampled > 0:
         raise InputError("epsilon is too small to be spent on a sample")
-    return _shorten_down(found)
+    return _shorten_down(sampled)
 
 
 def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
-    """Refuse what is no sampling."""
+    """Refuse an invalid probability or epsilon."""
     if not 0 < probability <= 1:
         raise InputError(f"a sampling probability must be greater than 0 and at most 1, got {as_text(probability)}")
     if not epsilon > 0:
@@ -459,7 +458,7 @@ def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
 
 
 def _round_log1p(value: Fraction, rounding: str) -> Fraction:
-    """Round log(1 + value) to a rational on the side that the rounding says."""
+    """Round log(1 + value) to a rational, up or down."""
     context = decimal.Context(prec=60, rounding=rounding)
     inside = context.divide(Decimal((1 + value).numerator), Decimal((1 + value).denominator))
     log = context.ln(inside)
@@ -473,8 +472,8 @@ def _shorten_down(value: Fraction) -> Fraction:
 
 def _round_down(value: Fraction) -> Fraction:
     """Round a value between 0 and 1 down, by 1e-30 of it at most, to a short denominator."""
-    places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
-    return Fraction(math.floor(value * 10**places), 10**places)
+    digits = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
+    return Fraction(math.floor(value * 10**digits), 10**digits)
 
 
 def _round_exp_up(value: Fraction) -> Fraction:

@@ -1,6 +1,6 @@
-"""Words of the ledger: names that it takes, and what it refuses.
+"""Names and error messages of the ledger.
 
-Names are read by people, in lists and in messages: one that cannot be told from another is none.
+People read names in lists and in messages, so a name that looks like another one is refused.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from discreet.privacy.ledger_books import VERSION
 from discreet.privacy.ledger_entries import Refusal
 
 NAME_LIMIT = 80
-"""Most characters of a new name: what a message quotes whole."""
+"""Most characters of a new name, which messages quote in full."""
 ALIKE_LETTERS = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u043a\u043c\u0442\u0432\u043d\u03bf\u03b1\u03bd\u03c1",
     "aeopcyxijskmtbhoavp",
 )
-"""Letters of Cyrillic and Greek that look like Latin ones."""
+"""Cyrillic and Greek letters that look like Latin ones."""
 IN_MEMORY = (":memory:", "sqlite://", "sqlite:///:memory:")
-"""Places and addresses of ledgers in memory."""
+"""Paths and addresses of ledgers in memory."""
 
 
-def in_words(refusal: Refusal, name: str, address: str) -> InputError:
-    """Make an error of what a ledger refuses.
+def error_for(refusal: Refusal, name: str, address: str) -> InputError:
+    """Make the error for a refusal.
 
     Args:
-        refusal: any but that of a limit, which needs figures.
+        refusal: any except that of a limit, which needs figures.
         name: of the account.
-        address: of the ledger, as it is shown.
+        address: of the ledger, for the message.
     """
     account, ledger, detail = f"account {shown(name)}", f"ledger {address}", refusal.detail
     words = {
         "closed": f"{account} is closed",
-        "absent": f"no {account} in {ledger}; open it first{forgets(address)}",
+        "absent": f"no {account} in {ledger}; open it first{in_memory_hint(address)}",
         "paid": "this release was paid for before: each has an id of its own",
         "request": f"the request was made before in {account}, by somebody else or for something else",
         "tampered": f"{account} in {ledger} was tampered with, or its database is damaged: {detail} is not what "
@@ -56,8 +56,8 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
     return InputError(f"{words[refusal.reason]}; nothing was charged")
 
 
-def likeness(name: object) -> str:
-    """Reduce a name to what all names have that are taken for it: no capitals, blanks or letters of other scripts.
+def confusable_key(name: object) -> str:
+    """Reduce a name to a key that similar names share: without capitals, blanks or letters of other scripts.
 
     Args:
         name: of an account.
@@ -66,46 +66,48 @@ def likeness(name: object) -> str:
         Text that is equal for names that look alike.
 
     Example:
-        >>> likeness("Patients 2026") == likeness("patients2026"), likeness("patients") == likeness("patient")
-        (True, False)
+        >>> confusable_key("Patients 2026") == confusable_key("patients2026")
+        True
+        >>> confusable_key("patients") == confusable_key("patient")
+        False
     """
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
     return "".join(text.casefold().translate(ALIKE_LETTERS).split())
 
 
-def forgets(place: str) -> str:
-    """What whoever looks for an account in a ledger in memory should know; nothing of other ledgers."""
-    if place not in IN_MEMORY:
+def in_memory_hint(path: str) -> str:
+    """Make a hint for a missing account of a ledger in memory; empty for other ledgers."""
+    if path not in IN_MEMORY:
         return ""
     return "; clones and other processes do not share a ledger in memory: name a file, such as sqlite:///budget.db"
 
 
-def refuse_other(value: object, kind: type, what: str) -> None:
+def refuse_other(value: object, kind: type, subject: str) -> None:
     """Refuse a value of another type."""
     if not isinstance(value, kind):
-        raise InputError(f"{what} must be a {kind.__name__}, not a {type(value).__name__}")
+        raise InputError(f"{subject} must be a {kind.__name__}, not a {type(value).__name__}")
 
 
-def refuse_illegible(text: object, what: str) -> None:
-    """Refuse a new name that a reader could take for another one, or that no terminal can show."""
+def refuse_illegible(text: object, subject: str) -> None:
+    """Refuse a new name that a reader could mistake for another one, or that a terminal cannot show."""
     if not isinstance(text, str):
-        raise InputError(f"{what} must be text, not a {type(text).__name__}")
+        raise InputError(f"{subject} must be text, not a {type(text).__name__}")
     if not 0 < len(text) <= NAME_LIMIT or not text.isprintable() or text != text.strip():
         raise InputError(
-            f"{what} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
+            f"{subject} is 1 to {NAME_LIMIT} characters that can all be seen, with no spaces at its ends; "
             f"not empty, not {shown(text)}"
         )
     if not unicodedata.is_normalized("NFC", text):
-        raise InputError(f"{what} must be in Unicode's composed form (NFC), which {shown(text)} is not")
+        raise InputError(f"{subject} must be in Unicode's composed form (NFC), which {shown(text)} is not")
 
 
 def price_in(name: str, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
-    """Convert a guarantee to what an account pays for it, in its own relation.
+    """Convert a guarantee to its price in an account's relation.
 
     Args:
         name: of the account, for errors.
-        limit: what the account was opened with.
-        guarantee: what is to be spent.
+        limit: of the account.
+        guarantee: to be spent.
 
     Returns:
         The price.
@@ -139,9 +141,9 @@ def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee) ->
 
     Args:
         name: of the account.
-        subject: whose limit it is; empty for the account's.
+        subject: of the limit; empty for the account.
         balance: under that limit.
-        price: what was asked.
+        price: that exceeds it.
     """
     whose = f" for {subject}" if subject else ""
     return BudgetError(
@@ -157,7 +159,7 @@ def other_version(version: int, address: str) -> InputError:
 
     Args:
         version: of the ledger.
-        address: of the ledger, as it is shown.
+        address: of the ledger, for the message.
     """
     return InputError(
         f"ledger {address} has version {version}, and this program version {VERSION}: use the discreet that made it; "

@@ -1,15 +1,15 @@
-"""Settings of a user: where the ledger is, and names for databases, from the environment and one file.
+"""Settings of a user: the ledger's address, and names of databases, from the environment and one file.
 
     # ~/.config/discreet/config.toml, or the file that DISCREET_CONFIG names
     ledger = "postgresql://ledger.example/budgets"
     [databases]
     hospital = "postgresql://reader@db.example/hospital"
 
-`@hospital` then stands for that address wherever one is asked for. DISCREET_LEDGER and DISCREET_DATABASE_HOSPITAL come
-before the file. Passwords are best left to the driver's own places, such as ~/.pgpass.
+`@hospital` then stands for that address wherever an address is accepted. DISCREET_LEDGER and
+DISCREET_DATABASE_HOSPITAL take precedence over the file. Keep passwords in the driver's own files, such as ~/.pgpass.
 
-The ledger that nothing names is one file of the user (`DEFAULT_LEDGER`). Neither it nor the one that the environment or
-the settings name depends on the folder in which a program runs: a limit in it would be as many as there are folders.
+The default ledger is one file of the user (`DEFAULT_LEDGER`). Neither it nor the one in the environment or the settings
+may depend on the folder in which a program runs: its limit would apply in each folder anew.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from discreet.errors import InputError, listed, shown, shown_path
 
 DEFAULT_LEDGER = "~/.local/state/discreet/ledger.db, or discreet/ledger.db under XDG_STATE_HOME"
-"""Where the ledger is that nothing names, for a reader."""
+"""Path of the default ledger, as text for a reader."""
 FILE_BYTES = 2**16
 """Most bytes of the file."""
 
@@ -33,22 +33,23 @@ def ledger_address(*given: str | None) -> str:
     """Find the address of the ledger.
 
     Args:
-        given: by the command line, then by a project file; the first that is not None is taken.
+        given: from the command line, then from a project file; the first that is not None is used.
 
     Returns:
-        It, or else the environment's, the file's, or `DEFAULT_LEDGER`, whose folder is made for its owner alone (0700).
+        That address, or else the environment's, the file's, or `DEFAULT_LEDGER`, whose folder is made for its owner
+        alone (0700).
 
     Raises:
-        InputError: it is the name of no database; the environment or the file names a path that depends on the folder;
-            the file cannot be read; or the folder of `DEFAULT_LEDGER` cannot be made.
+        InputError: no database has this name; the environment or the file names a path that depends on the folder; the
+            file cannot be read; or the folder of `DEFAULT_LEDGER` cannot be made.
     """
     named = next((text for text in given if text is not None), None)
     if named is not None:
         return address_of(named)
-    said = os.environ.get("DISCREET_LEDGER") or _read_settings().get("ledger")
-    if said is None:
+    configured = os.environ.get("DISCREET_LEDGER") or _read_settings().get("ledger")
+    if configured is None:
         return f"sqlite:///{_make_state_folder() / 'ledger.db'}"
-    address = address_of(said)
+    address = address_of(configured)
     if re.match(r"sqlite[^:]*:///(?!/|:memory:)", address):
         raise InputError(
             f"ledger {shown(address)} would be another one in every folder: write the whole path, "
@@ -58,7 +59,7 @@ def ledger_address(*given: str | None) -> str:
 
 
 def address_of(text: str) -> str:
-    """Look up the address that a name such as `@hospital` stands for; any other text is its own.
+    """Look up the address of a name such as `@hospital`; return any other text unchanged.
 
     Args:
         text: an address, or a name behind an @.
@@ -76,18 +77,18 @@ def address_of(text: str) -> str:
     if not text.startswith("@"):
         return text
     name = text[1:]
-    told = os.environ.get(f"DISCREET_DATABASE_{name.upper().replace('-', '_')}")
+    address = os.environ.get(f"DISCREET_DATABASE_{name.upper().replace('-', '_')}")
     databases = _read_settings().get("databases", {})
-    if told is None and name not in databases:
+    if address is None and name not in databases:
         raise InputError(
             f"no database is called {shown(name)} in {shown_path(_find_file())}: name it under [databases] (there are: "
             f"{listed(databases) or 'none'})"
         )
-    return told or str(databases[name])
+    return address or str(databases[name])
 
 
 def _make_state_folder() -> Path:
-    """Make the folder of this user's state, as the XDG rules have it, by which a relative path counts as none."""
+    """Make the folder of this user's state by the XDG rules, which ignore a relative path."""
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
         if not state.is_absolute():
@@ -107,14 +108,14 @@ def _make_state_folder() -> Path:
 
 
 def _find_file() -> Path:
-    """Find where the settings are."""
-    told = os.environ.get("DISCREET_CONFIG")
+    """Find the file of settings."""
+    configured = os.environ.get("DISCREET_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(told) if told else Path(home) / "discreet" / "config.toml"
+    return Path(configured) if configured else Path(home) / "discreet" / "config.toml"
 
 
 def _read_settings() -> Mapping[str, Any]:
-    """Read what the file says; nothing where there is none."""
+    """Read the file of settings; a missing file is empty."""
     path = _find_file()
     try:
         if not path.is_file():
@@ -123,15 +124,15 @@ def _read_settings() -> Mapping[str, Any]:
             text = file.read(FILE_BYTES + 1)
         if len(text) > FILE_BYTES:
             raise ValueError
-        found = tomllib.loads(text.decode())
+        settings = tomllib.loads(text.decode())
     except (OSError, ValueError):
         raise InputError(
             f"{shown_path(path)} cannot be read as TOML; mend it, or name another file in DISCREET_CONFIG"
         ) from None
-    databases = found.get("databases", {})
-    texts = [found.get("ledger", ""), *(databases.values() if isinstance(databases, dict) else [None])]
-    if set(found) - {"ledger", "databases"} or not all(isinstance(text, str) for text in texts):
+    databases = settings.get("databases", {})
+    texts = [settings.get("ledger", ""), *(databases.values() if isinstance(databases, dict) else [None])]
+    if set(settings) - {"ledger", "databases"} or not all(isinstance(text, str) for text in texts):
         raise InputError(
             f"{shown_path(path)} has `ledger`, an address, and [databases], a name and an address in each line"
         )
-    return found
+    return settings

@@ -72,7 +72,7 @@ class BinLaw:
 
     @property
     def whole(self) -> bool:
-        """Whether the numbers are whole."""
+        """True if the numbers are whole."""
         return self.variable.type == "integer"
 
     @cached_property

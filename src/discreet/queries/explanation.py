@@ -253,7 +253,7 @@ class OtherPrior:
 
 @dataclass(frozen=True)
 class Explanation(Result):
-    """What one record can change in a release, and what its answers depend on.
+    """Effects of one record on a release, and the assumptions behind its answers.
 
     Args:
         promise: what can be learned of a record; under a metric of changes, with how well they can be told.

@@ -91,7 +91,7 @@ class Stored(ops.Unary):  # type: ignore[misc]
 
 
 class Matches(ops.Unary):  # type: ignore[misc]
-    """Whether a regular expression matches in a text."""
+    """True if a regular expression matches in a text."""
 
     pattern: str
     dtype = dt.boolean
@@ -104,7 +104,7 @@ class Parsed(ops.Unary):  # type: ignore[misc]
 
 
 class NotANumber(ops.Unary):  # type: ignore[misc]
-    """Whether a number is NaN."""
+    """True if a number is NaN."""
 
     dtype = dt.boolean
 
@@ -233,7 +233,7 @@ def bytewise(text: ir.StringValue) -> ir.StringValue:
 
 
 def matches(text: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
-    """Whether a regular expression matches in a text, whatever its collation."""
+    """True if a regular expression matches in a text, whatever its collation."""
     expression: ir.BooleanColumn = Matches(text, pattern).to_expr()
     return expression
 
@@ -249,22 +249,22 @@ def number(column: ir.Column) -> ir.FloatingColumn:
 
 
 def is_missing(column: ir.Column) -> ir.BooleanColumn:
-    """Whether the value is missing."""
+    """True if the value is missing."""
     return column.isnull() | _is_nan(column) if _may_be_nan(column) else column.isnull()
 
 
 def is_present(column: ir.Column) -> ir.BooleanColumn:
-    """Whether the value is not missing, in SQL that lets a server's planner see that most values are present."""
+    """True if the value is not missing, in SQL that lets a server's planner see that most values are present."""
     return column.notnull() & ~_is_nan(column) if _may_be_nan(column) else column.notnull()
 
 
 def _may_be_nan(column: ir.Column) -> bool:
-    """Whether a column of numbers can hold NaN."""
+    """True if a column of numbers can hold NaN."""
     return bool(column.type().is_floating() or column.type().is_decimal())
 
 
 def _is_nan(column: ir.Column) -> ir.BooleanColumn:
-    """Whether a number is NaN."""
+    """True if a number is NaN."""
     expression: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
     return expression
 

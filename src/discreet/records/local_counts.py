@@ -119,7 +119,7 @@ def local_columns(
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is text, which the engine must convert to numbers."""
+    """True if an Arrow type is text, which the engine must convert to numbers."""
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
@@ -132,7 +132,7 @@ def _read_column(rule: _Rule, column: pa.Array) -> Array:
 
 
 def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
-    """Whether an Arrow type can be read here, and has the same kind in the engine."""
+    """True if an Arrow type can be read here, and has the same kind in the engine."""
     types, engines = pa.types, column.type()
     if types.is_dictionary(kind):
         return bool(engines.is_string() and kind.value_type in (pa.string(), pa.large_string()))

@@ -134,7 +134,7 @@ def _list_folder(path: str) -> list[str]:
 
 
 def is_data(path: str) -> bool:
-    """Whether a file of a folder has records: Spark writes others beside them, called `_...` or `...`.
+    """True if a file of a folder has records: Spark writes others beside them, called `_...` or `...`.
 
     Args:
         path: below the folder, its parts separated by slashes.
@@ -305,7 +305,7 @@ def _plan_csv(
 
 
 def _has_long_line(path: str) -> bool:
-    """Whether a line is so long that the engine could lose it; DuckDB 2.0 does so silently beyond 32 MB.
+    """True if a line is so long that the engine could lose it; DuckDB 2.0 does so silently beyond 32 MB.
 
     Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
     """

@@ -439,7 +439,7 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
 
 
 def _is_text(column: ir.Column, variable: Variable) -> bool:
-    """Whether the column's values are the states' names."""
+    """True if the column's values are the states' names."""
     return not variable.numeric and column.type().is_string()
 
 

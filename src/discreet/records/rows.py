@@ -203,7 +203,7 @@ def _hold_rows(design: Design, features: Any, target: npt.ArrayLike | None, *, o
 
 
 def _has_names(features: object) -> bool:
-    """Whether columns have names: of a data frame, an Arrow table, or a table of Ibis."""
+    """True if columns have names: of a data frame, an Arrow table, or a table of Ibis."""
     return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
 
 
@@ -315,7 +315,7 @@ def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequen
 
 
 def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
-    """Whether a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
+    """True if a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
     if clip and variable.type == "real":

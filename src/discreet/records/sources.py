@@ -92,7 +92,7 @@ def open_store(
 
 
 def is_dataset(source: Any) -> bool:
-    """Whether a source is a data set of Arrow; none exists before its module is loaded."""
+    """True if a source is a data set of Arrow; none exists before its module is loaded."""
     module = sys.modules.get("pyarrow.dataset")
     return module is not None and isinstance(source, module.Dataset)
 
@@ -344,7 +344,7 @@ def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table
 
 
 def _is_bound(table: ir.Table) -> bool:
-    """Whether a table of Ibis is in a database; one in memory would run on an engine that Ibis makes."""
+    """True if a table of Ibis is in a database; one in memory would run on an engine that Ibis makes."""
     leaves = table.op().find(ops.PhysicalTable)
     return not all(isinstance(leaf, ops.InMemoryTable) for leaf in leaves)
 

@@ -49,7 +49,7 @@ def open_spark(url: str) -> Any:
 
 
 def is_spark_frame(source: Any) -> bool:
-    """Whether a source is a Spark data frame; the library need not be installed."""
+    """True if a source is a Spark data frame; the library need not be installed."""
     return type(source).__module__.startswith("pyspark.sql")
 
 

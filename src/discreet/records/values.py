@@ -117,7 +117,7 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a finite number, to every engine.
+    """True if a text is a finite number, to every engine.
 
     Args:
         text: any.

@@ -42,7 +42,7 @@ Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
 def all_positive(*numbers: float | None) -> bool:
-    """Whether all numbers that are not None are positive and finite.
+    """True if all numbers that are not None are positive and finite.
 
     Example:
         >>> all_positive(1.0, None), all_positive(0.0)
@@ -359,7 +359,7 @@ def _find_column_form(hint: Any) -> Form:
 
 
 def is_kind(cls: type) -> bool:
-    """Whether a class stands under `kind`."""
+    """True if a class stands under `kind`."""
     return cls in _KINDS
 
 

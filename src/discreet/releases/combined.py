@@ -151,7 +151,7 @@ class Combined(Document, Result):
 
     @property
     def private(self) -> bool:
-        """Whether every release is private, none a simulation; public records are public in any case."""
+        """True if every release is private, none a simulation; public records are public in any case."""
         return all(release.private for release in self.releases)
 
     @property

@@ -86,7 +86,7 @@ class Measurement:
 
     @property
     def table(self) -> bool:
-        """Whether every cell of the scope was measured, not contrasts or weighted sums."""
+        """True if every cell of the scope was measured, not contrasts or weighted sums."""
         return not self.contrasts and self.weights is None
 
     @property
@@ -177,7 +177,7 @@ class Calibration(ABC):
 
     @property
     def continuous(self) -> bool:
-        """Whether its draws come from a continuous law, which cannot be enumerated."""
+        """True if its draws come from a continuous law, which cannot be enumerated."""
         return False
 
 
@@ -248,14 +248,14 @@ class Released(ABC):
 
     @abstractmethod
     def agrees(self, calibration: object) -> bool:
-        """Whether the payload agrees with a calibration: its kind, and all numbers that both state."""
+        """True if the payload agrees with a calibration: its kind, and all numbers that both state."""
 
     @abstractmethod
     def summary(self, calibration: object) -> str:
         """Write the scale of the noise in the unit of the release: one line, given the calibration."""
 
     def counts_records(self, relation: Relation) -> bool:
-        """Whether a reader knows the number of records once: exactly if it is public, or with noise."""
+        """True if a reader knows the number of records once: exactly if it is public, or with noise."""
         return True
 
 

@@ -197,7 +197,7 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether the guarantee holds; if `exact` is False, whether it is not refuted."""
+        """True if the guarantee holds; if `exact` is False, True if it is not refuted."""
         return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + self.slack
 
 

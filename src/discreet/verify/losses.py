@@ -72,7 +72,7 @@ def refuse_leaks(first: Log, second: Log) -> None:
 
 
 def _may_credit_coin(first: Log, second: Log, row: int) -> bool:
-    """Whether the coin of a row sends it anywhere, in both data sets alike and to every point with equal chance."""
+    """True if the coin of a row sends it anywhere, in both data sets alike and to every point with equal chance."""
     if first.astray is None or second.astray is None:
         return False
     logs = [log for astray in (first.astray, second.astray) for at, log in astray if at == row]

@@ -99,7 +99,7 @@ class Script:
 
     @property
     def scripted(self) -> bool:
-        """Whether the script answered with noisy numbers."""
+        """True if the script answered with noisy numbers."""
         return bool(self.laplace or self.gaussian or self.vectors or self.stars or self.gammas)
 
     @property

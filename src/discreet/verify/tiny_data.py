@@ -141,7 +141,7 @@ def _list_features(design: Design) -> list[Record]:
 
 
 def _is_in_groups(features: Record, design: Design) -> bool:
-    """Whether at most one indicator of each group is set."""
+    """True if at most one indicator of each group is set."""
     return all(sum(features[at] for at in group) <= 1 for group in design.groups)
 
 

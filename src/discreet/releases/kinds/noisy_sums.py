@@ -21,7 +21,7 @@ from discreet.util.arrays import Floats, freeze
 
 
 def all_drawn(*scales: float | None) -> bool:
-    """Whether noise on integers of 64 bits can have all scales that are not None."""
+    """True if noise on integers of 64 bits can have all scales that are not None."""
     return all(scale is None or 1e-9 <= scale <= 2.0**63 for scale in scales)
 
 
