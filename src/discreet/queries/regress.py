@@ -33,7 +33,7 @@ from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.protocol import NetworkPosterior, equal_tails, name_rows
+from discreet.posterior.protocol import NamedRow, NetworkPosterior, equal_tails, name_rows
 from discreet.queries.answers import assumption_lines
 from discreet.queries.bin_laws import check_inside
 from discreet.queries.column_moments import (
@@ -254,7 +254,7 @@ class Regression(Result):
         check_level(level)
         return equal_tails(self.coefficients, level)
 
-    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[NamedRow, ...]:
         """The coefficients, as `WeightPosterior.rows` has them.
 
         Args:
