@@ -59,7 +59,7 @@ def by_mypy(folder: Path) -> Errors:
     files = [folder / f"{name}.py" for name in PROGRAMS]
     found = subprocess.run([*command, *files], capture_output=True, text=True, cwd=ROOT, check=False)
     lines = [json.loads(line) for line in found.stdout.splitlines()]
-    assert {Path(line["file"]).parent for line in lines} == {folder}, found.stderr
+    assert "wrong" in {Path(line["file"]).stem for line in lines}, found.stderr
     return {
         name: [f"{line['line']}: {line['message']}" for line in lines if Path(line["file"]).stem == name]
         for name in PROGRAMS

@@ -8,20 +8,6 @@ quotes may come from anybody. Anything that is not one of these is a defect of t
 from collections.abc import Iterable
 from typing import get_args
 
-__all__ = [
-    "QUOTED_CHARACTERS",
-    "BudgetError",
-    "DiscreetError",
-    "InputError",
-    "listed",
-    "printable",
-    "require",
-    "require_word",
-    "shortened",
-    "shown",
-    "shown_path",
-]
-
 MESSAGE_CHARACTERS = 500
 """Most characters of a message: it fits a terminal's few lines and a log's one."""
 TAIL_CHARACTERS = 120

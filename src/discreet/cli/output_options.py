@@ -77,7 +77,8 @@ class OutputOptions:
             return
         if self.form != "json" and not rows:
             raise InputError(f"there are no rows for --format {self.form}; --format json has what there is")
-        self._write({"json": _write_json, "csv": _write_csv}.get(self.form, _write_parquet)(document, rows))
+        texts = {"json": lambda: json_text(document) + "\n", "csv": lambda: csv_text(rows)}
+        self._write(texts[self.form]() if self.form in texts else _write_parquet(rows))
 
     def _write(self, content: str | bytes) -> None:
         """Write to the file, and say so, or to stdout."""
@@ -91,17 +92,7 @@ class OutputOptions:
         print(f"wrote {self.output}")  # noqa: T201
 
 
-def _write_json(document: object, _: Sequence[Mapping[str, Any]]) -> str:
-    """Write all that was found, in one line."""
-    return json_text(document) + "\n"
-
-
-def _write_csv(_: object, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows under their names."""
-    return csv_text(rows)
-
-
-def _write_parquet(_: object, rows: Sequence[Mapping[str, Any]]) -> bytes:
+def _write_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Write rows with the types of their columns."""
     sink = pa.BufferOutputStream()
     parquet.write_table(frame_of(rows, "arrow"), sink)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -259,6 +258,8 @@ def audit(
     Example:
         discreet audit laplace
     """
+    from discreet.verify.audit import Findings
+
     out = OutputOptions.of(form, output, replace, as_json)
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
@@ -277,9 +278,9 @@ def audit(
             refused[each] = str(error)
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    findings = [_document_finding(part, entry.over) for part in found]
+    findings = [{entry.over: row.pop("network"), **row} for row in Findings(found).tidy()]
     told = {"mechanism": mechanism, "findings": findings, "refused": refused}
-    lines = [_print_findings(found, entry.over)]
+    lines = [Findings(found).summary(width=out.width)]
     lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
     out.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
@@ -476,34 +477,3 @@ def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, pla
         f"\n\n{len(large)} families are too large for {records:,} records at this budget. With --option "
         f"records={records} they are measured without some parents, and all others better: {listed(large)}"
     )
-
-
-def _document_finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
-    """Write what an audit found on one network as JSON."""
-    return {
-        over: part.network,
-        "relation": part.guarantee.relation,
-        "unit": part.guarantee.unit,
-        "promised": as_text(part.guarantee.epsilon),
-        "delta": as_text(part.guarantee.delta),
-        "measured": part.measured if math.isfinite(part.measured) else None,
-        "leak": part.leak or None,
-        "exact": part.exact,
-        "how": part.how,
-        "pairs": part.pairs,
-        "holds": part.holds,
-    }
-
-
-def _print_findings(found: list[dc.results.Finding], over: Over) -> str:
-    """Write what an audit found as a table."""
-    rows = [
-        (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
-         part.how, str(part.pairs),
-         "NO" if not part.holds else "yes" if part.exact else "not refuted")
-        for part in found
-    ]  # fmt: skip
-    text = table((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
-    changes = {part.guarantee.unit for part in found if part.guarantee.relation is dc.Relation.METRIC}
-    told = [f"promised and measured for each change of {unit}, rounded up; not for a record" for unit in changes]
-    return "\n".join([text, *told])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NotRequired, Protocol
 
 import numpy as np
+from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
 from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError
@@ -20,6 +21,16 @@ from discreet.util.tabular import Block, Result
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
 """A function from draws, over the first axis, and a level to the lower and upper ends of intervals."""
+
+
+class NamedRow(TypedDict):
+    """A number with its name and interval; of several components or laws with theirs."""
+
+    name: str
+    mean: float
+    lower: float
+    upper: float
+    component: NotRequired[int]
 
 
 class Posterior(Result):
@@ -141,9 +152,7 @@ class NetworkPosterior(Protocol):
         """
 
 
-def name_rows(
-    heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float
-) -> tuple[dict[str, Any], ...]:
+def name_rows(heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float) -> tuple[Any, ...]:
     """List named quantities with posterior means and intervals, one row each.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,16 @@ from discreet.util.tabular import Block, Result
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
 """Largest utility: sums and squares of such numbers are still floats."""
+
+
+class ResponseRow(TypedDict, Generic[R]):
+    """A response with its expected utility, the interval of that, and the share of draws under which it is the best."""
+
+    response: R
+    mean: float
+    lower: float
+    upper: float
+    best: float
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Decision(Result, Generic[R]):
     """
 
     response: R
-    rows: tuple[Mapping[str, object], ...]
+    rows: tuple[ResponseRow[R], ...]
     level: float
     regret: float
     failure: float
@@ -168,8 +178,8 @@ def decide(
     scaled = credible_interval(np.clip((values - low) / (high - low), 0, 1), level)
     lower, upper = (low + (high - low) * end for end in scaled)
     winners = np.bincount(values.argmax(axis=0), minlength=len(responses)) / draws
-    rows = tuple(
-        {"response": response, "mean": float(mean), "lower": float(a), "upper": float(b), "best": float(share)}
+    rows: tuple[ResponseRow[R], ...] = tuple(
+        ResponseRow(response=response, mean=float(mean), lower=float(a), upper=float(b), best=float(share))
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
     worth = effective_draws(drawn, values)

@@ -67,7 +67,7 @@ class InferenceLimits:
             if nats is not None:
                 beliefs = _write_beliefs({prior: ends[column] for prior, ends in self.beliefs.items()})
                 tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
-                yield f"  {fact}: odds move by a factor of at most {_write_factor(nats)}. A belief of {beliefs}{tail}"
+                yield f"  {fact}: odds move by a factor of at most {write_factor(nats)}. A belief of {beliefs}{tail}"
         if self.value is None:
             yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
         yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"
@@ -169,11 +169,11 @@ class MetricLimits:
         yield from (f"  {line}" for line in self.meant)
         yield f"  one unit: {self.unit}; whether a reading was this one, or one that is at most so many units from it:"
         for change in self.changes:
-            moved = f"odds move by a factor of at most {_write_factor(change.nats)}"
+            moved = f"odds move by a factor of at most {write_factor(change.nats)}"
             yield f"  {_write_units(change.units)}: {moved}. A belief of {_write_beliefs(change.beliefs)}"
         yield "  by somebody who knows all else; units of several changes add up"
         if self.widest is not None:
-            most = f"{_write_units(self.widest)} and odds by {_write_factor(self.changes[-1].nats)}"
+            most = f"{_write_units(self.widest)} and odds by {write_factor(self.changes[-1].nats)}"
             yield f"  no record and no person is protected: a reading may change by {most}"
         yield ""
         yield "How well two data sets can be told apart that differ by changes in readings"
@@ -337,8 +337,8 @@ class Explanation(Result):
             yield f"  the prior's record that would move it most, one more in {pseudo.entry}: {moved}"
 
 
-def _write_factor(nats: float) -> str:
-    """Write exp(nats) as a factor."""
+def write_factor(nats: float) -> str:
+    """Write exp(nats) as a factor of odds, with its exponent."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
 
 

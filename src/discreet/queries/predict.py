@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
+from discreet.display.renderers import IntervalTable
+from discreet.display.text_tables import with_noun
 from discreet.errors import InputError
 from discreet.inference.exact_laws import CHUNK_BYTES, Laws, joint_cost
 from discreet.model.graphs import requisite
@@ -36,16 +39,19 @@ from discreet.util.arrays import Floats
 from discreet.util.frames import arrow_column, arrow_table, read_guarded
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
+from discreet.util.tabular import Block, Result
 
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 
+MOST_SHOWN_RECORDS = 20
+"""Records of a prediction that its text shows."""
 MISSING, UNKNOWN, OUTSIDE = -1, -2, -3
 """Codes of a missing value, of a value that is no state and no number, and of a number outside its bounds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(Result):
     """Posterior probabilities of the states of a variable, for every record.
 
     Args:
@@ -91,6 +97,27 @@ class Prediction:
     def most_probable(self) -> tuple[str, ...]:
         """The state of the largest mean for every record; the first of several that are equal."""
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """List a row for each record and state.
+
+        Returns:
+            Rows of "record", counted from 1, "state", "mean", "lower", "upper", "level", and where it is known "basis".
+        """
+        ends, bases = (self.mean.tolist(), self.lower.tolist(), self.upper.tolist()), self.basis or repeat(None)
+        return [
+            {"record": number, "state": state, "mean": mean, "lower": lower, "upper": upper, "level": self.level}
+            | ({} if basis is None else {"basis": basis})
+            for number, (*numbers, basis) in enumerate(zip(*ends, bases, strict=False), 1)
+            for state, mean, lower, upper in zip(self.states, *numbers, strict=True)
+        ]
+
+    def content(self) -> Iterator[str | Block]:
+        """Show the first records."""
+        rows, most = self.tidy(), MOST_SHOWN_RECORDS * len(self.states)
+        yield f"{self.target} of {with_noun(len(self.mean), 'record')}"
+        yield IntervalTable(rows[:most])
+        yield from ["the others are in `to_frame` and `table`"] if len(rows) > most else []
 
     def table(self) -> pa.Table:
         """Convert the prediction to an Arrow table with a row for each record.

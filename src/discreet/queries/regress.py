@@ -32,7 +32,7 @@ from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.protocol import NetworkPosterior, equal_tails, name_rows
+from discreet.posterior.protocol import NamedRow, NetworkPosterior, equal_tails, name_rows
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import assumption_lines
 from discreet.queries.bin_laws import check_inside
@@ -265,7 +265,7 @@ class Regression(Result):
         check_level(level)
         return equal_tails(self.coefficients, level)
 
-    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
+    def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[NamedRow, ...]:
         """List the coefficients, in the form of `WeightPosterior.rows`.
 
         Args:

@@ -29,7 +29,7 @@ from discreet.posterior.protocol import equal_tails
 from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answers import Answers, state_text
 from discreet.queries.explain import describe_promise
-from discreet.queries.explanation import InferenceLimits, MetricLimits
+from discreet.queries.explanation import InferenceLimits, MetricLimits, write_factor
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
@@ -252,7 +252,7 @@ def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
     if promised.presence is not None:
         lines.append(
             f"The odds that {whose} is among the records move by a factor of at most "
-            f"{_write_factor(promised.presence)}, compared with what anybody would believe had that record not been "
+            f"{write_factor(promised.presence)}, compared with what anybody would believe had that record not been "
             "used."
         )
     if promised.value is None:
@@ -261,7 +261,7 @@ def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
         compared = OTHER_IN_ITS_PLACE if promised.presence is None else "compared in the same way"
         lines.append(
             f"The odds between any two values that {whose} may have move by a factor of at most "
-            f"{_write_factor(promised.value)}, {compared}."
+            f"{write_factor(promised.value)}, {compared}."
         )
     if promised.presence is None:
         lines.append("That a record is among the records is not protected, and their number is public.")
@@ -290,15 +290,9 @@ def _write_changes(release: Release) -> list[str]:
     guarantee = release.guarantee
     return [
         f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
-        f"{_write_factor(float(guarantee.epsilon))}, {OTHER_IN_ITS_PLACE}; between values k times as far apart by that "
+        f"{write_factor(float(guarantee.epsilon))}, {OTHER_IN_ITS_PLACE}; between values k times as far apart by that "
         "factor to the power of k. Nothing is promised of whole records."
     ]
-
-
-def _write_factor(nats: float) -> str:
-    """Write a factor of odds as a number, with its exponent."""
-    value = np.exp(min(nats, 700.0))
-    return f"{value:.3g} (e^{nats:.4g})"
 
 
 def _write_symbols(release: Release) -> str:

@@ -15,6 +15,7 @@ from discreet.model.query_grammar import QueryKind
 from discreet.noise.noise_laws import LawTag
 from discreet.posterior.basis import Mark
 from discreet.posterior.fit_check import Tested
+from discreet.posterior.protocol import NamedRow
 from discreet.posterior.read import Gives
 from discreet.queries.answers import AnswerRow, EvidenceProbability
 from discreet.queries.number_losses import LEVEL_LOSSES, LOSSES
@@ -147,16 +148,6 @@ class AnswersReply(TypedDict):
     missing: NotRequired[Gaps]
     answers: list[AnswerReply]
     effective: NotRequired[Annotated[float, Field(description="Effective number of independent draws.")]]
-
-
-class NamedRow(TypedDict):
-    """A number with its name, and with its component if there are several."""
-
-    name: str
-    mean: float
-    lower: float
-    upper: float
-    component: NotRequired[int]
 
 
 ClassRow = TypedDict("ClassRow", {"class": str, "name": str, "mean": float, "lower": float, "upper": float})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -109,6 +109,20 @@ class PlannedWidth:
         return math.exp(high)
 
 
+class PlanRow(TypedDict):
+    """What a question needs, and the parts of its half-width at the stated budget; see `AccuracyPlan.rows`."""
+
+    query: str
+    epsilon: float | None
+    half_width: float
+    uncertainty: float
+    sampling: float
+    noise: float
+    low: float
+    high: float
+    error: float
+
+
 @dataclass(frozen=True)
 class AccuracyPlan(Result):
     """Budget for a wanted accuracy, and expected interval widths at others.
@@ -148,7 +162,7 @@ class AccuracyPlan(Result):
         """Budget of the listed half-widths: the stated one, or 1 without one."""
         return FIRST_EPSILON if self.guarantee is None else float(self.guarantee.epsilon)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[PlanRow]:
         """List the queries with the budget that each needs, and the parts of its half-width at the stated one.
 
         Returns:
@@ -174,7 +188,7 @@ class AccuracyPlan(Result):
 
     def tidy(self) -> list[dict[str, Any]]:
         """The rows of `rows`."""
-        return self.rows()
+        return [dict(row) for row in self.rows()]
 
     def content(self) -> Iterator[str | Block]:
         """Show epsilon, the queries with the parts of their half-widths, and half-widths at other budgets."""

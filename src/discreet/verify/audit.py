@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from discreet.display.renderers import TextTable
 from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, check_relation
@@ -35,7 +36,7 @@ from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
-from discreet.privacy.guarantee import Guarantee, Relation, for_each
+from discreet.privacy.guarantee import Guarantee, Relation, as_text, for_each
 from discreet.records.counts import Counts
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.chosen_network import StructureNoise
@@ -46,6 +47,7 @@ from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
+from discreet.util.tabular import Block, Result
 from discreet.verify.densities import objective_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import NOISE_SCRIPTS, Leak, Log, ScriptedAnswers, logged, numbers
@@ -201,6 +203,48 @@ class Finding:
         return self.measured <= float(self.guarantee.epsilon) * (1 + 1e-9) + self.slack
 
 
+class Findings(tuple[Finding, ...], Result):
+    """Findings of an audit, in one table."""
+
+    __slots__ = ()
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """List a row for each finding.
+
+        Returns:
+            Rows of "network", "relation", "unit", "promised" and "delta", which are exact texts, "measured", None if it
+            is infinite, "leak", "exact", "how", "pairs" and "holds".
+        """
+        return [
+            {
+                "network": part.network,
+                "relation": part.guarantee.relation.value,
+                "unit": part.guarantee.unit,
+                "promised": as_text(part.guarantee.epsilon),
+                "delta": as_text(part.guarantee.delta),
+                "measured": part.measured if math.isfinite(part.measured) else None,
+                "leak": part.leak or None,
+                "exact": part.exact,
+                "how": part.how,
+                "pairs": part.pairs,
+                "holds": part.holds,
+            }
+            for part in self
+        ]
+
+    def content(self) -> Iterator[str | Block]:
+        """Show all findings, and what was measured where that is no loss of a record."""
+        rows = [
+            (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
+             part.how, str(part.pairs),
+             "NO" if not part.holds else "yes" if part.exact else "not refuted")
+            for part in self
+        ]  # fmt: skip
+        yield TextTable(("network", "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+        for unit in {part.guarantee.unit for part in self if part.guarantee.relation is Relation.METRIC}:
+            yield f"promised and measured for each change of {unit}, rounded up; not for a record"
+
+
 def audit(
     mechanism: Mechanism,
     guarantee: Guarantee,
@@ -208,7 +252,7 @@ def audit(
     *,
     most: int = MOST_AUDITED_RECORDS,
     policy: RecordsPolicy = ONE_RECORD,
-) -> tuple[Finding, ...]:
+) -> Findings:
     """Measure a mechanism's loss on all neighbouring data sets of tiny networks or designs.
 
     Under a metric data sets that differ in one reading are compared: it moves from one bin to another, as little as it
@@ -248,7 +292,7 @@ def audit(
         for done, (name, over) in enumerate(cases.items()):
             bar(done, len(cases))
             findings.append(_audit_one(mechanism, name, over, guarantee, most, policy))
-    return tuple(findings)
+    return Findings(findings)
 
 
 def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.display.renderers import TextTable
 from discreet.errors import DiscreetError, InputError
 from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
@@ -29,6 +30,7 @@ from discreet.records.rows import Rows, read_rows
 from discreet.releases.release import Release
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
+from discreet.util.tabular import Block, Result
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,6 +77,26 @@ class ExpectedError:
     refused: str | None = None
 
 
+class ExpectedErrors(tuple[ExpectedError, ...], Result):
+    """Errors of several mechanisms, in one table."""
+
+    __slots__ = ()
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """List a row for each mechanism: "mechanism", "cells", "marginals", None where "refused" says why."""
+        fields = ("mechanism", "cells", "marginals", "refused")
+        rows = [{name: getattr(part, name) for name in fields} for part in self]
+        return [row | ({"cells": None, "marginals": None} if row["refused"] else {}) for row in rows]
+
+    def content(self) -> Iterator[Block]:
+        """Show all of them."""
+        rows = [
+            (part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
+            for part in self
+        ]
+        yield TextTable(("mechanism", "mean error of cells", "of marginals"), rows)
+
+
 def plan(
     truth: Tables | Design,
     guarantee: Guarantee,
@@ -84,7 +106,7 @@ def plan(
     repeats: int = 5,
     mechanisms: Mapping[str, Mechanism] | None = None,
     prior: Dirichlet | Normal | None = None,
-) -> tuple[ExpectedError, ...]:
+) -> ExpectedErrors:
     """Simulate mechanisms on simulated records, and compare their releases with the true probabilities.
 
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
@@ -162,7 +184,7 @@ def _compare(
     made_up: Callable[[], _SimulatedRecords],
     repeats: int,
     rng: np.random.Generator,
-) -> tuple[ExpectedError, ...]:
+) -> ExpectedErrors:
     """Measure the errors of all mechanisms, on the same data sets."""
     errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: [], **{name: [] for name in chosen}}
     promised: dict[str, Guarantee] = {}
@@ -184,7 +206,7 @@ def _compare(
                 except DiscreetError as error:
                     refused[name] = str(error)
             promised = {name: promise for name, promise in promised.items() if name not in refused}
-    return tuple(
+    return ExpectedErrors(
         _average(name, promised.get(name), [] if name in refused else pairs, refused.get(name))
         for name, pairs in errors.items()
     )
