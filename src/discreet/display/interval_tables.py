@@ -12,17 +12,17 @@ from discreet.display.charts import interval_bar
 from discreet.display.text_tables import columns, html_text
 from discreet.errors import InputError, printable, shown
 from discreet.util.framed import Library, Tabular
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     import polars
     import pyarrow as pa
     from matplotlib.axes import Axes
 else:
-    pa = import_late("pyarrow")
-    polars = import_late("polars")
+    pa = lazy_import("pyarrow")
+    polars = lazy_import("polars")
 
-pyplot = import_late("matplotlib.pyplot")
+pyplot = lazy_import("matplotlib.pyplot")
 
 MOST_HTML_ROWS = 200
 """Rows that a notebook shows; a frame has all."""

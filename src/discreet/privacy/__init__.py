@@ -1,1 +1,1 @@
-"""What is promised and what is spent: guarantee, composition and ledger."""
+"""Account for privacy: guarantees, their composition, and the ledger."""

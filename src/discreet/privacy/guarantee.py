@@ -1,8 +1,7 @@
-"""Guarantees: what a release promises, kept exactly, and the only arithmetic on promises.
+"""Guarantees of releases, kept exactly, and all arithmetic on them.
 
-Budgets are exact rationals: ten times "0.1" is 1, and nothing is lost or gained by rounding. Sums of guarantees and
-conversions between neighbouring relations live here and nowhere else; where a conversion is not rational it is
-rounded towards the larger promise.
+Budgets are exact rationals: ten times "0.1" is 1. Only this module adds guarantees and converts them between
+neighbouring relations. If a conversion is not rational, it is rounded towards the weaker guarantee.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from typing import SupportsFloat, TypeVar
 from discreet.errors import InputError, printable
 
 Number = Rational | Decimal | SupportsFloat | str
-"""What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
+"""Types of a budget: int, Fraction, Decimal, decimal text, or float (read as its shortest text)."""
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
-"""Most digits of a budget's numerator or denominator: far beyond any use, far below what Python prints."""
+"""Most digits of a budget's numerator or denominator: far above any use, far below what Python prints."""
 
 
 class Relation(StrEnum):
-    """Which data sets count as neighbours, or, for METRIC, how far apart two of them are.
+    """Neighbouring relation of data sets, or, for METRIC, their distance.
 
     * ADD_REMOVE: one has one record more than the other; the number of records is private.
     * REPLACE: they differ in one record; the number of records is public.
-    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
-      promised falls with the distance, so it hides small changes and protects no record as a whole.
+    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. The guarantee
+      weakens with the distance, so it hides small changes and protects no record as a whole.
 
     Args:
-        value: "add-remove", "replace" or "metric"; underscores and capitals are taken, too.
+        value: "add-remove", "replace" or "metric"; underscores and capitals are accepted.
 
     Raises:
         InputError: another text, by name.
@@ -54,19 +53,19 @@ class Relation(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Relation:
-        """Accept underscores; refuse the rest by name."""
+        """Accept underscores and capitals; refuse other values."""
         for relation in cls:
             if isinstance(value, str) and value.lower().replace("_", "-") == relation.value:
                 return relation
-        raise InputError(f"unknown relation {value!r}; it is one of: {', '.join(cls)}")
+        raise InputError(f"unknown relation {value!r}; the relations are: {', '.join(cls)}")
 
     @property
     def public_number(self) -> bool:
-        """Whether the number of records is public: neighbours have the same."""
+        """True if the number of records is public: neighbours have equal numbers."""
         return self is not Relation.ADD_REMOVE
 
     def by_record(self, add_remove: Value, replace: Value) -> Value:
-        """What holds where one record is added or removed, or where one is replaced.
+        """Return the value for adding or removing a record, or for replacing one.
 
         Args:
             add_remove: for ADD_REMOVE.
@@ -76,8 +75,7 @@ class Relation(StrEnum):
             One of them.
 
         Raises:
-            InputError: for METRIC, under which all records may change, each by a little: nothing that was worked out
-                for one record holds there.
+            InputError: for METRIC, under which all records may change a little: results for one record do not hold.
         """
         match self:
             case Relation.ADD_REMOVE:
@@ -86,31 +84,32 @@ class Relation(StrEnum):
                 return replace
             case Relation.METRIC:
                 raise InputError(
-                    "this is worked out for one record that is added, removed or replaced, not for distances in a "
-                    "metric; ask for an add-remove or a replace guarantee, or for a mechanism that takes a metric"
+                    "this holds for one record that is added, removed or replaced, not for distances in a "
+                    "metric; use an add-remove or a replace guarantee, or a mechanism that takes a metric"
                 )
 
 
 RECORD_RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE)
-"""The relations that are about whole records: all mechanisms of records are proved for these."""
+"""Relations between whole records: all mechanisms of records are proved for these."""
 
 
 @dataclass(frozen=True, init=False)
 class Guarantee:
-    """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no part has a default.
+    """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no parameter has a default.
 
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
     `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S)` for all D, D' of one size, where rho is the sum, over all values
-    that differ, of how many units they differ by, each rounded up to a whole number: a promise about changes, and none
-    about whole records, let alone persons.
+    that differ, of their distances in units, each rounded up to a whole number. It protects changes, not whole records
+    or persons.
 
     Args:
         epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
-        relation: which data sets count as neighbours.
-        unit: what one record stands for, such as "record" or "patient": `read_records` is told how patients are told
-            apart (`unit_column`), or that each has one record. For METRIC the change of distance 1, an amount and what
-            changes by it, such as "1 mmHg in one reading", in the unit of the bounds of the column that is released.
+        relation: neighbouring relation of data sets.
+        unit: protected unit of one record, such as "record" or "patient": `read_records` needs the column that
+            identifies patients (`unit_column`), or the statement that each has one record. For METRIC the change of
+            distance 1, an amount and the quantity that changes, such as "1 mmHg in one reading", in the unit of the
+            bounds of the released column.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
@@ -149,13 +148,13 @@ class Guarantee:
                 raise InputError("a guarantee under a metric is pure; ask for delta 0")
             if not begins_with_amount(unit):
                 raise InputError(
-                    f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
+                    f"the unit of a metric is the change of distance 1, an amount and the quantity that changes, such "
                     f"as '1 mmHg in one reading', not {_show(unit)}"
                 )
 
     @property
     def unit_amount(self) -> Fraction:
-        """The amount that a metric's unit begins with.
+        """Amount in a metric's unit.
 
         Raises:
             InputError: the guarantee is about records.
@@ -165,7 +164,7 @@ class Guarantee:
         return Fraction(self.unit.split()[0])
 
     def __str__(self) -> str:
-        """The promise in one line."""
+        """Write the guarantee in one line."""
         if self.relation is Relation.METRIC:
             promised = f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
             return printable(f"{promised}(metric: protects no record and no person)")
@@ -174,13 +173,13 @@ class Guarantee:
 
 
 def begins_with_amount(unit: str) -> bool:
-    """Tell whether a unit begins with an amount above 0, as that of a metric does and that of records must not.
+    """Return True if a unit begins with an amount above 0, as a metric's does and a record's must not.
 
     Args:
         unit: of protection, or of change.
 
     Returns:
-        True for a metric's.
+        True for a metric's unit.
 
     Example:
         >>> begins_with_amount("1 mmHg in one reading"), begins_with_amount("record")
@@ -222,7 +221,7 @@ def as_rational(value: Number, name: str) -> Fraction:
 
 
 def _show(value: object) -> str:
-    """Print a value for an error, where it can be printed."""
+    """Write a value for an error, if it can be written."""
     try:
         return repr(value)[:40]
     except ValueError:
@@ -230,7 +229,7 @@ def _show(value: object) -> str:
 
 
 def _parse_text(text: str) -> Fraction:
-    """Parse decimal text or a fraction; a long exponent is refused before it makes a number of millions of digits."""
+    """Parse decimal text or a fraction; refuse a long exponent, which would make millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
@@ -238,14 +237,14 @@ def _parse_text(text: str) -> Fraction:
 
 
 def _refuse_long(value: Fraction) -> Fraction:
-    """Refuse what could not be printed."""
+    """Refuse a number with too many digits to print."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
         raise ValueError
     return value
 
 
 def as_text(value: Fraction) -> str:
-    """Exact text of a rational: a decimal where one exists, else a fraction.
+    """Write the exact text of a rational: a decimal if one exists, else a fraction.
 
     Args:
         value: any rational.
@@ -266,12 +265,12 @@ def as_text(value: Fraction) -> str:
     if rest != 1 or digits > 400:
         return f"{value.numerator}/{value.denominator}"
     shifted = str(abs(value.numerator) * 10**digits // value.denominator).rjust(digits + 1, "0")
-    whole, tail = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
-    return ("-" if value < 0 else "") + whole + (f".{tail}" if tail else "")
+    integral, tail = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
+    return ("-" if value < 0 else "") + integral + (f".{tail}" if tail else "")
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Add up what several releases on the same records promise: epsilons and deltas sum.
+    """Add the guarantees of several releases of the same records: epsilons and deltas sum.
 
     Args:
         guarantees: at least one; all for the same relation and unit (`convert` them first).
@@ -283,7 +282,8 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         InputError: none given, or they differ in relation or unit.
 
     Guarantee:
-        The sum holds for all of the releases together, if each was drawn on its own or knew the others' outputs only.
+        The sum holds for all releases together, if each was drawn independently or depended only on the others'
+        outputs.
 
     Source:
         Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
@@ -294,42 +294,42 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         >>> dc.tools.compose([promise, promise]).epsilon
         Fraction(1, 1)
     """
-    parts = list(guarantees)
-    if not parts:
+    terms = list(guarantees)
+    if not terms:
         raise InputError("compose needs at least one guarantee")
-    if len({(part.relation, part.unit) for part in parts}) > 1:
-        if any(part.relation is Relation.METRIC for part in parts):
+    if len({(each.relation, each.unit) for each in terms}) > 1:
+        if any(each.relation is Relation.METRIC for each in terms):
             raise InputError(
-                "a guarantee under a metric adds up with others in the very same unit only: a change of one unit is no "
-                "number of others, and no record"
+                "guarantees under a metric add up only in the same unit: changes in different units, and records, "
+                "cannot be compared; use one unit"
             )
         raise InputError("guarantees for different relations or units do not add up; convert them first")
     return Guarantee(
-        epsilon=sum((part.epsilon for part in parts), Fraction()),
-        delta=sum((part.delta for part in parts), Fraction()),
-        relation=parts[0].relation,
-        unit=parts[0].unit,
+        epsilon=sum((each.epsilon for each in terms), Fraction()),
+        delta=sum((each.delta for each in terms), Fraction()),
+        relation=terms[0].relation,
+        unit=terms[0].unit,
     )
 
 
 def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
-    """The same promise for another relation, where one follows.
+    """Convert a guarantee to another relation, if it implies one.
 
     Replacing a record is removing one and adding one: `(epsilon, delta)` for ADD_REMOVE is
     `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. Nothing follows the other way.
 
     Args:
-        guarantee: what holds.
-        relation: the one wanted.
+        guarantee: to convert.
+        relation: of the result.
 
     Returns:
-        What then holds.
+        The implied guarantee.
 
     Raises:
         InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
     Guarantee:
-        What is returned follows from what was given, for the same releases; nothing more is spent.
+        The result follows from the given guarantee, for the same releases; nothing more is spent.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
@@ -344,29 +344,29 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
         return guarantee
     if Relation.METRIC in (guarantee.relation, relation):
         raise InputError(
-            "a guarantee under a metric is about changes by so many units and one for records about whole records, "
-            "however large the change: neither is turned into the other"
+            "a guarantee under a metric protects changes by a number of units, and one for records whole records: "
+            "neither can be converted to the other; use the other relation from the start"
         )
     if guarantee.relation is Relation.REPLACE:
-        raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
+        raise InputError("a guarantee for replacing a record implies none for adding or removing one; use add-remove")
     delta = guarantee.delta and guarantee.delta * (1 + _round_exp_up(guarantee.epsilon))
     if delta >= 1:
         raise InputError(
-            "the guarantee, converted to replacing a record, has a delta of 1 or more and promises nothing"
+            "the guarantee, converted to replacing a record, has a delta of 1 or more and guarantees nothing"
         )
     return Guarantee(epsilon=2 * guarantee.epsilon, delta=delta, relation=relation, unit=guarantee.unit)
 
 
 def for_each(guarantee: Guarantee, number: int) -> Guarantee:
-    """Find what may be promised for one record, so that a unit with so many of them has the promise that is wanted.
+    """Compute the guarantee for one record that gives a unit with several records the wanted guarantee.
 
     If adding or removing (or replacing) one record moves probabilities by `(e, d)`, then k of them, one after the
     other, move them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each gets epsilon / k, exactly, and delta
-    over that sum, rounded down. For pure promises that is the same as noise for k times the sensitivity; Gaussian noise
-    gets up to 7 % more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
+    over that sum, rounded down. For pure guarantees this equals noise for k times the sensitivity; Gaussian noise gets
+    up to 7 % more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
 
     Args:
-        guarantee: wanted for a unit; of records, not of a metric, where there are several.
+        guarantee: wanted for a unit; for several records it must not be under a metric.
         number: most records of a unit, at least 1.
 
     Returns:
@@ -389,7 +389,7 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
 
 
 def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Bound what a pure promise becomes where each record took part with some probability, independently of all others.
+    """Bound the epsilon of a pure guarantee after Poisson sampling of the records.
 
     Args:
         epsilon: of the mechanism on the sample, for ADD_REMOVE; nats.
@@ -416,10 +416,10 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Find the promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
+    """Compute the epsilon on a Poisson sample that sampling turns into `epsilon`, rounded down.
 
     Args:
-        epsilon: what is to hold for the records, for ADD_REMOVE; nats.
+        epsilon: wanted for the records, for ADD_REMOVE; nats.
         probability: of each record to be in the sample, in (0, 1].
 
     Returns:
@@ -438,16 +438,16 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
     if probability == 1:
         return epsilon
     below = _round_exp_up(epsilon) * (1 - Fraction(1, 10**28)) - 1
-    found = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
-    while found > 0 and amplified(found, probability) > epsilon:
-        found *= 1 - Fraction(1, 10**25)
-    if not found > 0:
-        raise InputError("epsilon is too small to be spent on a sample")
-    return _shorten_down(found)
+    inverse = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
+    while inverse > 0 and amplified(inverse, probability) > epsilon:
+        inverse *= 1 - Fraction(1, 10**25)
+    if not inverse > 0:
+        raise InputError("epsilon is too small for a sample; use a larger one")
+    return _shorten_down(inverse)
 
 
 def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
-    """Refuse what is no sampling."""
+    """Refuse an invalid sampling probability or epsilon."""
     if not 0 < probability <= 1:
         raise InputError(f"a sampling probability must be greater than 0 and at most 1, got {as_text(probability)}")
     if not epsilon > 0:
@@ -455,7 +455,7 @@ def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
 
 
 def _round_log1p(value: Fraction, rounding: str) -> Fraction:
-    """Round log(1 + value) to a rational on the side that the rounding says."""
+    """Round log(1 + value) to a rational, up or down."""
     context = decimal.Context(prec=60, rounding=rounding)
     inside = context.divide(Decimal((1 + value).numerator), Decimal((1 + value).denominator))
     log = context.ln(inside)
@@ -468,7 +468,7 @@ def _shorten_down(value: Fraction) -> Fraction:
 
 
 def _round_down(value: Fraction) -> Fraction:
-    """Round a value between 0 and 1 down, by 1e-30 of it at most, to a short denominator."""
+    """Round a value between 0 and 1 down, by a relative 1e-30 at most, to a short denominator."""
     places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
     return Fraction(math.floor(value * 10**places), 10**places)
 
@@ -476,7 +476,7 @@ def _round_down(value: Fraction) -> Fraction:
 def _round_exp_up(value: Fraction) -> Fraction:
     """Round exp(value) up to a rational, by a relative 1e-30 at most."""
     if value > 1000:
-        raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")
+        raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee protects nothing")
     context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)
     above = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return Fraction(context.next_plus(context.exp(above)))

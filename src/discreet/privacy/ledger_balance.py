@@ -1,4 +1,4 @@
-"""Balances and charges of a ledger, as they are shown: its rows, read."""
+"""Balances and charges of a ledger, read from its rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Charge:
         date: day of the charge (UTC), by the server's clock where there is a server.
         sequence: its place in the account.
         who: user of the server, or of the system, who made it.
-        purpose: what it was for, if that was said.
+        purpose: of the charge, if it was given.
     """
 
     release: str
@@ -36,7 +36,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Balance:
-    """State of an account, or of a person or a purpose in it: the limit, and what the charges so far sum to (exact)."""
+    """State of an account, or of a person or a purpose in it: the limit, and the exact sum of the charges."""
 
     limit: Guarantee
     epsilon_spent: Fraction
@@ -44,7 +44,7 @@ class Balance:
     closed: bool = False
 
     def __str__(self) -> str:
-        """What was spent, of what, and what is left."""
+        """Write the sums spent, the limit, and the rest."""
         spent = f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)}"
         left = f"epsilon {as_text(self.epsilon_left)}"
         if self.limit.delta:
@@ -64,24 +64,24 @@ class Balance:
 
 
 def limit_of(first: LedgerEntry) -> Guarantee:
-    """Read the limit that an account was opened with."""
+    """Read the limit of an account from its first entry."""
     try:
         return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=first.relation, unit=first.unit)
     except InputError:
         raise Refusal("tampered", "its limit") from None
 
 
-def balance_of(own: Guarantee, share: Share) -> Balance:
-    """Read a balance as it is shown."""
+def balance_of(account_limit: Guarantee, share: Share) -> Balance:
+    """Read a balance."""
     try:
-        epsilon, delta = share.limit if share.limit is not None else (own.epsilon, own.delta)
-        return Balance(replace(own, epsilon=epsilon, delta=delta), *share.sums)
+        epsilon, delta = share.limit if share.limit is not None else (account_limit.epsilon, account_limit.delta)
+        return Balance(replace(account_limit, epsilon=epsilon, delta=delta), *share.sums)
     except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
         raise Refusal("tampered", "a balance") from None
 
 
 def charge_of(first: LedgerEntry, entry: LedgerEntry) -> Charge:
-    """Read a charge as it is shown."""
+    """Read a charge."""
     try:
         spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))
         day = date.fromisoformat(entry.day)

@@ -1,8 +1,8 @@
-"""Books: where the entries of a ledger stand in a database, and who keeps them.
+"""Books: the entries of a ledger in a database, and the code that writes them.
 
-SQLite's are kept by this process, in a transaction that is alone on the file. PostgreSQL's are kept by functions of the
-server (`ledger_postgresql.sql`), so that a client can do no more than ask. Both are read in the same way, and what is
-read is held against its digests.
+For SQLite this process writes them, in a transaction with an exclusive lock on the file. For PostgreSQL functions of
+the server write them (`ledger_postgresql.sql`), so a client can only call these. Both are read in the same way, and
+checked against their digests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VERSION = 2
 T = TypeVar("T", LedgerEntry, Share)
 
 OLDEST_SERVER = 130_000
-"""Oldest version of PostgreSQL that is taken: the first that has `gcd`."""
+"""Oldest accepted version of PostgreSQL: the first with `gcd`."""
 ENTRIES_BLOCK = 1000
-"""Entries that are read at a time."""
+"""Number of entries that are read at a time."""
 SHARE_COLUMNS = tuple(field.name for field in fields(Share))
 
 REFUSALS = {
@@ -37,11 +37,11 @@ REFUSALS = {
     "DP013": "spent", "23505": "paid", "42501": "forbidden", "25006": "read-only", "3F000": "gone", "42883": "gone",
     "42P01": "gone",
 }  # fmt: skip
-"""What the server's codes stand for: those of our functions, and a few of its own."""
+"""Refusals by the server's codes: those of the ledger's functions, and a few of PostgreSQL."""
 
 
 class Books(ABC):
-    """Reading entries and balances, which is the same on both databases.
+    """Entries and balances in a database; reading is the same in both.
 
     Args:
         prefix: of the names of tables.
@@ -51,7 +51,7 @@ class Books(ABC):
 
     @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:
-        """Version of the tables; None where there are none."""
+        """Return the version of the tables; None without tables."""
 
     @abstractmethod
     def make(self, connection: sa.Connection) -> None:
@@ -59,15 +59,15 @@ class Books(ABC):
 
     @abstractmethod
     def require_safe(self, connection: sa.Connection) -> None:
-        """Refuse a database that may forget what it said was written."""
+        """Refuse a database that may lose committed data."""
 
     def durability(self, connection: sa.Connection) -> str:
-        """Where a charge is when it returns, and what may lose it all the same, in one line."""
-        return "a charge that returns is on this machine's disk; a copy that is put back forgets what came after it"
+        """Describe the durability of a charge, in one line."""
+        return "a charge that returns is on this machine's disk; restoring a backup loses later charges"
 
     @abstractmethod
     def user(self, connection: sa.Connection) -> str:
-        """Who an entry would be by."""
+        """Return the user that an entry would have."""
 
     @abstractmethod
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
@@ -75,45 +75,45 @@ class Books(ABC):
 
         Args:
             connection: in a transaction of `Database.write`.
-            draft: as of `following`; who and day are found here.
+            draft: as in `following`; user and day are added here.
 
         Returns:
-            The entry; of a request that was charged before, that charge.
+            The entry; for a request that was charged before, the earlier charge.
 
         Raises:
             Refusal: nothing was written.
         """
 
     @abstractmethod
-    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """What became of a charge, once nobody else is writing the account."""
+    def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
+        """Find a charge of unknown outcome, after all other writes to the account have ended."""
 
     def names(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Names of all accounts, sorted."""
+        """List the names of all accounts, sorted."""
         rows = connection.execute(sa.text(f"SELECT account FROM {self.prefix}balances WHERE subject = ''"))
-        found = rows.scalars().all()
-        if not all(type(name) is str for name in found):
+        names = rows.scalars().all()
+        if not all(type(name) is str for name in names):
             raise Refusal("tampered", "a name")
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def first(self, connection: sa.Connection, account: str) -> LedgerEntry:
-        """The entry that opened an account.
+        """Return the entry that opened an account.
 
         Raises:
-            Refusal: it is not open, or there is something else in its place.
+            Refusal: the account is not open, or the entry was changed.
         """
-        found = self._select_entries(connection, "account = :account AND sequence = 0", account=account)
-        if not found:
+        entries = self._select_entries(connection, "account = :account AND sequence = 0", account=account)
+        if not entries:
             raise Refusal("absent")
-        if found[0] != found[0].sealed(""):
+        if entries[0] != entries[0].sealed(""):
             raise Refusal("tampered", "entry 0")
-        return found[0]
+        return entries[0]
 
     def account_share(self, connection: sa.Connection, account: str) -> tuple[Share, LedgerEntry]:
-        """The balance of an account and its last entry.
+        """Return the balance of an account and its last entry.
 
         Raises:
-            Refusal: it is not open; or balance and entry do not fit each other.
+            Refusal: the account is not open, or balance and entry do not match.
         """
         share = self.share(connection, account, "")
         if share is None:
@@ -127,63 +127,63 @@ class Books(ABC):
         return share, last[-1]
 
     def share(self, connection: sa.Connection, account: str, subject: str) -> Share | None:
-        """The balance of a subject.
+        """Return the balance of a subject.
 
         Raises:
-            Refusal: it is not what its seal says.
+            Refusal: its seal does not match.
         """
         statement = f"{self._select_shares} AND subject = :subject"
         row = connection.execute(sa.text(statement), {"account": account, "subject": subject}).one_or_none()
         if row is None:
             return None
-        found = _check_row(Share, row)
-        if found != found.sealed():
+        share = _check_row(Share, row)
+        if share != share.sealed():
             raise Refusal("tampered", "a balance")
-        return found
+        return share
 
     def shares(self, connection: sa.Connection, account: str) -> dict[str, Share]:
-        """All balances of an account by subject, as they stand."""
+        """List all balances of an account by subject, unchecked."""
         rows = connection.execute(sa.text(self._select_shares), {"account": account})
         return {share.subject: share for share in (_check_row(Share, row) for row in rows)}
 
     @property
     def _select_shares(self) -> str:
-        """SQL for the balances of an account."""
+        """SQL statement for the balances of an account."""
         return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
 
     def entries(self, connection: sa.Connection, account: str) -> Iterator[LedgerEntry]:
-        """All entries of an account by their places, as they stand."""
-        place = -1
+        """List all entries of an account in order, unchecked."""
+        last = -1
         while True:
-            found = self._select_entries(
+            block = self._select_entries(
                 connection, f"account = :account AND sequence > :place ORDER BY sequence LIMIT {ENTRIES_BLOCK}",
-                account=account, place=place,
+                account=account, place=last,
             )  # fmt: skip
-            yield from found
-            if len(found) < ENTRIES_BLOCK:
+            yield from block
+            if len(block) < ENTRIES_BLOCK:
                 return
-            place = found[-1].sequence
+            last = block[-1].sequence
 
     def paid(self, connection: sa.Connection, release: str) -> LedgerEntry | None:
-        """The charge for a release, of whatever account."""
-        found = self._select_entries(connection, "release = :release AND release <> ''", release=release)
-        return found[0] if found else None
+        """Find the charge for a release, in any account."""
+        entries = self._select_entries(connection, "release = :release AND release <> ''", release=release)
+        return entries[0] if entries else None
 
     def first_release(self, connection: sa.Connection, account: str) -> str | None:
-        """Id of the first release that an account paid for; what was charged for under another name is none."""
-        found = self._select_entries(
+        """Find the id of the first release that an account paid for; other names of charges are skipped."""
+        entries = self._select_entries(
             connection, "account = :account AND kind = 'charged' AND length(release) = 32 AND "
             "ltrim(release, :digits) = '' ORDER BY sequence LIMIT 1", account=account, digits="0123456789abcdef",
         )  # fmt: skip
-        return found[0].release if found else None
+        return entries[0].release if entries else None
 
     def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[LedgerEntry]:
-        """Select the entries that a condition is true of."""
+        """Select the entries that fulfil a condition."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
         return [_check_row(LedgerEntry, row) for row in connection.execute(sa.text(statement), values)]
 
     def insert(self, connection: sa.Connection, entry: LedgerEntry, shares: tuple[Share, ...]) -> None:
-        """Write an entry and the balances that it leaves."""
+        """Write an entry and the balances after it."""
         marks = ", ".join(f":{column}" for column in COLUMNS)
         insert = f"INSERT INTO {self.prefix}entries ({', '.join(COLUMNS)}) VALUES ({marks})"
         connection.execute(sa.text(insert), dict(zip(COLUMNS, astuple(entry), strict=True)))
@@ -198,21 +198,21 @@ class Books(ABC):
 
 
 class SqliteBooks(Books):
-    """Books in a file."""
+    """Books in a file of SQLite."""
 
     prefix = "discreet_"
 
     def version(self, connection: sa.Connection) -> int | None:
-        """Version of the tables; None where there are none."""
+        """Return the version of the tables; None without tables."""
         statement = "SELECT name FROM sqlite_master WHERE name IN ('discreet_ledger', 'discreet_accounts')"
         there = set(connection.exec_driver_sql(statement).scalars())
         if "discreet_ledger" in there:
-            found = connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar()
-            return found if type(found) is int else 0
+            version = connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar()
+            return version if type(version) is int else 0
         return 1 if there else None
 
     def require_safe(self, connection: sa.Connection) -> None:
-        """Nothing to ask: each transaction sets how a file is written, and `Database` where it may lie."""
+        """Do nothing: each transaction sets how the file is written, and `Database` checks the file system."""
 
     def make(self, connection: sa.Connection) -> None:
         """Make the tables."""
@@ -220,13 +220,13 @@ class SqliteBooks(Books):
             connection.exec_driver_sql(statement)
 
     def user(self, connection: sa.Connection) -> str:
-        """Who runs this process, by the system; SQLite has no users of its own."""
+        """Return the system's user of this process; SQLite has no users."""
         with suppress(KeyError):
             return pwd.getpwuid(os.getuid()).pw_name
         return str(os.getuid())
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
-        """As of `Books`; the transaction is alone on the file."""
+        """Add an entry; see `Books`. The transaction has an exclusive lock on the file."""
         draft = replace(draft, who=self.user(connection), day=datetime.now(UTC).date().isoformat())
         if self.version(connection) != VERSION:
             raise Refusal("gone")
@@ -236,37 +236,37 @@ class SqliteBooks(Books):
                 raise Refusal("open")
         else:
             held, last = self.account_share(connection, draft.account)
-            found = (self.share(connection, draft.account, subject) for subject in subjects_of(draft)[1:])
-            shares = {"": held, **{share.subject: share for share in found if share is not None}}
+            listed_shares = (self.share(connection, draft.account, subject) for subject in subjects_of(draft)[1:])
+            shares = {"": held, **{share.subject: share for share in listed_shares if share is not None}}
         if draft.request:
-            asked = self._select_entries(
+            earlier = self._select_entries(
                 connection, "account = :account AND request = :request", account=draft.account, request=draft.request
             )
-            if asked:
-                return _require_same_request(asked[0], draft)
+            if earlier:
+                return _require_same_request(earlier[0], draft)
         if draft.release and self.paid(connection, draft.release) is not None:
             raise Refusal("paid")
         try:
-            made, changed = following(last, shares, draft)
+            entry, changed = following(last, shares, draft)
         except (ValueError, ZeroDivisionError):
             raise Refusal("tampered", "a balance") from None
-        self.insert(connection, made, changed)
-        return made
+        self.insert(connection, entry, changed)
+        return entry
 
-    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """As of `Books`; in a transaction that is alone."""
-        found = self.paid(connection, release)
-        return found if found is not None and found.account == account else None
+    def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
+        """Find a charge; see `Books`. The transaction has an exclusive lock on the file."""
+        entry = self.paid(connection, release)
+        return entry if entry is not None and entry.account == account else None
 
 
 class PostgresBooks(Books):
-    """Books on a server, which keeps them itself."""
+    """Books on a server, whose functions write them."""
 
     prefix = "discreet."
 
     def version(self, connection: sa.Connection) -> int | None:
-        """Version of the tables; None where there are none."""
-        # Read from the tables: what a name stands for is remembered from before a wait for another process.
+        """Return the version of the tables; None without tables."""
+        # Read the catalogue tables: name lookups are cached from before a wait for another process.
         statement = (
             "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON relnamespace = n.oid "
             "WHERE nspname = 'discreet' AND relname = 'ledger'), to_regclass('discreet_accounts') IS NOT NULL"
@@ -277,12 +277,12 @@ class PostgresBooks(Books):
         return 1 if old else None
 
     def make(self, connection: sa.Connection) -> None:
-        """Make the schema and all in it, owned by the role that the transaction has."""
-        connection.exec_driver_sql("CREATE SCHEMA discreet")  # one that is there may be somebody else's
+        """Make the schema and all in it, owned by the transaction's role."""
+        connection.exec_driver_sql("CREATE SCHEMA discreet")  # fails if it exists: it may have another owner
         connection.execution_options(no_parameters=True).exec_driver_sql(script("ledger_postgresql.sql"))
 
     def require_safe(self, connection: sa.Connection) -> None:
-        """Refuse a server that is too old, not in UTF-8, or may forget in a crash what it said was written."""
+        """Refuse a server that is too old, not in UTF-8, or may lose committed data in a crash."""
         statement = (
             "SELECT current_setting('server_version_num')::int, getdatabaseencoding(), current_setting('fsync'), "
             "current_setting('full_page_writes')"
@@ -290,57 +290,55 @@ class PostgresBooks(Books):
         version, encoding, *writes = connection.exec_driver_sql(statement).one()
         if version < OLDEST_SERVER:
             raise Refusal(
-                "unsafe", f"the server has version {version // 10_000}, and {OLDEST_SERVER // 10_000} is the oldest"
+                "unsafe", f"the server has version {version // 10_000}; use {OLDEST_SERVER // 10_000} or newer"
             )
         if encoding != "UTF8":
             raise Refusal("unsafe", "the database is not in UTF8; make one with ENCODING 'UTF8'")
         if writes != ["on", "on"]:
-            raise Refusal(
-                "unsafe", "fsync or full_page_writes is off: a crash could give back what was spent; set both on"
-            )
+            raise Refusal("unsafe", "fsync or full_page_writes is off: a crash could lose charges; set both on")
 
     def durability(self, connection: sa.Connection) -> str:
-        """As of `Books`; of the server that answers, which may be a standby."""
+        """Describe the durability of a charge; see `Books`. The answering server may be a standby."""
         names, standby = connection.exec_driver_sql(
             "SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()"
         ).one()
         if standby:
-            return "this is a standby: what it has is what it received so far"
+            return "this is a standby: it has only the charges received so far"
         if names:
             return f"a charge that returns is on the server's disk and on synchronous standbys ({names})"
         return (
-            "a charge that returns is on the server's disk; a failover to a standby may lose the last ones, because "
+            "a charge that returns is on the server's disk; a failover to a standby may lose the last charges, because "
             "synchronous_standby_names is empty"
         )
 
     def user(self, connection: sa.Connection) -> str:
-        """Who is connected, whatever role was set since."""
+        """Return the user of the session, whatever role was set since."""
         return str(connection.exec_driver_sql("SELECT session_user").scalar())
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
-        """As of `Books`."""
-        given: tuple[str, ...]
+        """Add an entry; see `Books`."""
+        arguments: tuple[str, ...]
         match draft.kind:
             case "charged":
-                name, given = "charge", (draft.release, draft.mechanism, draft.epsilon, draft.delta, draft.purpose,
+                name, arguments = "charge", (draft.release, draft.mechanism, draft.epsilon, draft.delta, draft.purpose,
                                          draft.request)  # fmt: skip
             case "opened":
-                name, given = "open", (draft.epsilon, draft.delta, draft.relation, draft.unit)
+                name, arguments = "open", (draft.epsilon, draft.delta, draft.relation, draft.unit)
             case "limited":
-                name, given = "lower", (draft.subject, draft.epsilon, draft.delta)
+                name, arguments = "lower", (draft.subject, draft.epsilon, draft.delta)
             case _:
-                name, given = "close", ()
-        return self._call(connection, name, (draft.account, *given))[0]
+                name, arguments = "close", ()
+        return self._call(connection, name, (draft.account, *arguments))[0]
 
-    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """As of `Books`: the server waits for whoever holds the account."""
-        found = self._call(connection, "settled", (account, release))
-        return found[0] if found else None
+    def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
+        """Find a charge; see `Books`. The server waits for transactions on the account."""
+        entries = self._call(connection, "settled", (account, release))
+        return entries[0] if entries else None
 
-    def _call(self, connection: sa.Connection, name: str, given: tuple[str, ...]) -> list[LedgerEntry]:
+    def _call(self, connection: sa.Connection, name: str, arguments: tuple[str, ...]) -> list[LedgerEntry]:
         """Call a function of the server, and return its entries."""
-        marks = ", ".join(f":p{place}" for place in range(len(given)))
-        values = {f"p{place}": value for place, value in enumerate(given)}
+        marks = ", ".join(f":p{number}" for number in range(len(arguments)))
+        values = {f"p{number}": value for number, value in enumerate(arguments)}
         try:
             rows = connection.execute(sa.text(f"SELECT {', '.join(COLUMNS)} FROM discreet.{name}({marks})"), values)
             return [LedgerEntry(*row) for row in rows]
@@ -354,21 +352,21 @@ class PostgresBooks(Books):
 
 
 def _check_row(kind: type[T], row: Sequence[Any]) -> T:
-    """Check the types of a row: a damaged file may hold a number for a text."""
+    """Check the types of a row: a damaged file may have a number instead of text."""
     names = [field.name for field in fields(kind)]
     if any(type(value) is not (int if name == "sequence" else str) for name, value in zip(names, row, strict=True)):
         raise Refusal("tampered", "a row")
     return kind(*row)
 
 
-def _require_same_request(found: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
-    """Take the charge of a request, if it asked the same."""
+def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
+    """Return the earlier charge of a request, or refuse a different request."""
     same = ("mechanism", "epsilon", "delta", "purpose", "who")
-    if any(getattr(found, name) != getattr(draft, name) for name in same):
+    if any(getattr(earlier, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
-    return found
+    return earlier
 
 
 def script(name: str) -> str:
-    """Read a file of SQL beside this one."""
+    """Read an SQL file of this room."""
     return (files("discreet.privacy") / name).read_text("utf-8")

@@ -1,8 +1,8 @@
-"""The ledger's database: which addresses are taken, and transactions that end whatever happens to the process.
+"""The ledger's database: accepted addresses, and transactions that end whatever happens to the process.
 
-Whatever writes a file of SQLite is alone on it from its first statement to its commit; a server keeps its accounts
-itself (`ledger_books.py`). What fails says whether it was written: a commit without an answer is looked up. Nothing
-here knows what a charge is.
+A transaction that writes to SQLite has an exclusive lock on the file from its first statement to its commit; a server
+writes its accounts itself (`ledger_books.py`). An error states whether data was written: after a commit without an
+answer, the outcome is looked up. This module knows nothing about charges.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from discreet.errors import DiscreetError, InputError, shown
 T = TypeVar("T")
 
 WAIT_S = 60
-"""Seconds to wait for another process's transaction before giving up, and that one may stand idle inside its own."""
+"""Seconds to wait for another process's transaction, and that a transaction may be idle."""
 
 TRANSACTION_TRIES = 10
-"""Attempts at a transaction that the server broke off."""
+"""Attempts at a transaction that the server aborted."""
 
 BUSY_PAUSE_S, RESTART_PAUSE_S = (0.01, 0.8), (0.05, 8.0)
-"""The first pause between attempts, each then twice the one before, and the longest: they add up to 4 s where another
-transaction was in the way, and to half a minute where the server is gone, which may have to recover."""
+"""First and longest pause between attempts, doubled each time, in seconds. In total 4 s after a conflict with another
+transaction, and half a minute after the loss of the server, which may have to recover."""
 
 ADDRESS_LIMIT = 2_000
 """Most characters of an address: more than any path or server needs."""
 
 SHOWN_LIMIT = 80
-"""Most characters of an address that a message repeats."""
+"""Most characters of an address in a message."""
 
 REASON_LIMIT = 160
-"""Most characters of a database's own words that a message repeats."""
+"""Most characters of a database's own error in a message."""
 
 BROKEN_OFF = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
-"""PostgreSQL's codes for a transaction that failed as a whole because of another one (serialisation, deadlock), or of a
-server that stops or starts."""
+"""PostgreSQL's codes for a transaction aborted because of another one (serialisation, deadlock), or because the server
+stops or starts."""
 
 POSTGRESQL_ARGUMENTS = frozenset({
     "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "keepalives",
@@ -56,39 +56,39 @@ POSTGRESQL_ARGUMENTS = frozenset({
     "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "sslsni", "target_session_attrs",
     "tcp_user_timeout",
 })  # fmt: skip
-"""Where the server is and how it is reached. `options` may set what it likes: `SETTINGS` come after it."""
+"""Accepted arguments: the server's address and connection. `options` is safe: `_settings` run after it."""
 
-# The driver leaves BEGIN to us: its own would start too late to serialise readers that then write. EXTRA also writes
-# the folder: without it a power cut can bring back the journal of a charge that was committed, and undo it.
+# BEGIN is explicit: the driver's own would start too late to serialise a read followed by a write. EXTRA also syncs the
+# folder: without it, a power failure can restore the journal of a committed charge, and undo the charge.
 WRITING_SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
 READING_SQLITE = ("BEGIN",)
 MOUNTS_FILE = "/proc/self/mountinfo"
-"""Where Linux says which file systems are mounted."""
+"""File in which Linux lists the mounted file systems."""
 
 NETWORK_SYSTEMS = frozenset({
     "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs",
     "nfs4", "smb3", "smbfs",
 })  # fmt: skip
-"""File systems whose locks and writes do not hold what SQLite needs of them."""
+"""File systems whose locks and writes are not reliable enough for SQLite."""
 
 MAKING_LOCK = "SELECT pg_advisory_xact_lock(7306926)"
-"""One process at a time makes the tables; the number is arbitrary and ours."""
+"""Lock so that one process at a time makes the tables; the number is arbitrary."""
 
 _gate = threading.RLock()
-"""Held by the thread that is in a transaction, and while the process forks.
+"""Lock of the thread in a transaction, also held while the process forks.
 
-SQLite remembers in memory which locks its process holds. A child that was forked in the middle of a transaction would
-wait for a thread that it does not have.
+SQLite keeps the locks of its process in memory. A child forked during a transaction would wait for a thread that it
+does not have.
 """
 
 
 _servers: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
-"""Whose connections a child must leave to its parent."""
+"""Engines whose connections a forked child must leave to its parent."""
 
 
 def _renew_gate() -> None:
-    """Make a gate for the child, which has one thread, and connections of its own."""
+    """Make a new lock for a forked child, and drop the parent's connections."""
     global _gate
     _gate = threading.RLock()
     for engine in _servers:
@@ -103,16 +103,16 @@ os.register_at_fork(
 class Database:
     """Transactions on one database.
 
-    Every one on a file has a connection of its own, which is closed when it ends. One to a server costs ten times as
-    much to make as a charge, and is kept for the next; it is closed where one ends otherwise than by its commit.
+    Each transaction on a file has its own connection, closed at its end. A connection to a server costs ten times as
+    much as a charge, so it is reused; it is closed after a transaction that did not commit.
 
     Args:
-        url: an SQLAlchemy URL of SQLite or PostgreSQL. A new file can be read and written by its owner alone (0600),
-            one that is there keeps its permissions.
+        url: SQLAlchemy URL of SQLite or PostgreSQL. Only the owner can access a new file (0600); an existing file keeps
+            its permissions.
 
     Raises:
-        InputError: the URL cannot be understood, has an argument that could weaken the ledger, or its database cannot
-            be opened.
+        InputError: an invalid URL, one with an argument that could weaken the ledger, or a database that cannot be
+            opened.
     """
 
     def __init__(self, url: str) -> None:
@@ -131,27 +131,27 @@ class Database:
             self.url = address.render_as_string(hide_password=False)
         self._engine = _make_engine(address, self._sqlite)
         if self._memory:
-            self._alive = self._engine.connect()  # the database lasts as long as one connection to it
+            self._alive = self._engine.connect()  # an open connection keeps the database in memory
         elif self._sqlite:
             _refuse_network(self.place)
             _create_private(self.place)
         self._worked = False
         if not self._sqlite:
-            weakref.finalize(self, self._engine.dispose)  # with it, or with the process, go the connections it kept
+            weakref.finalize(self, self._engine.dispose)  # closes its connections with it, or with the process
 
     @property
     def sqlite(self) -> bool:
-        """Whether it is a file, or memory; else a server."""
+        """True for SQLite, in a file or in memory; False for a server."""
         return self._sqlite
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run work that reads, in one transaction: all that it reads is of one moment.
+        """Run work that reads, in one transaction with a consistent snapshot.
 
         Args:
-            work: from a connection to whatever it returns.
+            work: function of a connection.
 
         Returns:
-            What the work returns.
+            Its result.
 
         Raises:
             InputError: the database failed.
@@ -159,46 +159,46 @@ class Database:
         return self._transact_certainly(READING_SQLITE if self._sqlite else (_settings("REPEATABLE READ"),), work)
 
     def write(
-        self, work: Callable[[sa.Connection], T], settled: Callable[[sa.Connection], T | None], known_as: str
+        self, work: Callable[[sa.Connection], T], find_existing: Callable[[sa.Connection], T | None], known_as: str
     ) -> T:
-        """Run work in one transaction; on a file it is alone from its first statement to its commit.
+        """Run work in one transaction; on a file it has an exclusive lock from its first statement to its commit.
 
         Args:
-            work: from a connection to whatever it returns; it is run again where the server broke it off.
-            settled: what became of the work, asked on another connection where the commit had no answer: what it would
-                have returned, or None where it was not written. It must wait for a transaction that is still under way.
-            known_as: what `discreet ledger show` finds it by.
+            work: function of a connection; it runs again if the server aborts it.
+            find_existing: finds the work's result on another connection after a commit without an answer; None if
+                nothing was written. It must wait for a transaction that is still running.
+            known_as: name for `discreet ledger show`.
 
         Returns:
-            What the work returns, once it is committed.
+            The result of the work, once it is committed.
 
         Raises:
             InputError: the database failed; nothing was written.
-            DiscreetError: the database failed in the commit, and cannot be asked what became of it.
+            DiscreetError: the database failed during the commit, and cannot tell the outcome.
         """
         try:
             return self._transact(self._alone, work)
         except _UnsureError as error:
             reason = str(error)
         try:
-            found = self._transact(self._alone, settled)
-        except Exception:  # whatever it is, there is no answer
+            existing = self._transact(self._alone, find_existing)
+        except Exception:  # any error leaves the outcome unknown
             raise DiscreetError(
-                f"ledger {self._shown}: {reason}; it is unknown whether it was charged: look with `discreet ledger "
+                f"ledger {self._shown}: {reason}; the outcome of the charge is unknown: check with `discreet ledger "
                 f"show {known_as}` once the ledger answers"
             ) from None
-        if found is None:
+        if existing is None:
             raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
-        return found
+        return existing
 
     def make(self, work: Callable[[sa.Connection], T]) -> T:
         """Run work that makes tables, one process at a time.
 
         Args:
-            work: from a connection to whatever it returns; it must find out whether another process was faster.
+            work: function of a connection; it must check whether another process has made the tables.
 
         Returns:
-            What the work returns.
+            Its result.
 
         Raises:
             InputError: the database failed; nothing was made.
@@ -207,11 +207,11 @@ class Database:
 
     @property
     def _alone(self) -> tuple[str, ...]:
-        """Statements that open a transaction that writes."""
+        """Statements that begin a transaction that writes."""
         return WRITING_SQLITE if self._sqlite else (_settings(),)
 
     def _transact_certainly(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Run a transaction that charges nothing, however it ends."""
+        """Run a transaction that charges nothing, so an unknown outcome is harmless."""
         try:
             return self._transact(opening, work)
         except _UnsureError as error:
@@ -219,7 +219,7 @@ class Database:
         raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
 
     def _transact(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Run a transaction until the server does not break it off."""
+        """Run a transaction, again if the server aborts it."""
         if self._memory and os.getpid() != self._process:
             raise InputError(
                 "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
@@ -231,9 +231,9 @@ class Database:
             except _BrokenOffError as error:
                 lost, reason = error.lost, str(error)
                 if lost and not self._worked:
-                    break  # it may never have been there; one that restarts comes back
+                    break  # the server may never have existed; retry only one that worked before
             except KeyboardInterrupt as interrupt:
-                # A notebook keeps it with all frames, and one of them the connection that was just being made.
+                # A notebook keeps the exception and its frames; one of them has the new connection.
                 traceback.clear_frames(interrupt.__traceback__)
                 raise
             first, longest = RESTART_PAUSE_S if lost else BUSY_PAUSE_S
@@ -243,7 +243,7 @@ class Database:
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
     def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Run one transaction on one connection; when it ends, in whatever way, so do its locks."""
+        """Run one transaction on one connection; its locks are released however it ends."""
         failure: Exception
         committing = clean = False
         with _gate:
@@ -251,37 +251,37 @@ class Database:
                 connection = self._engine.connect()
             except sa.exc.DBAPIError as error:
                 failure = self._describe_failure(error, committing)
-            except ValueError:  # a name that no server can have
+            except ValueError:  # an impossible server name
                 failure = InputError(f"cannot understand the address {self._shown}; try sqlite:///budget.db")
             else:
                 cursors, end = self._collect_endings(connection)
                 try:
                     for statement in opening:
                         connection.exec_driver_sql(statement)
-                    found = work(connection)
+                    result = work(connection)
                     committing = True
                     connection.commit()
                     self._worked = clean = True
-                    return found
+                    return result
                 except sa.exc.DBAPIError as error:
                     failure = self._describe_failure(error, committing)
-                except UnicodeDecodeError:  # of the driver, while it reads
-                    failure = InputError(f"ledger {self._shown} is damaged: a text in it is none; nothing was charged")
+                except UnicodeDecodeError:  # raised by the driver
+                    failure = InputError(f"ledger {self._shown} is damaged: invalid text; nothing was charged")
                 finally:
                     if clean and not self._sqlite:
-                        connection.close()  # no lock is left; the next transaction has it
+                        connection.close()  # without locks; the next transaction reuses it
                     else:
-                        # A Ctrl-C arrives between calls of Python: what has to happen is one call, the first, in C.
+                        # Ctrl-C arrives between Python calls, so all releases happen in one C call, the first.
                         try:  # noqa: SIM105
                             deque(map(call, [*cursors, end]), maxlen=0)
-                        except Exception:  # the server had gone, or the disk: what was open is now closed
+                        except Exception:  # a lost server or disk has released all locks
                             pass
                         connection.invalidate()
                         connection.close()
         raise failure
 
     def _collect_endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
-        """Collect what gives back all locks: a growing list that closes cursors, and the end of a transaction."""
+        """Collect the calls that release all locks: a growing list to close cursors, and the transaction's end."""
         raw = connection.connection.driver_connection
         if raw is None:
             raise InputError(f"ledger {self._shown} has no connection; nothing was charged")
@@ -289,12 +289,12 @@ class Database:
         return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
 
     def _describe_failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
-        """Make an error of ours of one of the database's."""
+        """Turn an error of the database into one of the package."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
         state = getattr(error.orig, "sqlstate", None)
         if committing and state not in ("40001", "40P01"):
             return _UnsureError(reason)
-        # An error of the driver's own, without a code of the server's, is a connection that was not made or is lost.
+        # A driver's error without a server's code means that the connection failed or is lost.
         lost = not self._sqlite and (state is None or state.startswith(("08", "57P"))) and isinstance(
             error, sa.exc.OperationalError
         )  # fmt: skip
@@ -304,11 +304,11 @@ class Database:
 
 
 class _BrokenOffError(Exception):
-    """A transaction was broken off by the server, because of another, or with it; nothing was written.
+    """The server aborted a transaction, because of another one or because it stops; nothing was written.
 
     Args:
         reason: the database's words.
-        lost: whether the server is gone, or was not there.
+        lost: True if the server is not reachable.
     """
 
     def __init__(self, reason: str, *, lost: bool) -> None:
@@ -317,14 +317,14 @@ class _BrokenOffError(Exception):
 
 
 class _UnsureError(Exception):
-    """A commit has no answer: it may or may not have been written."""
+    """A commit without an answer: its outcome is unknown."""
 
 
 def _settings(level: str = "READ COMMITTED") -> str:
-    """What every transaction on a server begins with, in one statement.
+    """Write the first statement of every transaction on a server.
 
-    None of it takes a snapshot, so that the first statement that reads sees all that was committed before. At
-    REPEATABLE READ the others see the same; what charges must see what was committed while it waited.
+    It takes no snapshot, so the first read sees all earlier commits. At REPEATABLE READ later reads see the same; a
+    charge must see what was committed while it waited.
     """
     return (
         f"SET TRANSACTION ISOLATION LEVEL {level}; "
@@ -333,7 +333,7 @@ def _settings(level: str = "READ COMMITTED") -> str:
 
 
 def _check_address(url: str) -> sa.URL:
-    """Parse the address, if nothing in it can weaken the ledger."""
+    """Parse an address, and refuse one that could weaken the ledger."""
     if not isinstance(url, str):
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
     if len(url) > ADDRESS_LIMIT:
@@ -351,34 +351,34 @@ def _check_address(url: str) -> sa.URL:
         raise InputError(f"a ledger needs the driver pysqlite or psycopg, not {shown(driver)}")
     if backend == "sqlite" and (address.host or address.username or address.password or address.port):
         raise InputError(
-            f"cannot understand the address {shown_address(url)}; a path comes after three strokes, sqlite:///"
+            f"cannot understand the address {shown_address(url)}; write a path after three slashes, sqlite:///"
         )
     if backend == "sqlite" and address.database == "":
-        raise InputError("sqlite:/// names no file: sqlite:///budget.db does, and sqlite:// is a ledger in memory")
+        raise InputError("sqlite:/// names no file: write sqlite:///budget.db, or sqlite:// for a ledger in memory")
     refused = sorted(set(address.query) - (POSTGRESQL_ARGUMENTS if backend == "postgresql" else set()))
     if refused:
         raise InputError(
-            f"the address of a ledger takes no argument {shown(refused[0])}: what changes how a database locks or "
-            "writes could lose a charge; leave it out"
+            f"the address of a ledger takes no argument {shown(refused[0])}: it could change how the database locks or "
+            "writes, and lose a charge; leave it out"
         )
     return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
 
 
 def _resolve_path(address: sa.URL) -> sa.URL:
-    """Write the whole path of its file into the address, so that it stays the same when the process changes folders."""
+    """Make the path of the file absolute, so that it stays the same when the process changes folders."""
     try:
         return address.set(database=str(Path(str(address.database)).resolve()))
-    except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
-        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; name a file") from None
+    except (OSError, RuntimeError, ValueError):  # a cycle of links, or an invalid character
+        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; give a file") from None
 
 
 def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
-    """Make the connections to an address, each of them new."""
+    """Make an engine for an address."""
     options: dict[str, object] = {"timeout": WAIT_S, "isolation_level": None, "check_same_thread": False}
     if not sqlite:
         waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
         options = {name: wait for name, wait in waits.items() if name not in address.query}
-        options["client_encoding"] = "utf8"  # whatever the environment says: any name can be written, and be read again
+        options["client_encoding"] = "utf8"  # for any name, whatever the environment sets
     try:
         engine = sa.create_engine(
             address,
@@ -402,43 +402,43 @@ def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
 
 
 def _note_cursor(connection: sa.Connection, cursor: Any, *_: object) -> None:
-    """Remember what to close: a cursor with rows left to read holds a lock, even after a rollback."""
+    """Record a cursor to close: one with unread rows holds a lock, even after a rollback."""
     connection.info.setdefault("cursors", []).append(cursor.close)
 
 
 def _leave_open(context: sa.ExceptionContext) -> None:
-    """Leave an interrupted connection to us: SQLite keeps the locks of one that is closed before its cursors."""
+    """Keep an interrupted connection open: SQLite keeps its locks if it is closed before its cursors."""
     context.is_disconnect = False
 
 
 def _create_private(path: str) -> None:
-    """Make a file that its owner alone can read and write, if there is none; SQLite gives its journal the same."""
-    # Where it cannot be made, SQLite says why. One that is there is not even opened: to close it would drop the locks
-    # of all transactions of this process.
+    """Make a missing file that only its owner can access; SQLite gives its journal the same permissions."""
+    # If this fails, SQLite reports the reason. An existing file is not opened: closing it would drop the locks of all
+    # transactions of this process.
     with suppress(OSError, ValueError), _gate:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _refuse_network(path: str) -> None:
-    """Refuse a file on a file system of a network, where that can be told: two machines may both hold its lock."""
+    """Refuse a file on a network file system, if that is known: two machines could both hold its lock."""
     try:
         mounts = Path(MOUNTS_FILE).read_text().splitlines()
     except OSError:
         return
-    found = {}
+    kind_of = {}
     for line in mounts:
         before, _, after = line.partition(" - ")
-        found[before.split(" ")[4].encode().decode("unicode_escape")] = after.split(" ")[0]
-    kind = found[max((place for place in found if Path(path).is_relative_to(place)), key=len, default="/")]
+        kind_of[before.split(" ")[4].encode().decode("unicode_escape")] = after.split(" ")[0]
+    kind = kind_of[max((folder for folder in kind_of if Path(path).is_relative_to(folder)), key=len, default="/")]
     if kind in NETWORK_SYSTEMS:
         raise InputError(
-            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
-            "needs: take a file on a disk of this machine, or PostgreSQL (--ledger, DISCREET_LEDGER)"
+            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks are not reliable enough: "
+            "use a file on a local disk, or PostgreSQL (--ledger, DISCREET_LEDGER)"
         )
 
 
 def shown_address(url: str) -> str:
-    """Write an address for a message: without its password and arguments, its middle left out where it is long.
+    """Write an address for a message: without password and arguments, shortened in the middle if it is long.
 
     Args:
         url: any text.
@@ -453,7 +453,7 @@ def shown_address(url: str) -> str:
     try:
         return _shorten(_render(sa.make_url(url)))
     except (sa.exc.ArgumentError, ValueError):
-        return "of the ledger"  # it may hold a password, and we cannot tell where
+        return "of the ledger"  # it may contain a password at an unknown place
 
 
 def _render(address: sa.URL) -> str:
@@ -462,9 +462,9 @@ def _render(address: sa.URL) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Shorten a text to what a message may repeat, all on one line."""
+    """Shorten a text to one line for a message."""
     text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= SHOWN_LIMIT:
         return text
-    kept = (SHOWN_LIMIT - 3) // 2
-    return f"{text[:kept]}...{text[-kept:]}"
+    half = (SHOWN_LIMIT - 3) // 2
+    return f"{text[:half]}...{text[-half:]}"

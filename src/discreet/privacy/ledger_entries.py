@@ -1,10 +1,9 @@
-"""Entries of a ledger: an account's history as a chain, and what each of them makes of the balances before it.
+"""Entries of a ledger: an account's history as a hash chain, and the balances that follow from it.
 
-The first entry opens an account with its limit; others are charges, lower limits, and its closing. Each has its place,
-the exact sums after it, and a digest of itself and of the digest before it: who has the last one can check them all.
-Balances, of the account and of each person and purpose in it, are what a charge has to read; they follow from the
-entries. Everything here is a pure function on frozen data: `following` makes an entry, and `verify` makes all of an
-account once more and compares.
+The first entry opens an account with its limit; others are charges, lower limits, and its closing. Each has its number,
+the exact sums after it, and a digest of itself and of the digest before it: with the last digest all entries can be
+checked. A charge reads the balances of the account and of the person and purpose; they follow from the entries. All
+functions are pure, on frozen data: `following` makes an entry, and `verify` recomputes an account and compares.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from typing import Any
 from discreet.errors import InputError, shown
 
 SUM_BITS = 10_000
-"""Most bits of the numerator or denominator of all charges together: what is then left of a limit still prints."""
+"""Most bits of the numerator or denominator of a sum of charges; the rest of a limit can then still be printed."""
 PERSON, PURPOSE = "person ", "purpose "
-"""How the subject of a limit begins; that of the account itself is empty."""
+"""Prefixes of the subjects of limits; that of the account itself is empty."""
 
 
 class Refusal(Exception):
-    """What a ledger refuses, for others to put into words.
+    """Refusal of a ledger by reason; `error_for` makes its message.
 
     Args:
         reason: "limit", "closed", "absent", "paid", "request", "tampered", "forbidden", "form", "open", "rises",
             "spent", "digits", "unsafe", "read-only" or "gone".
-        detail: the subject of a limit, or what is wrong.
+        detail: the subject of a limit, or the fault.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -39,23 +38,23 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One entry; what does not apply to its kind is empty. Numbers are reduced fractions as text (`str(Fraction)`).
+    """One entry; fields that its kind does not use are empty. Numbers are reduced fractions as text (`str(Fraction)`).
 
     Args:
         account: its name.
-        sequence: its place: 0, 1, 2, ...
+        sequence: its number: 0, 1, 2, ...
         kind: "opened", "charged", "limited" or "closed".
         release: id of the release that was paid for.
         mechanism: its name.
-        epsilon, delta: what was spent, or the limit from here on.
-        relation, unit: what the account protects.
-        subject: whose limit it is: "person NAME", "purpose TEXT", or empty for the account's.
-        purpose: what a charge was for.
-        request: key under which it can be asked for again.
-        who: user who made it: of the database server, or of the system.
-        day: when (UTC, `2026-11-25`).
+        epsilon, delta: amount of a charge, or the new limit.
+        relation, unit: of the account.
+        subject: of a limit: "person NAME", "purpose TEXT", or "" for the account.
+        purpose: of a charge.
+        request: key of a request that may be repeated.
+        who: user of the database server, or of the system.
+        day: date (UTC, `2026-11-25`).
         epsilon_spent, delta_spent: sums of the account after it.
-        digest: SHA-256 of the digest before it and all of the above, each behind its length in bytes.
+        digest: SHA-256 of the digest before it and all of the above, each after its length in bytes.
     """
 
     account: str
@@ -77,31 +76,31 @@ class LedgerEntry:
     digest: str = ""
 
     def sealed(self, before: str) -> LedgerEntry:
-        """The entry with its digest, behind an entry with the digest `before`; empty for the first."""
+        """Return the entry with its digest after the digest `before`; "" for the first entry."""
         return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
     def is_for(self, draft: LedgerEntry) -> bool:
-        """Whether it is what a draft asked for, whoever made it and when."""
+        """Return True if the entry is for a draft, whoever made it and when."""
         written = ("sequence", "who", "day", "epsilon_spent", "delta_spent", "digest")
         return self == replace(draft, **{name: getattr(self, name) for name in written})
 
 
 COLUMNS = tuple(field.name for field in fields(LedgerEntry))
-"""Columns of the table of entries, and of what is exported, in this order."""
+"""Columns of the table of entries, and of exports, in this order."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The balance of an account, a person or a purpose.
+    """Balance of an account, a person or a purpose.
 
     Args:
         account: its name.
-        subject: as of an entry.
-        epsilon_limit, delta_limit: the lowest that was set; empty where there is none but the account's.
+        subject: as in an entry.
+        epsilon_limit, delta_limit: the lowest limit set; "" if only the account's applies.
         epsilon_spent, delta_spent: sums so far.
-        sequence: place of the last entry that changed it; of an account its last entry's.
-        digest: that entry's.
-        seal: of all of the above, so that damage is noticed.
+        sequence: number of the last entry that changed it; for an account of its last entry.
+        digest: of that entry.
+        seal: digest of all of the above, to detect damage.
     """
 
     account: str
@@ -115,26 +114,26 @@ class Share:
     seal: str = ""
 
     def sealed(self) -> Share:
-        """The balance with its seal."""
+        """Return the balance with its seal."""
         return replace(self, seal=_hash_texts(*map(str, astuple(self)[:-1])))
 
     @property
     def sums(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta that were spent."""
+        """Epsilon and delta spent."""
         return Fraction(self.epsilon_spent), Fraction(self.delta_spent)
 
     @property
     def limit(self) -> tuple[Fraction, Fraction] | None:
-        """Epsilon and delta that can be spent in all."""
+        """Limits of epsilon and delta; None if only the account's applies."""
         return (Fraction(self.epsilon_limit), Fraction(self.delta_limit)) if self.epsilon_limit else None
 
     def after(self, entry: LedgerEntry, **changes: str) -> Share:
-        """The balance that an entry leaves."""
+        """Return the balance after an entry."""
         return replace(self, sequence=entry.sequence, digest=entry.digest, **changes).sealed()
 
 
 def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
-    """List whose balances an entry reads and changes; the account's is the first.
+    """List the subjects whose balances an entry reads and changes; the account's is the first.
 
     Args:
         draft: an entry.
@@ -154,18 +153,18 @@ def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
 def following(
     last: LedgerEntry | None, shares: Mapping[str, Share], draft: LedgerEntry
 ) -> tuple[LedgerEntry, tuple[Share, ...]]:
-    """Add an entry to an account: pure, so that a ledger can be computed once more from its entries.
+    """Add an entry to an account; a pure function, so that `verify` can recompute a ledger.
 
     Args:
         last: the account's last entry; None for its first.
-        shares: balances of `subjects_of(draft)`, as far as there are any.
-        draft: account, kind, amounts or limit, who, day, and what belongs to its kind.
+        shares: existing balances of `subjects_of(draft)`.
+        draft: account, kind, amounts or limit, user, day, and the fields of its kind.
 
     Returns:
-        The entry with its place, sums and digest; and the balances that it leaves.
+        The entry with its number, sums and digest; and the balances after it.
 
     Raises:
-        Refusal: it goes beyond a limit, would raise one, or comes after the account was closed or before it was opened.
+        Refusal: the entry exceeds a limit, would raise one, or the account is closed or not open.
 
     Example:
         >>> opened = LedgerEntry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
@@ -183,25 +182,25 @@ def following(
     if draft.kind == "limited":
         _refuse_rise(held, draft)
     spent = totals[0]
-    made = replace(
+    entry = replace(
         draft,
         sequence=0 if last is None else last.sequence + 1,
         epsilon_spent=str(spent[0]),
         delta_spent=str(spent[1]),
     )
     if draft.kind == "closed":
-        made = replace(made, epsilon=made.epsilon_spent, delta=made.delta_spent)
-    made = made.sealed("" if last is None else last.digest)
+        entry = replace(entry, epsilon=entry.epsilon_spent, delta=entry.delta_spent)
+    entry = entry.sealed("" if last is None else last.digest)
     changed = []
     for share, (epsilon, delta) in zip(held, totals, strict=True):
-        limited = made.kind in ("opened", "limited") and share.subject == made.subject
-        limit = {"epsilon_limit": made.epsilon, "delta_limit": made.delta} if limited else {}
-        changed.append(share.after(made, epsilon_spent=str(epsilon), delta_spent=str(delta), **limit))
-    return made, tuple(changed)
+        limited = entry.kind in ("opened", "limited") and share.subject == entry.subject
+        limit = {"epsilon_limit": entry.epsilon, "delta_limit": entry.delta} if limited else {}
+        changed.append(share.after(entry, epsilon_spent=str(epsilon), delta_spent=str(delta), **limit))
+    return entry, tuple(changed)
 
 
 def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
-    """Add a draft to the sums of a balance, if it fits."""
+    """Add a draft to the sums of a balance, if it fits under the limit."""
     if draft.kind != "charged":
         return share.sums
     epsilon, delta = (
@@ -209,13 +208,13 @@ def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
     )
     if share.limit is not None and (epsilon > share.limit[0] or delta > share.limit[1]):
         raise Refusal("limit", share.subject)
-    if max(part.bit_length() for total in (epsilon, delta) for part in total.as_integer_ratio()) > SUM_BITS:
+    if max(integer.bit_length() for total in (epsilon, delta) for integer in total.as_integer_ratio()) > SUM_BITS:
         raise Refusal("digits")
     return epsilon, delta
 
 
 def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
-    """Refuse a limit above the one that there is, or else the account's; and one below what was spent."""
+    """Refuse a limit above the current one, or the account's, and one below the sum spent."""
     before, spent = next(share.limit for share in reversed(held) if share.limit is not None), held[-1].sums
     if Fraction(draft.epsilon) > before[0] or Fraction(draft.delta) > before[1]:
         raise Refusal("rises")
@@ -224,93 +223,92 @@ def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
 
 
 def is_sound(share: Share, last: Sequence[LedgerEntry]) -> bool:
-    """Whether an account's balance is whole, and is that of its last entries.
+    """Return True if an account's balance is undamaged, and that of its last entries.
 
     Args:
         share: of the account itself.
-        last: the entries from the one before the last on, as the table has them.
+        last: the last two entries in the table, or the only one.
     """
     if share != share.sealed() or not last or last[-1].sequence != share.sequence:
         return False
     before, entry = last[-2] if len(last) > 1 else None, last[-1]
     follows = entry.sequence == 0 if before is None else entry.sequence == before.sequence + 1
-    whole = entry == entry.sealed("" if before is None else before.digest)
-    return follows and whole and entry.digest == share.digest and entry.epsilon_spent == share.epsilon_spent \
+    intact = entry == entry.sealed("" if before is None else before.digest)
+    return follows and intact and entry.digest == share.digest and entry.epsilon_spent == share.epsilon_spent \
         and entry.delta_spent == share.delta_spent  # fmt: skip
 
 
 def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = None) -> tuple[LedgerEntry, ...]:
-    """Make an account once more, from its entries, and compare.
+    """Recompute an account from its entries, and compare.
 
     Args:
-        entries: of one account, by their places.
-        shares: the balances that a ledger holds; None for an export, which has none.
+        entries: of one account, in order.
+        shares: balances of the ledger; None for an export, which has none.
 
     Returns:
         The entries.
 
     Raises:
-        InputError: one does not follow from those before it: the message names the first; or a balance does not follow
-            from the entries.
+        InputError: an entry does not follow from those before it (the message names the first), or a balance does not
+            follow from the entries.
     """
     last: LedgerEntry | None = None
     held: dict[str, Share] = {}
-    found = []
+    verified = []
     for entry in entries:
         name, draft = shown(entry.account), replace(entry, sequence=0, epsilon_spent="0", delta_spent="0", digest="")
         try:
-            made, changed = following(last, held, draft)
+            expected, changed = following(last, held, draft)
         except Refusal as refusal:
             raise InputError(
-                f"account {name}: entry {entry.sequence} could not have been made after those before it "
-                f"({refusal.reason})"
+                f"account {name}: entry {entry.sequence} is impossible after those before it ({refusal.reason})"
             ) from None
         except (ValueError, ZeroDivisionError):
-            raise InputError(f"account {name}: entry {entry.sequence} has no number where one belongs") from None
-        if made != entry or (last is not None and last.account != entry.account):
-            wrong = [column for column in COLUMNS if getattr(made, column) != getattr(entry, column)] or ["account"]
+            raise InputError(f"account {name}: entry {entry.sequence} has an invalid number") from None
+        if expected != entry or (last is not None and last.account != entry.account):
+            wrong = [column for column in COLUMNS if getattr(expected, column) != getattr(entry, column)] or ["account"]
             raise InputError(
-                f"account {name}: entry {entry.sequence} does not fit: {', '.join(wrong)} is not what follows from the "
+                f"account {name}: entry {entry.sequence} does not match: {', '.join(wrong)} does not follow from the "
                 "entries before it"
             )
         held |= {share.subject: share for share in changed}
         last = entry
-        found.append(entry)
+        verified.append(entry)
     if shares is not None and dict(shares) != held:
-        other = next(subject for subject in {**held, **shares} if held.get(subject) != shares.get(subject))
-        whose = f"of {shown(other)} " if other else ""
-        raise InputError(f"account {shown(found[0].account)}: the balance {whose}does not follow from its entries")
-    return tuple(found)
+        subject = next(subject for subject in {**held, **shares} if held.get(subject) != shares.get(subject))
+        whose = f"of {shown(subject)} " if subject else ""
+        raise InputError(f"account {shown(verified[0].account)}: the balance {whose}does not follow from its entries")
+    return tuple(verified)
 
 
 def verify_document(document: Any) -> LedgerEntry:
-    """Verify an account that was exported, without its database.
+    """Verify an exported account, without its database.
 
     Args:
-        document: of `Account.export`, as JSON reads it.
+        document: of `Account.export`, parsed from JSON.
 
     Returns:
         The last entry.
 
     Raises:
-        InputError: it is no such document, or an entry does not follow from those before it.
+        InputError: another document, or an entry that does not follow from those before it.
     """
     match document:
         case {"format": "discreet ledger account", "version": 2, "entries": [_, *_] as rows}:
             pass
         case _:
-            raise InputError("this is no account that `ledger export` wrote as JSON")
+            raise InputError("this is no JSON document of `ledger export`")
     if not all(isinstance(row, dict) and set(row) == set(COLUMNS) for row in rows):
-        raise InputError("an entry of this account has other fields than `ledger export` writes")
+        raise InputError("an entry of this account has other fields than those of `ledger export`")
     entries = [LedgerEntry(**row) for row in rows]
     if not all(
         type(value) is (int if at == 1 else str) for entry in entries for at, value in enumerate(astuple(entry))
     ):
-        raise InputError("an entry of this account has a number for a text, or a text for a number")
+        raise InputError("an entry of this account has a number instead of text, or text instead of a number")
     return verify(entries)[-1]
 
 
-def _hash_texts(*parts: str) -> str:
-    """Compute SHA-256 of texts, each behind its length in bytes."""
-    texts = (part.encode() for part in parts)
+def _hash_texts(*values: str) -> str:
+    """Compute SHA-256 of texts, each after its length in bytes."""
+    texts = (value.encode() for value in values)
     return hashlib.sha256(b"".join(b"%d:%s" % (len(text), text) for text in texts)).hexdigest()

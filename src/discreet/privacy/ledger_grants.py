@@ -1,7 +1,6 @@
-"""Roles of a ledger on PostgreSQL, as statements: who owns it, opens accounts, spends, and reads.
+"""Roles of a ledger on PostgreSQL as SQL statements: its owner, openers, spenders and auditors.
 
-The owner cannot log in: whoever charges calls its functions. A role is the database's; it must be there before it is
-granted anything.
+The owner cannot log in: spenders call its functions. Roles are the database's, and must exist before a grant.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ END $$"""
 
 @dataclass(frozen=True)
 class Grant:
-    """What a role may do.
+    """Rights of a role.
 
     Args:
         kind: "opener" opens accounts, lowers limits, closes, and permits spenders; "spender" charges one account;
@@ -61,7 +60,7 @@ class Grant:
         """Read `opener=ROLE`, `spender=ROLE:ACCOUNT` or `auditor=ROLE`.
 
         Raises:
-            InputError: it is none of them.
+            InputError: the text has another form.
         """
         kind, _, rest = text.partition("=")
         role, colon, account = rest.partition(":")
@@ -75,45 +74,45 @@ class Grant:
 
 
 def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True) -> tuple[str, ...]:
-    """Write the statements that make a ledger, give it to its owner, and grant roles what they may do.
+    """Write the SQL statements that make a ledger, set its owner, and grant rights to roles.
 
     Args:
-        grants: of roles that are there.
-        owner: made where it is not there.
-        make: whether the ledger has to be made.
+        grants: to existing roles.
+        owner: role, made if missing.
+        make: True makes the ledger.
 
     Returns:
-        Statements, to be run in one transaction by a role that may make roles and schemas.
+        Statements for one transaction of a role that may create roles and schemas.
     """
     name = _quote_name(owner)
-    found = [
+    statements = [
         f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
         f"GRANT {name} TO CURRENT_USER",
         *(["CREATE SCHEMA discreet", script("ledger_postgresql.sql").rstrip().removesuffix(";")] if make else []),
         f"ALTER SCHEMA discreet OWNER TO {name}",
         GIVE_TO_OWNER.strip().format(owner=name),
     ]
-    for one in grants:
-        role = _quote_name(one.role)
-        found += [
+    for each in grants:
+        role = _quote_name(each.role)
+        statements += [
             f"GRANT USAGE ON SCHEMA discreet TO {role}",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA discreet TO {role}",
         ]
-        functions = {"opener": OPENING, "spender": SPENDING}.get(one.kind, ())
-        found += [f"GRANT EXECUTE ON FUNCTION {function} TO {role}" for function in functions]
-        if one.account:
-            found.append(f"SELECT discreet.permit({_quote_text(one.account)}, {_quote_text(one.role)})")
-    return (*found, f"REVOKE {name} FROM CURRENT_USER")
+        functions = {"opener": OPENING, "spender": SPENDING}.get(each.kind, ())
+        statements += [f"GRANT EXECUTE ON FUNCTION {function} TO {role}" for function in functions]
+        if each.account:
+            statements.append(f"SELECT discreet.permit({_quote_text(each.account)}, {_quote_text(each.role)})")
+    return (*statements, f"REVOKE {name} FROM CURRENT_USER")
 
 
 def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -> tuple[str, ...]:
-    """Write the statements of `grant_sql` for a ledger as it stands, and run them.
+    """Write the statements of `grant_sql` for a ledger, and run them on request.
 
     Args:
         url: of a server.
-        grants: of roles that are there.
-        owner: made where it is not there.
-        run: whether they are run, all or none.
+        grants: to existing roles.
+        owner: role, made if missing.
+        run: True runs them, all or none.
 
     Returns:
         The statements.
@@ -123,7 +122,7 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
     """
     database, listed = Database(url), tuple(grants)
     if database.sqlite:
-        raise InputError("roles are PostgreSQL's; a file of SQLite belongs to whoever can write it")
+        raise InputError("only PostgreSQL has roles; protect a file of SQLite by its permissions")
     books = PostgresBooks()
 
     def work(connection: sa.Connection) -> tuple[str, ...]:
@@ -131,10 +130,10 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
         version = books.version(connection)
         if version not in (None, VERSION):
             raise other_version(version, shown_address(url))
-        found = grant_sql(listed, owner, make=version is None)
-        for statement in found if run else ():
+        statements = grant_sql(listed, owner, make=version is None)
+        for statement in statements if run else ():
             connection.execution_options(no_parameters=True).exec_driver_sql(statement)
-        return found
+        return statements
 
     return database.make(work) if run else database.read(work)
 

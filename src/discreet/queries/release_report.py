@@ -34,13 +34,13 @@ from discreet.queries.explanation import InferenceLimits, MetricLimits
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger_balance import Balance
 
-jinja2 = import_late("jinja2")
+jinja2 = lazy_import("jinja2")
 
 MOST_UNCERTAIN = 10
 """Probabilities of the network that a report lists as the least certain."""
