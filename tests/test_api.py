@@ -238,7 +238,7 @@ def test_the_wrong_thing_is_refused_in_a_sentence_that_says_which_is_right(tmp_p
         (lambda: dc.read_records("coins.csv", coin), r"give its \.schema"),
         (lambda: dc.count("coins.csv", coin), "read_records"),
         (lambda: dc.load(tmp_path / "coins.draws"), r"PosteriorDraws\.load"),
-        (lambda: account.ledger.open("coins", promise), r"Ledger\.account finds it"),
+        (lambda: account.ledger.open("coins", promise), r"use it, or another name"),
         (lambda: dc.Ledger("sqlite://").account("coins"), "do not share a ledger in memory"),
     ]
     for mistake, advice in mistakes:

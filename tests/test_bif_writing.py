@@ -59,12 +59,12 @@ def test_plain_names_are_not_quoted() -> None:
 @pytest.mark.parametrize(
     ("bif", "message"),
     [
-        (Bif((dc.Variable('a"', ("x",)),), {'a"': ()}, {}), "'a\"' holds a quote or a line break"),
-        (Bif((dc.Variable("a", ("x\ny",)),), {"a": ()}, {}), "holds a quote or a line break"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, name="x\ry"), "holds a quote or a line break"),
+        (Bif((dc.Variable('a"', ("x",)),), {'a"': ()}, {}), "'a\"' has a quote or a line break"),
+        (Bif((dc.Variable("a", ("x\ny",)),), {"a": ()}, {}), "has a quote or a line break"),
+        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, name="x\ry"), "has a quote or a line break"),
         (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, name=""), "name"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\rb",)), "cannot hold a line break"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\nb",)), "cannot hold a line break"),
+        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\rb",)), "cannot have a line break"),
+        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\nb",)), "cannot have a line break"),
     ],
 )
 def test_what_bif_cannot_express_is_refused(tmp_path: Path, bif: Bif, message: str) -> None:

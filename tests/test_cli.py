@@ -357,7 +357,7 @@ def test_a_defect_is_exit_code_1_and_keeps_its_text_to_itself(run: Shell, monkey
         raise RuntimeError("quotes a record")
 
     run.json(RELEASE)
-    monkeypatch.setattr("discreet.cli.analyst.load_asked", broken)
+    monkeypatch.setattr("discreet.cli.analyst.load_source", broken)
     message = run.fails("query r.json", 1)
     assert "RuntimeError" in message
     assert "quotes" not in message

@@ -114,9 +114,9 @@ def test_words_for_missing_values(run: Shell) -> None:
     assert "'asia'" in run.fails("check q.csv --network two.bif --na-values no")
     assert run.json("schema q.csv --na-values ?,NA")["variables"][1] == {"name": "smoke", "states": ["no", "yes"]}
     code, out, _ = run("check d.parquet --network asia.bif")
-    assert out == "8 columns hold what the schema says\n"
+    assert out == "All 8 columns match the schema\n"
     Path("one.bif").write_text(f"network n {{ }} variable asia {states} probability ( asia ) {{ }}")
-    assert run("check d.parquet --network one.bif")[1] == "1 column holds what the schema says\n"
+    assert run("check d.parquet --network one.bif")[1] == "The column matches the schema\n"
 
 
 def test_schema_drafts_what_check_then_reads(run: Shell) -> None:

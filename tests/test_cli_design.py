@@ -101,19 +101,19 @@ def test_every_mechanism_over_a_design_is_released_and_reported(name: str, run: 
     ("words", "message"),
     [
         ("--design number.json --mechanism laplace", "'laplace' does not fit a design that predicts a number; "
-         "there are: grouped_moments, noisy_moments, truncated_posterior"),
-        ("--design class.json --mechanism noisy_moments", "predicts one of two classes; there are: "
+         "those that do are: grouped_moments, noisy_moments, truncated_posterior"),
+        ("--design class.json --mechanism noisy_moments", "predicts one of two classes; those that do are: "
          "objective_perturbation, noisy_gradients"),
-        ("--design nothing.json", "name a --mechanism for this design: noisy_moments, factored"),
-        ("--design number.json --mechanism magic", "no mechanism 'magic'; there are: grouped_moments"),
+        ("--design nothing.json", "give a --mechanism for this design: noisy_moments, factored"),
+        ("--design number.json --mechanism magic", "no mechanism 'magic'; the mechanisms are: grouped_moments"),
         ("--design class.json --mechanism noisy_gradients", "needs the option records=...; it takes steps=..., rec"),
         ("--design number.json --mechanism noisy_moments --delta 1e-6", "ask for delta 0"),
         ("--design number.json --mechanism noisy_moments --prior wide", "'wide' is no number"),
         ("--design number.json --mechanism noisy_moments --prior -1", "a prior needs a standard deviation"),
         ("--design number.json --mechanism noisy_moments --schema s.json", "leave out --schema"),
         ("--design number.json --mechanism noisy_moments --workload 'P(x)'", "only planned serves a workload"),
-        ("--design number.json --network n.bif", "name one of --network and --design"),
-        ("--mechanism planned", "name one of --network and --design"),
+        ("--design number.json --network n.bif", "give one of --network and --design"),
+        ("--mechanism planned", "give one of --network and --design"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name_and_costs_nothing(words: str, message: str, run: Shell) -> None:
@@ -170,7 +170,7 @@ def test_a_plan_shows_what_fits_and_how_far_off_it_is(run: Shell) -> None:
     assert all(0 < alone["predictions"] < part["predictions"] < 1 for part in others)
     text = run("plan --design nothing.json --epsilon 5 --records 500 --repeats 1 --mechanism factored")[1]
     assert "mean error of scaled weights" in text
-    assert "name the --mechanism" in run("plan --design class.json --epsilon 1 --records 9 --option steps=2")[2]
+    assert "give the --mechanism" in run("plan --design class.json --epsilon 1 --records 9 --option steps=2")[2]
 
 
 def test_an_audit_needs_no_option_and_says_what_it_looked_at(run: Shell) -> None:

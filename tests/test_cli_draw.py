@@ -61,9 +61,9 @@ def test_options_that_would_make_other_draws_are_refused(run: Shell, more: str) 
 def test_what_stored_draws_are_too_few_for_is_refused(run: Shell) -> None:
     run.json("draw r.json --output r.draws --draws 30")
     code, _, err = run("query r.draws 'P(lung)' --level 0.95")
-    assert code == 2 and "30 draws cannot tell a level of 0.95" in err
+    assert code == 2 and "30 draws are too few for a level of 0.95" in err
     code, _, err = run("sample r.draws -n 3 --sets 31 --output s.csv")
-    assert code == 2 and "every set needs a draw of its own" in err
+    assert code == 2 and "every set needs its own draw" in err
     assert run.json("query r.draws 'P(lung)' --level 0.9")["answers"]
 
 

@@ -67,7 +67,7 @@ def test_answers_say_what_they_rest_on(run: Shell) -> None:
     code, out, _ = run(f"query {WRONG} {queries} --draws 60")
     assert code == 0 and out.splitlines()[0].endswith("rests on")
     assert "assumed: no table has a with d" in out.splitlines()
-    assert "posterior: pooled" in out and "read with 1 more arc that its tables carry" in out
+    assert "posterior: pooled" in out and "over a network with 1 more arc from its tables" in out
     measured, assumed = run.json(f"query {WRONG} {queries} --draws 60")["answers"]
     assert (measured["basis"], measured["unmeasured"]) == ("measured", [])
     assert (assumed["basis"], assumed["unmeasured"]) == ("assumed", [["a", "d"]])
@@ -100,4 +100,4 @@ def test_releases_of_earlier_versions_are_read_saturated(run: Shell) -> None:
 def test_a_release_without_a_network_has_nothing_to_test(run: Shell) -> None:
     path = Path(__file__).parent / "data" / "release-v1-noisy-moments.json"
     assert "over a design" in run.fails(f"fit {path}")
-    assert "ask without queries" in run.fails(f"query {path} --trust-network")
+    assert "leave out queries" in run.fails(f"query {path} --trust-network")

@@ -112,9 +112,9 @@ def test_parquet_on_stdout(
     [
         ("--format excel", "--format is table, json, csv, parquet, not 'excel'"),
         ("--format parquet", "--format parquet needs --output FILE"),
-        ("--output f.csv", "a table is printed: name --format"),
-        ("--format table --output f.csv", "a table is printed: name --format"),
-        ("--json --format csv", "--json is --format json"),
+        ("--output f.csv", "a table is only printed: give --format"),
+        ("--format table --output f.csv", "a table is only printed: give --format"),
+        ("--json --format csv", "--json means --format json"),
         ("--format csv --output nowhere/f.csv", "cannot write into folder"),
         ("--format csv --output .", "it is a folder"),
     ],

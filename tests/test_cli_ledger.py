@@ -88,7 +88,7 @@ def test_an_export_is_verified_without_the_ledger(run: Shell) -> None:
     document = json.loads(Path("a.json").read_text())
     document["entries"][1]["epsilon"] = "1/2"
     Path("b.json").write_text(json.dumps(document))
-    assert "entry 1 does not fit" in run.fails("ledger verify b.json")
+    assert "entry 1 does not match" in run.fails("ledger verify b.json")
     for wrong in ("{}", "[", '{"format": "discreet ledger account", "version": 2, "entries": [{}]}'):
         Path("c.json").write_text(wrong)
         assert "ledger export" in run.fails("ledger verify c.json")
@@ -114,7 +114,7 @@ def test_verify_names_what_was_changed(run: Shell) -> None:
     base.execute("UPDATE discreet_entries SET purpose = 'x' WHERE kind = 'charged'")
     base.commit()
     base.close()
-    assert "entry 1 does not fit: digest" in run.fails("ledger verify")
+    assert "entry 1 does not match: digest" in run.fails("ledger verify")
 
 
 # ------------------------------------------------------------------------------------------------------- where it is
@@ -157,7 +157,7 @@ def test_no_ledger_depends_on_the_folder_unless_the_command_says_so(
     run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit in it would be as many as there are folders."""
-    names = "write the whole path, sqlite:////home/ada/budget.db, in DISCREET_LEDGER"
+    names = "write an absolute path, sqlite:////home/ada/budget.db, in DISCREET_LEDGER"
     for address in ("sqlite:///b.db", "sqlite+pysqlite:///b.db", "sqlite:///~/b.db", "sqlite:///./b.db", "@team"):
         monkeypatch.setenv("DISCREET_DATABASE_TEAM", "sqlite:///b.db")
         monkeypatch.setenv("DISCREET_LEDGER", address)
@@ -176,7 +176,7 @@ def test_where_there_is_no_home_a_ledger_is_asked_for(
     monkeypatch.delenv("XDG_STATE_HOME")
     for home in ("relative", str(tmp_path / "d.parquet"), "/proc"):
         monkeypatch.setenv("HOME", home)
-        assert "name a ledger in DISCREET_LEDGER, such as sqlite:////data/budget.db" in run.fails("ledger show")
+        assert "set DISCREET_LEDGER to another one, such as sqlite:////data/budget.db" in run.fails("ledger show")
     monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path}/budget.db")
     assert run("ledger show")[0] == 0 and not Path("relative").exists()
 

@@ -52,7 +52,7 @@ def test_what_is_no_xmlbif_is_refused_in_one_line(run: Shell) -> None:
     Path("broken.xml").write_text(Path("asia.xml").read_text().replace("</NAME>", "", 1))
     assert "broken.xml, line" in run.fails("check d.parquet --network broken.xml")
     Path("arcs").write_text("asia -> tub")
-    assert "does not begin as BIF or XMLBIF does" in run.fails("show arcs")
+    assert "is neither BIF nor XMLBIF" in run.fails("show arcs")
 
 
 def test_a_release_is_exported_as_xmlbif(run: Shell) -> None:
@@ -102,7 +102,7 @@ def test_what_a_network_file_has_not_is_refused(run: Shell) -> None:
     for option in ("--to arviz", "--loss squared", "--draws 10", "--seed 1", "--method pooled", "--missing state"):
         output = "x.nc" if "arviz" in option else "x.bif"
         assert "a network file has no draws" in run.fails(f"export asia.xml --output {output} {option}")
-    assert "there is: bif, xmlbif, arviz" in run.fails("export asia.xml --to pgmpy --output x.xml")
+    assert "the formats are: bif, xmlbif, arviz" in run.fails("export asia.xml --to pgmpy --output x.xml")
     assert "exists" in run.fails("export asia.xml --output asia.bif")
     assert run("export asia.xml --output asia.bif --replace")[0] == 0
     assert "No such file" in run.fails("export nothing.xml --output x.bif")

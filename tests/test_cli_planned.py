@@ -117,12 +117,12 @@ def test_the_audit_knows_the_plan(run: Shell) -> None:
 def test_a_delta_that_is_not_used_is_named(run: Shell) -> None:
     code, out, _ = run(f"{PLAN} --delta 1e-6 --relation add-remove")
     assert code == 0
-    assert "the delta is charged and not used" in out
+    assert "the delta is charged but not used" in out
     run("ledger open wide --epsilon 2 --delta 1e-5 --relation add-remove")
     spent = ALONE.replace("--account add-remove", "--account wide") + " --delta 1e-6"
     code, _, err = run(spent)
     assert code == 0, err
-    assert "the delta is charged and not used" in err
+    assert "the delta is charged but not used" in err
     code, out, err = run(PLAN)
     assert "charged and not used" not in out
 
@@ -137,7 +137,7 @@ def test_a_plan_for_an_impossible_number_of_records(run: Shell, records: str) ->
 def test_the_share_for_pairs_is_said_once_and_leaves_something(run: Shell) -> None:
     before = charges()
     twice = run.fails(f"{ALONE} --option audit=0.6")
-    assert "the share for pairs is said twice" in twice
+    assert "the share for pairs is given twice" in twice
     nothing = run.fails(f"{RELEASE} --audit 0.995")
     assert "audit=0.995 leaves nothing for the tables of the network" in nothing
     assert charges() == before
@@ -146,7 +146,7 @@ def test_the_share_for_pairs_is_said_once_and_leaves_something(run: Shell) -> No
 def test_that_the_network_is_doubted_is_told_with_what_to_do(run: Shell) -> None:
     run(ALONE)
     query = "query r.json --draws 60"
-    hint = "--assume network believes it"
+    hint = "--assume network trusts it"
     assert hint in run(f"{query} 'P(asia | dysp=yes)'")[1]
     for silent in (
         f"{query} 'P(asia | dysp=yes)' --assume network",

@@ -71,7 +71,7 @@ def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(r
     [
         ("'P(lung)' 'P(lunge)'", "query 2, P(lunge): no variable 'lunge'; did you mean 'lung'?"),
         ("broken.txt", "query 2, P(lung | smoke=maybe): 'smoke' has no state 'maybe'; its states: yes, no"),
-        ("empty.txt", "there is no query in the files that were named; write one a line"),
+        ("empty.txt", "the files have no query; write one a line"),
         (
             "'P(lung)' none.txt",
             "'none.txt' is no query, such as P(A | B=b), MAP(A, B | C=c), MPE(| C=c) or E(X), and no "
@@ -84,7 +84,7 @@ def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(r
             "text file of queries (cannot read queries "
             "'d.parquet': not UTF-8 text; save it as UTF-8)",
         ),
-        ("- -", "only one of the release and the queries can come from stdin, and once; name a file"),
+        ("- -", "only one of the release and the queries can come from stdin, and once; give a file"),
     ],
 )
 def test_bad_queries(run: Shell, command: str, message: str) -> None:
@@ -98,7 +98,7 @@ def test_bad_stdin(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     stdin(monkeypatch, b"\xff\xfe")
     assert "cannot read the queries from stdin: not UTF-8 text" in run.fails(f"{ASK} -")
     stdin(monkeypatch, b"")
-    assert "there is no query" in run.fails(f"{ASK} -")
+    assert "the files have no query" in run.fails(f"{ASK} -")
     stdin(monkeypatch, b"{}")
     assert "query 1, {}: write P(A, B | C=c)" in run.fails(f"{ASK} -")
 

@@ -110,7 +110,7 @@ def test_a_reader_that_stops_early_is_no_error(run: Shell) -> None:
 def test_files_are_replaced_only_where_that_is_asked_for(run: Shell) -> None:
     Path("s-2.csv").write_text("kept", encoding="utf-8")
     words = f"sample r.json -n 3 --output s.csv --sets 2 {FEW}"
-    assert "'s-2.csv' exists; name a new file, or say --replace" in run.fails(words)
+    assert "'s-2.csv' exists; give a new file, or --replace" in run.fails(words)
     assert not Path("s-1.csv").exists()
     assert Path("s-2.csv").read_text(encoding="utf-8") == "kept"
     assert run(f"{words} --replace")[0] == 0
@@ -128,12 +128,12 @@ def test_a_file_that_turns_up_meanwhile_is_kept(run: Shell, monkeypatch: pytest.
     [
         ("-n 3 --output s.txt", "cannot tell a format from 's.txt'; a name ends in .parquet, .csv, .arrow, .feather"),
         ("-n 3 --output none/s.csv", "cannot write into folder 'none': No such file or directory"),
-        ("-n 3 --output s.csv --format csv", "the file's name tells the format"),
+        ("-n 3 --output s.csv --format csv", "the file's name sets the format"),
         ("-n 3 --output -", "needs --format: csv, parquet, arrow"),
         ("-n 3 --output - --format cvs", "'cvs' is not one of 'csv'"),
         ("-n 3 --output - --format csv --sets 2", "stdout takes one set"),
         ("-n 3 --output - --format csv --json", "without --json"),
-        ("-n 3 --output s.csv --sets 21 --draws 20", "ask for at least --draws 21"),
+        ("-n 3 --output s.csv --sets 21 --draws 20", "give at least --draws 21"),
         ("-n 3 --output s.csv --sets 0", "greater than or equal to 1"),
         ("-n -3 --output s.csv", "greater than or equal to 0"),
         ("-n 3 --output s.csv --method guess", "no method 'guess'"),

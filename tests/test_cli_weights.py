@@ -62,7 +62,7 @@ def test_released_draws(run: Shell) -> None:
 
 @pytest.mark.parametrize("more", ["'P(age | pressure=1)'", "--prior 1", "--method plug-in", "--method pooled"])
 def test_questions_of_networks_are_refused(run: Shell, more: str) -> None:
-    assert "answers with all its coefficients" in run.fails(f"query r.json {more}")
+    assert "prints all its coefficients" in run.fails(f"query r.json {more}")
 
 
 @pytest.mark.parametrize("level", ["0", "1", "1.5", "nan"])
@@ -71,7 +71,7 @@ def test_levels_that_no_interval_has(run: Shell, level: str) -> None:
 
 
 def test_too_few_draws(run: Shell) -> None:
-    assert "39 draws cannot tell a level of 0.95" in run.fails("query r.json --draws 39")
+    assert "39 draws are too few for a level of 0.95" in run.fails("query r.json --draws 39")
 
 
 def test_a_classification_is_read_by_resampling(run: Shell) -> None:

@@ -133,7 +133,7 @@ def test_a_net_whose_tables_are_not_filled() -> None:
         dc.Tables.from_pyagrum(net)
     net = gum.fastBN("a->b")
     net.cpt("a").fillWith([0.5, -0.5])
-    with pytest.raises(dc.InputError, match="a row of 'a' has a number that is none from 0 to 1"):
+    with pytest.raises(dc.InputError, match="a row of 'a' has a number outside 0 to 1"):
         dc.Tables.from_pyagrum(net)
     with pytest.raises(dc.InputError, match="expected a BayesNet of pyAgrum, got Tables"):
         dc.Tables.from_pyagrum(asia())

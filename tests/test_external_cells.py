@@ -193,7 +193,7 @@ def test_every_command_reads_it_and_never_calls_it_ours(run: Shell) -> None:
     assert code == 0 and "not measured, prior only: bronc" in out
     assert "guaranteed by OpenDP, not by this package" in out and "released with" not in out
     code, out, _ = run("combine c.json ours.json --data same --output all.json")
-    assert code == 0 and "figures by others are among them" in out
+    assert code == 0 and "it has figures by others" in out
     code, out, _ = run("export both.json --output - --draws 20")
     assert code == 0 and "guaranteed by OpenDP, not by this package" in out and "released with" not in out
     assert "by_others" in run.json("query all.json 'P(smoke)' --draws 60")

@@ -210,7 +210,7 @@ def test_conversion_to_the_same_relation_changes_nothing() -> None:
 
 
 def test_replace_says_nothing_about_add_remove() -> None:
-    with pytest.raises(dc.InputError, match="promises nothing for adding or removing"):
+    with pytest.raises(dc.InputError, match="implies none for adding or removing"):
         dc.tools.convert(promise(relation=REPLACE), ADD_REMOVE)
 
 

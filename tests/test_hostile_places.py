@@ -43,7 +43,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "util/json_files.py read_bytes": PLAIN,
     "util/json_files.py read_packed_text": PLAIN,
     "util/json_files.py read_text": PLAIN,
-    "util/lazy_imports.py late_names": OWN,
+    "util/lazy_imports.py lazy_exports": OWN,
     "model/network.py Network": (*NETWORKS, "arcs"),
     "formats/network_files.py read_network": NETWORKS,
     "formats/project_file.py Project": ("project",),

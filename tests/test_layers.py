@@ -145,7 +145,7 @@ def test_nothing_that_runs_looks_up_not_even_late(module: str) -> None:
     late = {
         node.args[0].value
         for node in ast.walk(tree(module))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_import"
         if isinstance(node.args[0], ast.Constant)
         if node.args[0].value.startswith("discreet.")
     }
@@ -175,7 +175,7 @@ def test_no_file_needs_itself() -> None:
         names |= {
             node.args[0].value
             for node in ast.walk(tree(module))
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late"
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_import"
             if isinstance(node.args[0], ast.Constant)
         }
         files = {name.removeprefix("discreet.").replace(".", "/") for name in names if name.startswith("discreet.")}
@@ -244,7 +244,7 @@ def test_no_import_hides_in_a_function(module: str) -> None:
 def test_the_package_itself_imports_lazily() -> None:
     for doors in DOORS:
         more = {"discreet.fluent"} if doors == "__init__.py" else set()
-        assert imports(doors) == {"discreet.util.lazy_imports.late_names"} | more, doors
+        assert imports(doors) == {"discreet.util.lazy_imports.lazy_exports"} | more, doors
     assert imports("fluent.py") == {"discreet.util.attached.attach"}
 
 

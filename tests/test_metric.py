@@ -68,7 +68,7 @@ def test_a_promise_under_a_metric_says_what_it_is() -> None:
     "unit", ["record", "person", "1", "0 mmHg", "0.0 mmHg", "mmHg 1", "one mmHg", ".5mmHg", "1 ", "-1 mmHg", "1.  x"]
 )
 def test_a_unit_that_is_no_amount_is_refused(unit: str) -> None:
-    with pytest.raises(dc.InputError, match="an amount and what changes by it, such as '1 mmHg in one reading'"):
+    with pytest.raises(dc.InputError, match="an amount and the quantity that changes, such as '1 mmHg in one reading'"):
         promise(1, unit)
 
 
@@ -86,7 +86,7 @@ def test_promises_in_the_very_same_unit_add_up_and_no_others() -> None:
     assert dc.tools.compose([promise("0.1"), promise("0.2")]) == promise("0.3")
     for others in (promise(1, "2 steps in one reading"), promise(1, UNIT, "replace"), promise(1, UNIT, "add-remove")):
         for pair in ((promise(), others), (others, promise())):
-            with pytest.raises(dc.InputError, match="adds up with others in the very same unit only"):
+            with pytest.raises(dc.InputError, match="add up only in the same unit"):
                 dc.tools.compose(pair)
 
 
@@ -94,7 +94,7 @@ def test_promises_in_the_very_same_unit_add_up_and_no_others() -> None:
 def test_nothing_is_converted_to_or_from_a_metric(relation: dc.Relation) -> None:
     assert dc.tools.convert(promise(), dc.Relation.METRIC) == promise()
     for given, wanted in ((promise(), relation), (promise(1, "record", relation), dc.Relation.METRIC)):
-        with pytest.raises(dc.InputError, match="neither is turned into the other"):
+        with pytest.raises(dc.InputError, match="neither can be converted to the other"):
             dc.tools.convert(given, wanted)
 
 
@@ -118,7 +118,7 @@ def test_the_ledger_never_adds_changes_to_records(relation: dc.Relation, unit: s
     of_records, of_changes = book.open("records", promise(9, unit, relation)), book.open("changes", promise(9))
     for account, guarantee in ((of_records, promise()), (of_changes, promise(1, unit, relation))):
         for pay in (account.check, lambda asked, account=account: account.charge("ab" * 16, "any", asked)):
-            with pytest.raises(dc.InputError, match="charges for records and charges under a metric never add up"):
+            with pytest.raises(dc.InputError, match="charges for records and charges under a metric do not add up"):
                 pay(guarantee)
         assert account.charges() == ()
 
@@ -282,11 +282,11 @@ def test_commands_say_what_a_metric_protects(run: Shell) -> None:
     assert "for each change of 1 step in one reading (metric: protects no record and no person)" in told
     shown: Any = run.json("ledger show changes")["accounts"][0]
     assert (shown["relation"], shown["unit"]) == ("metric", UNIT)
-    assert "an amount and what changes by it" in run.fails("ledger open more --epsilon 2 --relation metric")
+    assert "an amount and the quantity that changes" in run.fails("ledger open more --epsilon 2 --relation metric")
     told = run.fails("release d.parquet --network asia.bif --account changes --epsilon 1 --output r.json")
     assert "not for distances in a metric" in told
     assert run.json("ledger show changes")["accounts"][0]["charges"] == []
-    assert "an amount and what changes by it" in run.fails("audit laplace --relation metric")
+    assert "an amount and the quantity that changes" in run.fails("audit laplace --relation metric")
     assert "protects records" in run.fails(f"audit laplace --relation metric --unit '{UNIT}'")
     planned = run.json(
         f"plan --network asia.bif --epsilon 1 --records 50 --relation metric --unit '{UNIT}' --repeats 1"

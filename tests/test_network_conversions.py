@@ -72,7 +72,7 @@ def test_a_graph_may_be_changed_and_have_fewer_nodes() -> None:
 @every(
     ("graph", "told"),
     [
-        (nx.Graph([("a", "b")]), "expected a networkx.DiGraph, got Graph; arcs have a direction, and come once"),
+        (nx.Graph([("a", "b")]), "expected a networkx.DiGraph, got Graph; arcs have a direction, and occur once"),
         (nx.MultiDiGraph([("a", "b")]), "expected a networkx.DiGraph, got MultiDiGraph"),
         ([("a", "b")], "expected a networkx.DiGraph, got list"),
         (nx.DiGraph([("a", "x")]), "the graph has a node 'x' that is no variable of the schema; declare it there"),
@@ -117,13 +117,13 @@ def test_models_that_are_no_networks() -> None:
 
     assert told(nx.DiGraph()) == "expected a DiscreteBayesianNetwork of pgmpy, got DiGraph"
     assert told(None) == "expected a DiscreteBayesianNetwork of pgmpy, got NoneType"
-    assert told(model()) == "the pgmpy model does not say the states of 'a'; give its CPD, or a schema"
+    assert told(model()) == "the pgmpy model has no states of 'a'; give its CPD, or a schema"
     assert "the CPD of 'b' has other parents" in told(model(table("b", ["x"], "a")))
     assert "the CPD of 'z' has other parents" in told(model(table("z", ["x"], "a")))
     assert "node 'c' that is no variable of the schema" in told(model(), AB)
     numbered = Model([(0, 1)])
     numbered.tables = (table(0, ["x"]), table(1, ["y"], 0))  # type: ignore[arg-type]
-    assert told(numbered) == "the pgmpy model has a node '0' that is no text; rename it"
+    assert told(numbered) == "the pgmpy model has a node '0' that is not text; rename it"
     cyclic = Model([("a", "b"), ("b", "a")])
     cyclic.tables = (table("a", ["x"], "b"), table("b", ["x"], "a"))
     assert "cycle" in told(cyclic)

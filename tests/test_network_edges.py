@@ -332,14 +332,14 @@ def refusals() -> Iterable[tuple[str, str]]:
     """Networks of a command, and what is said of them."""
     schema = "--schema asia.json"
     need = "--schema FILE, with all variables and their states"
-    yield "arcs.txt", f"'arcs.txt' does not begin as BIF or XMLBIF does, so it is taken for arcs: add {need}"
+    yield "arcs.txt", f"'arcs.txt' is neither BIF nor XMLBIF, so it is read as arcs: add {need}"
     yield "none", f"the network 'none' needs {need}"
     yield "naive-bayes:lung", f"the network 'naive-bayes:lung' needs {need}"
     yield (
         f"naive-bayes {schema}",
-        "naive-bayes needs the variable from which arcs lead to all others: naive-bayes:TARGET",
+        "naive-bayes needs the parent of all other variables: write naive-bayes:TARGET",
     )
-    yield f"naive-bayes: {schema}", "naive-bayes needs the variable"
+    yield f"naive-bayes: {schema}", "naive-bayes needs the parent"
     yield f"naive-bayes:lungs {schema}", "no variable 'lungs'; there are: asia, tub, smoke"
     yield f"None {schema}", "cannot read network 'None': No such file"
     yield f"cycle.txt {schema}", "cycle.txt: the network has a cycle: smoke -> lung -> smoke; remove one of its arcs"

@@ -130,7 +130,7 @@ def test_a_ledger_that_forgets_is_no_default(home: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("DISCREET_LEDGER", url)
         with pytest.raises(dc.InputError):
             made(CASES[1]).fit(*records())
-    with pytest.raises(dc.InputError, match=r"DISCREET_LEDGER name a file, such as sqlite:////home/ada/budget\.db"):
+    with pytest.raises(dc.InputError, match=r"DISCREET_LEDGER to a file, such as sqlite:////home/ada/budget\.db"):
         monkeypatch.setenv("DISCREET_LEDGER", "sqlite://")
         made(CASES[1]).fit(*records())
 
@@ -165,7 +165,7 @@ def test_its_limit_is_one_for_all_folders(home: Path, monkeypatch: pytest.Monkey
             spent += 1
     assert spent == 3
     monkeypatch.setenv("DISCREET_LEDGER", "sqlite:///budget.db")
-    with pytest.raises(dc.InputError, match="another one in every folder: write the whole path"):
+    with pytest.raises(dc.InputError, match="another one in every folder: write an absolute path"):
         made(CASES[1]).fit(*records())
 
 

@@ -183,9 +183,9 @@ def test_a_plan_of_a_stated_budget_has_no_wanted_width() -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ("--within 0.1 --epsilon 1 'P(lung)'", "name one of --epsilon"),
-        ("", "name one of --epsilon"),
-        ("--within 0.1", "name some"),
+        ("--within 0.1 --epsilon 1 'P(lung)'", "give one of --epsilon"),
+        ("", "give one of --epsilon"),
+        ("--within 0.1", "give some"),
         ("--epsilon 1 'P(lung)'", "are for --within"),
         ("--within 0.1 'MAP(lung)' --relation replace", "no width"),
     ],

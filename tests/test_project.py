@@ -135,7 +135,7 @@ def test_commands_take_a_project(
     assert checked["ok"] and checked["units"]["units"] == 200 and checked["units"]["most"] == 3
     assert "no account" in run.fails("release p.toml --epsilon 1 --output r.json")
     run("ledger open visits --epsilon 9 --relation add-remove --unit person")
-    assert "the project says 'patient'" in run.fails("release p.toml --epsilon 1 --output r.json")
+    assert "the project file each 'patient'" in run.fails("release p.toml --epsilon 1 --output r.json")
     run("ledger open visits2 --epsilon 9 --relation add-remove --unit patient")
     Path("p.toml").write_text(TEXT.replace('name = "visits"', 'name = "visits2"'), "utf-8")
     code, _, err = run("release p.toml --epsilon 1 --output r.json")
@@ -171,7 +171,7 @@ def test_commands_take_a_project(
     ):
         run.fails(refused)
     Path("n.toml").write_text(TEXT.replace('data = "visits.csv"', ""), "utf-8")
-    assert "does not say where the records are" in run.fails("check n.toml")
+    assert "has no address of the records" in run.fails("check n.toml")
 
 
 def test_projects_are_drafted_from_what_is_public(
@@ -189,7 +189,7 @@ def test_projects_are_drafted_from_what_is_public(
     assert run(f"{command} p.toml --replace")[0] == 0
     pa.parquet.write_table(pa.table({"age": np.arange(500) % 90}), "ages.parquet")
     assert run("init ages.parquet --output a.toml")[0] == 0
-    assert "nobody may publish" in run.fails("init sample.csv --source ./sample.csv --output d.toml")
+    assert "must not be published" in run.fails("init sample.csv --source ./sample.csv --output d.toml")
     (age,) = Project.read("a.toml").network.variables
     assert age.type == "integer" and age.bounds == (0, 89)
     Path("arcs.txt").write_text('smoke -> lung\n"age group" -> lung\n', "utf-8")

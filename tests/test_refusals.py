@@ -146,7 +146,7 @@ def test_a_choice_of_states_is_decided_by(run: Shell) -> None:
 def test_a_score_is_named_where_it_is_wanted(run: Shell) -> None:
     words = "--account add-remove --epsilon 1 --output r.json"
     said = run.fails(f"release d.parquet --network asia.bif --mechanism scored {words}")
-    assert "name its JSON file with --score" in said
+    assert "give its JSON file with --score" in said
     assert run("check waits.csv --score wait.json")[0] == 0
     Path("waits.csv").write_text("wait\n5\n99\n")
     assert "`check` shows how many" in run.fails(f"release waits.csv --score wait.json {words}")
@@ -171,7 +171,7 @@ def test_figures_by_others_are_not_explained_as_if_they_were_combined(run: Shell
 def test_too_few_draws_for_an_interval_are_refused(run: Shell) -> None:
     run("release d.parquet --network asia.bif --account add-remove --epsilon 1 --output r.json")
     for command in ("decide r.json --quantity 'P(smoke=yes)'", "explain r.json 'P(smoke=yes)'"):
-        assert "1 draws cannot tell a level of 0.95; ask for about 40" in run.fails(f"{command} --draws 1")
+        assert "1 draws are too few for a level of 0.95; draw about 40" in run.fails(f"{command} --draws 1")
 
 
 def test_a_choice_of_a_network_is_explained_without_a_posterior(run: Shell) -> None:
@@ -258,5 +258,5 @@ def test_a_metric_is_told_in_the_unit_of_its_column(run: Shell) -> None:
 
 def test_an_account_of_records_takes_no_amount_for_its_unit(run: Shell) -> None:
     said = run.fails("ledger open waits --epsilon 9 --relation replace --unit '1 minute in one wait'")
-    assert "is about whole records" in said
+    assert "protects whole records" in said
     assert run("ledger open visits --epsilon 9 --relation replace --unit '2-week episode'")[0] == 0

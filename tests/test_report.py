@@ -283,7 +283,7 @@ def test_commands_take_releases_that_kept_missing_values(run: Shell) -> None:
     both = '{"see": {"yes": 1, "no": 0}, "leave": {"yes": 0, "no": 1}}'
     told = run.fails(f"{ask.replace('--missing at-random', '')} '{both}'")
     assert "'no', 'yes', 'gap'" in told
-    assert "the part of the noise is not known" in run("query gaps.json 'P(ill)' --missing at-random")[1]
+    assert "the noise share is not available" in run("query gaps.json 'P(ill)' --missing at-random")[1]
 
 
 @pytest.mark.costly("The commands that a report prints are run.")

@@ -269,18 +269,18 @@ def test_a_family_and_a_score_are_released_and_read_from_the_shell(
     # Seeded records, and noise that would have to be six of its deviations off.
     assert row["lower"] < 0.14 and 0.11 < row["upper"] < 0.3
     for more in ("--method pooled", "--prior 1", "--trust-network", "--predictive"):
-        assert "answers with its parameters" in run.fails(f"query r.json {more}")
+        assert "prints its parameters" in run.fails(f"query r.json {more}")
     assert "the family's own prior" in run.fails('query r.json "P(wait=0_to_1)" --prior 1')
     run("release a.csv --score c.json --account acc --epsilon 3 --output c1.json")
     values = run.json('query c1.json "P(a=yes)"')["answers"][0]["values"]
     assert 0.4 < values[0]["lower"] < values[0]["upper"] <= 1
     for words, why in (
-        ("--score f.json --mechanism laplace", "takes no score; there are: scored, sampled"),
-        ("--score f.json --network none", "a score brings its own variables"),
+        ("--score f.json --mechanism laplace", "takes no score; those that do are: scored, sampled"),
+        ("--score f.json --network none", "a score has its own variables"),
         ("--score c.json --mechanism sampled", "only a family has a posterior"),
         ("--score none.json", "cannot read score"),
         ("--score f.json --option temper=x", "option temper needs a number"),
-        ("--score f.json --option score=c.json", "is said by --score"),
+        ("--score f.json --option score=c.json", "--score names the score"),
     ):
         assert why in run.fails(f"release w.csv {words} --account acc --epsilon 1 --output x.json")
     spent = run.json("ledger show acc")["accounts"][0]["spent"]["epsilon"]

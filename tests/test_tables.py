@@ -142,7 +142,7 @@ def test_map_refuses_a_change_of_shape() -> None:
 def test_a_file_without_probabilities_has_no_tables(tmp_path: Path) -> None:
     path = tmp_path / "bare.bif"
     path.write_text("variable rain { type discrete [ 1 ] { no }; } probability ( rain ) { }", encoding="utf-8")
-    with pytest.raises(dc.InputError, match=r"bare\.bif: there are no probabilities of 'rain'; give its rows"):
+    with pytest.raises(dc.InputError, match=r"bare\.bif: no probabilities of 'rain'; add its rows"):
         dc.Tables.read(path)
 
 
@@ -157,6 +157,6 @@ def test_several_draws_are_not_one_file(tmp_path: Path) -> None:
 
 def test_a_name_that_bif_cannot_express_is_refused(tmp_path: Path) -> None:
     network = dc.Network((dc.Variable('5"', ("no",)),), {'5"': ()})
-    with pytest.raises(dc.InputError, match="name '5\"' holds a quote or a line break"):
+    with pytest.raises(dc.InputError, match="name '5\"' has a quote or a line break"):
         dc.Tables(network, {'5"': [1.0]}).write(tmp_path / "quote.bif")
     assert list(tmp_path.iterdir()) == []

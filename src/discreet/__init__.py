@@ -48,7 +48,7 @@ Names are loaded when they are first used, so that `import discreet` stays cheap
 """
 
 from discreet import fluent as _fluent  # noqa: F401
-from discreet.util.lazy_imports import late_names
+from discreet.util.lazy_imports import lazy_exports
 
 __version__ = "0.1.0"
 
@@ -59,7 +59,7 @@ _MOVED = {
     "truncated_posterior",
     "server": "Client",
 }
-__getattr__, __dir__, __all__ = late_names(
+__getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     __file__,
     extras={"estimators": "sklearn"},

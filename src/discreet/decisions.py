@@ -1,5 +1,5 @@
 """Decisions beside `decide`: payoffs, numbers and their losses, sequences of questions, how many draws they take."""
 
-from discreet.util.lazy_imports import late_names
+from discreet.util.lazy_imports import lazy_exports
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

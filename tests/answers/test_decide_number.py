@@ -379,7 +379,7 @@ def test_draws_for_a_loss_on_the_command_line(run: Shell) -> None:
 
 def test_what_the_command_refuses(run: Shell) -> None:
     for words, message in (
-        ("", "name a --query with its --payoffs, or a --quantity"),
+        ("", "give a --query with its --payoffs, or a --quantity"),
         ("--query 'P(lung)'", "1 --query and 0 --payoffs"),
         ("--query 'P(lung)' --payoffs nothing.json", "cannot read payoffs"),
         ("--query 'P(lung)' --payoffs '{}'", "payoffs are JSON of the form"),
@@ -388,7 +388,7 @@ def test_what_the_command_refuses(run: Shell) -> None:
         ("--query 'P(lung)' --payoffs '{\"a\": 1}'", "payoffs are JSON of the form"),
         ('--query \'P(lung)\' --payoffs \'{"a": {"yes": 1, "no": 1}}\'', "nothing to decide"),
         ('--query \'P(lung)\' --payoffs \'{"a": {"yes": 1, "maybe": 0}}\'', "must name every state of 'lung' once"),
-        ("--loss squared", "--loss is of a --quantity"),
+        ("--loss squared", "--loss is for a --quantity"),
         ("--quantity 'P(lung=yes)' --loss squared --loss absolute", "2 --loss for 1 --quantity"),
         ("--quantity 'P(lung=yes)' --loss cubic", "a loss is squared"),
         ("--quantity 'P(lung)'", "one probability"),

@@ -1,4 +1,4 @@
-"""Commands that ask a release, and cost nothing."""
+"""Commands that query a release, and spend no budget."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import (
     GAPS,
     Drawing,
-    asked_queries,
-    believed_prior,
-    load_asked,
     load_evidence,
+    load_source,
     posterior_of,
+    read_prior,
+    read_queries,
 )
 from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
@@ -29,42 +29,42 @@ from discreet.model.query_grammar import parse_regression
 from discreet.posterior.read import posterior_kind
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
 
 
 def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptions) -> None:
-    """Means and intervals, in JSON under the plural of what they are."""
-    told = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
-    out.show(told, posterior.summary(level=level, width=out.width), posterior.tidy(level=level))
+    """Print means and intervals, in JSON under their plural noun."""
+    document = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
+    out.show(document, posterior.summary(level=level, width=out.width), posterior.tidy(level=level))
 
 
 def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, out: OutputOptions) -> None:
-    """The parameters of a family; refused where more was asked than it can answer."""
+    """Print the parameters of a family; refuse options that they do not have."""
     if more:
         raise InputError(
-            "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
-            "and other options of networks, or name queries"
+            "without queries a family's release prints its parameters, under its own prior: leave out the prior "
+            "and other options of networks, or give queries"
         )
     show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, out)
 
 
 def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, out: OutputOptions) -> None:
-    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
-    told = {"method": posterior.method, "answers": [documents.answer_document(part) for part in answers]}
+    """Print the probabilities of a choice by a categorical factor: one variable, with whole numbers as states."""
+    document = {"method": posterior.method, "answers": [documents.answer_document(each) for each in answers]}
     text = "\n".join([answers.summary(width=out.width), "", f"posterior: {posterior.method}"])
-    out.show(told, text, answers.tidy())
+    out.show(document, text, answers.tidy())
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# What `query` prints of numbers that have names: coefficients of a regression, parameters of a family.
+# `query`: answers, coefficients of a regression, parameters of a family.
 
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
-ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
-"""Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
+ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; draw more (--draws)"
+"""Independent draws below which two or fewer determine each end of a 95 % interval."""
 Queries = Annotated[
     list[str] | None,
     typer.Argument(
@@ -129,16 +129,16 @@ def query(
         discreet query release.json --regress "dysp ~ smoke, bronc" --kind logistic
     """
     out = OutputOptions.of(form, output, replace, as_json)
-    asked = asked_queries(queries, release)
-    regressions = _read_regressions(regress or [], kind, bool(asked) or predictive)
-    bare = not (asked or regressions)
-    evidence, stored = load_asked(release)
+    texts = read_queries(queries, release)
+    regressions = _read_regressions(regress or [], kind, bool(texts) or predictive)
+    bare = not (texts or regressions)
+    evidence, stored = load_source(release)
     how = Drawing(method, draws, seed, trust_network=trust_network)
     check_draws(how.with_stored(stored), level)
     gives = posterior_kind(evidence)
     if gives == "states" and prior is None and not regressions:
         posterior = posterior_of(evidence, how)
-        show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), out)
+        show_states(posterior, _ask(posterior, texts, level, predictive, assume, inside), out)
         return
     if gives in ("weights", "states"):
         more = not bare or _is_about_networks(how, prior, predictive, "exact")
@@ -149,18 +149,18 @@ def query(
     if bare and gives == "family":
         show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, out)
         return
-    how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
+    how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        found = _regress(posterior, regressions, (kind, assume, inside), level, out)
+        replies = _regress(posterior, regressions, (kind, assume, inside), level, out)
     else:
-        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), out)
-    _show_replies(evidence, posterior, found, how, assume is None, out)
+        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside), out)
+    _show_replies(evidence, posterior, replies, how, assume is None, out)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Replies as JSON, as text and as rows, and whether any is about a pair that no table holds."""
+class _Replies:
+    """Replies as JSON, as text and as rows; True if one is about a pair that no table holds."""
 
     document: dict[str, object]
     text: str
@@ -168,73 +168,75 @@ class _Found:
     unmeasured: bool
 
 
-def _found_answers(answers: dc.results.Answers, out: OutputOptions) -> _Found:
+def _write_answers(answers: dc.results.Answers, out: OutputOptions) -> _Replies:
     """Write answers in all forms."""
-    told: dict[str, object] = {"answers": [documents.answer_document(part) for part in answers]}
-    return _Found(told, answers.summary(width=out.width), answers.tidy(), any(part.unmeasured for part in answers))
+    document: dict[str, object] = {"answers": [documents.answer_document(each) for each in answers]}
+    return _Replies(
+        document, answers.summary(width=out.width), answers.tidy(), any(each.unmeasured for each in answers)
+    )
 
 
 def _regress(
     posterior: dc.results.PosteriorDraws,
-    asked: list[tuple[str, tuple[str, ...]]],
+    formulas: list[tuple[str, tuple[str, ...]]],
     options: tuple[str, str | None, str],
     level: float,
     out: OutputOptions,
-) -> _Found:
+) -> _Replies:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
-    found = [dc.regress(posterior, target, on, **how) for target, on in asked]
-    told: dict[str, object] = {"regressions": [documents.regression_document(part, level) for part in found]}
-    text = "\n\n".join(part.summary(level=level, width=out.width) for part in found)
-    rows = [row for part in found for row in part.tidy(level=level)]
-    return _Found(told, text, rows, any(part.unmeasured for part in found))
+    regressions = [dc.regress(posterior, target, on, **how) for target, on in formulas]
+    document: dict[str, object] = {"regressions": [documents.regression_document(each, level) for each in regressions]}
+    text = "\n\n".join(each.summary(level=level, width=out.width) for each in regressions)
+    rows = [row for each in regressions for row in each.tidy(level=level)]
+    return _Replies(document, text, rows, any(each.unmeasured for each in regressions))
 
 
 def _show_replies(
     evidence: Evidence,
     posterior: dc.results.PosteriorDraws,
-    found: _Found,
+    replies: _Replies,
     how: Drawing,
     by_itself: bool,
     out: OutputOptions,
 ) -> None:
-    """Print replies, and what they were read from."""
-    told, lines = _say_origin(evidence, posterior)
+    """Print replies, and the source that they were read from."""
+    document, lines = _describe_origin(evidence, posterior)
     draws = posterior.cells.draws or how.number
-    told |= found.document
-    told["effective"] = worth = posterior.ess()
+    document |= replies.document
+    document["effective"] = worth = posterior.ess()
     if worth < min(ROUGH_DRAWS, draws):
-        lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
-    if by_itself and posterior.doubting and found.unmeasured:
-        lines = ["what is assumed may be off what the network says; --assume network believes it", *lines]
-    out.show(told, "\n".join([found.text, "", *lines]), found.rows)
+        lines.append(f"the {draws:,} draws equal {worth:,.0f} independent ones: {ROUGH_WORDS}")
+    if by_itself and posterior.doubting and replies.unmeasured:
+        lines = ["assumed answers allow for errors of the network; --assume network trusts it", *lines]
+    out.show(document, "\n".join([replies.text, "", *lines]), replies.rows)
 
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
-    """Read regressions; refuse what does not go with them, or without."""
-    asked = [parse_regression(text) for text in texts]
-    if asked and more:
-        raise InputError("--regress is asked without queries and without --predictive")
-    if not asked and kind != "linear":
-        raise InputError("--kind is for --regress")
-    return asked
+    """Read regressions; refuse options that do not go together."""
+    formulas = [parse_regression(text) for text in texts]
+    if formulas and more:
+        raise InputError("--regress takes no queries and no --predictive; leave them out")
+    if not formulas and kind != "linear":
+        raise InputError("--kind is for --regress; leave it out")
+    return formulas
 
 
-def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
-    """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
+def _describe_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+    """Describe the method and source of a posterior: as JSON and in lines."""
     checked = dc.check_fit(evidence) if posterior.basis is None else posterior.basis.fit_check
     combined = dc.tools.evidence_of(evidence)
-    networks = [part.network for part in combined.parts]
-    told: dict[str, object] = documents.source_document(evidence, posterior, checked)
+    networks = [each.network for each in combined.parts]
+    document: dict[str, object] = documents.source_document(evidence, posterior, checked)
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
-    read = f", read with {with_noun(arcs, 'more arc')} that its tables carry" if arcs else ""
+    read = f", over a network with {with_noun(arcs, 'more arc')} from its tables" if arcs else ""
     network = f"network: {checked}" if checked.pairs_in_tables else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
-    if how := told.get("missing"):
+    if how := document.get("missing"):
         lines.append(f"missing values: {GAPS[str(how)]}")
         if how == "at-random":
-            lines.append("the part of the noise is not known then; --missing state tells it, with gaps as a state")
-    return told, [*lines, *external_lines(*combined.external)]
+            lines.append("the noise share is not available under this assumption; it is with --missing state")
+    return document, [*lines, *external_lines(*combined.external)]
 
 
 def fit(
@@ -264,34 +266,34 @@ def fit(
 
 def _ask(
     posterior: dc.results.PosteriorDraws,
-    asked: list[str] | None,
+    queries: list[str] | None,
     level: float,
     predictive: bool,
     assume: str | None,
     inside: str,
 ) -> dc.results.Answers:
     """Answer the queries, or all marginals without any."""
-    if asked:
+    if queries:
         how: Any = {"assume": assume, "inside": inside}
-        return dc.answer_many(posterior, asked, level=level, predictive=predictive, **how)
+        return dc.answer_many(posterior, queries, level=level, predictive=predictive, **how)
     if assume is not None:
-        raise InputError("--assume is about several variables at once; name the queries")
+        raise InputError("--assume needs queries of several variables; give some")
     return dc.marginals(posterior, {}, level=level, predictive=predictive)
 
 
 def _show_weights(
     release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, out: OutputOptions
 ) -> None:
-    """Show all coefficients of a regression, or the vector of a direction."""
+    """Print all coefficients of a regression, or the vector of a direction."""
     if more:
         raise InputError(
-            "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
-            "method; predictions are the estimators' (see the README)"
+            "a release of a regression or direction prints all its coefficients: leave out queries, prior and "
+            "method; for predictions use the estimators (see the README)"
         )
     if covariates is None and getattr(release.payload, "curvature", release) is None:
         raise InputError(
-            "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
-            "binned; or --covariates even, if they are known to fill their bounds evenly"
+            "a logistic regression needs the law of its features: give --covariates FILE, a release over a network of "
+            "them, binned; or --covariates even, if they fill their bounds evenly"
         )
     options = {} if covariates is None else {"covariates": _read_law(covariates, release.design, how)}
     method = "exact" if how.method == "exact" else "auto"
@@ -299,17 +301,17 @@ def _show_weights(
 
 
 def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:
-    """Whether options of networks were given, for a release that has but one method of its own."""
+    """Return True if options of networks were given for a release with only one method."""
     return prior is not None or predictive or how.trust_network or how.method not in (None, "noise-aware", method)
 
 
 def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
-    """Read the law of features: even, or what a release over a network says."""
+    """Read the law of features: even, or from a release over a network."""
     if covariates == "even":
         return dc.research.uniform_law(design)
-    evidence, stored = load_asked(covariates)
+    evidence, stored = load_source(covariates)
     drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
     posterior = posterior_of(evidence, drawing, stored=stored)
-    if posterior.network.may_be_missing:  # a feature is a number, and a gap is none
+    if posterior.network.may_be_missing:  # features are numbers, without missing values
         posterior = dc.tools.assume_at_random(posterior)
     return dc.research.released_covariates(posterior, design, rng=how.rng(2))

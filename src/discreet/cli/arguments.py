@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once, and the reading of what they say."""
+"""Read arguments that several commands take: structures, mechanisms, priors, queries."""
 
 from __future__ import annotations
 
@@ -26,38 +26,39 @@ PREDICTS = {
     "classes": "a design that predicts one of several classes",
     "nothing": "a design that predicts nothing",
 }
-"""A network, or a design by its target, for a message."""
+"""Description of a network, or of a design by its target, for a message."""
 DEFAULT_DEVIATION = 1.0
-"""The curator's prior of every weight of a design, in its coordinates."""
+"""Default standard deviation of the curator's prior of each weight of a design, in its coordinates."""
 
 PROJECT = ".toml"
-"""How the name of a project file ends."""
+"""Suffix of a project file."""
 NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
 """Networks that need no file: `none`, and `naive-bayes:TARGET`."""
 ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
 
 
 def fitting(structure: dc.Network | dc.Design) -> dict[str, MechanismEntry]:
-    """The mechanisms for a network, or for a design and its target."""
+    """List the mechanisms for a network, or for a design and its target."""
     return mechanisms_over("design" if structure.predicts else "network", structure.predicts)
 
 
 def registered(name: str, structure: dc.Network | dc.Design | None = None) -> MechanismEntry:
-    """A mechanism's entry in the registry; where it shall be for some structure, one that fits."""
+    """Find a mechanism's entry in the registry, one that fits the structure if it is given."""
     entry = MECHANISMS.get(name.replace("-", "_"))
     fit = MECHANISMS if structure is None else fitting(structure)
     if entry is None:
-        raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
+        raise InputError(f"no mechanism {shown(name)}; the mechanisms are: {', '.join(fit)}")
     if entry.chooses and structure is not None:
-        raise InputError(f"{entry.name} chooses a network: `discreet {entry.name}`, then release with what it writes")
+        raise InputError(
+            f"{entry.name} chooses a network: run `discreet {entry.name}`, then release with its output as --network"
+        )
     if entry.brings and structure is not None:
         raise InputError(
-            f"{entry.name} brings its own variables: name its JSON file with --score, and leave out --network and "
-            "--design"
+            f"{entry.name} has its own variables: give its JSON file with --score, and leave out --network and --design"
         )
     if entry.name not in fit:
-        what = PREDICTS[structure.predicts if structure else None]
-        raise InputError(f"mechanism {entry.name!r} does not fit {what}; there are: {', '.join(fit)}")
+        kind = PREDICTS[structure.predicts if structure else None]
+        raise InputError(f"mechanism {entry.name!r} does not fit {kind}; those that do are: {', '.join(fit)}")
     return entry
 
 
@@ -67,10 +68,10 @@ def mechanism_of(
     workload: list[str] | None,
     stands: Mapping[str, str] | None = None,
 ) -> dc.tools.Mechanism:
-    """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
+    """Make a mechanism with options given as NAME=VALUE (default: `stands`), and the queries that it serves."""
     if not workload:
         return entry.from_text(options or (), stands)
-    serve = [other.name for other in MECHANISMS.values() if "workload" in inspect.signature(other.make).parameters]
+    serve = [each.name for each in MECHANISMS.values() if "workload" in inspect.signature(each.make).parameters]
     if entry.name not in serve:
         raise InputError(f"only {', '.join(serve)} serves a workload, not {entry.name}; leave out --workload")
     queries = [query for word in workload for query in queries_of(word)]
@@ -78,49 +79,47 @@ def mechanism_of(
 
 
 def described(over: Over) -> str:
-    """The mechanisms over a network or a design, for a help text."""
+    """List the mechanisms over a network or a design, for a help text."""
     return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
 
 
 def score_of(
     score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
 ) -> tuple[dc.Network, dc.tools.Mechanism]:
-    """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
-    if any(other is not None for other in others):
-        raise InputError(
-            "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
-        )
-    if any(part.partition("=")[0].strip() == "score" for part in option or ()):
-        raise InputError("the score is said by --score: leave out --option score=...")
+    """Read the variables and the mechanism of a score's file; default mechanisms: sampled for a family, else scored."""
+    if any(each is not None for each in others):
+        raise InputError("a score has its own variables: leave out --network, --design, --schema, --audit, --workload")
+    if any(text.partition("=")[0].strip() == "score" for text in option or ()):
+        raise InputError("--score names the score: leave out --option score=...")
     read = dc.research.read_score_file(str(score))
     name = mechanism or ("sampled" if isinstance(read, dc.research.Family) else "scored")
     entry = registered(name)
     if not entry.brings:
-        known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
-        raise InputError(f"mechanism {name!r} takes no score; there are: {known}")
+        names = ", ".join(each.name for each in MECHANISMS.values() if each.brings)
+        raise InputError(f"mechanism {name!r} takes no score; those that do are: {names}")
     chosen = entry.from_text([*(option or ()), f"score={score}"])
     assert chosen.only is not None
     return chosen.only, chosen
 
 
 def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
-    """The public structure: a network, of which a schema file may say the variables, or a design."""
+    """Read the public structure: a network, with variables of a schema file if given, or a design."""
     if (network is None) == (design is None):
-        raise InputError("name one of --network and --design")
+        raise InputError("give one of --network and --design")
     if design is not None:
         from discreet.releases.document import read_design_file
 
         if schema is not None:
-            raise InputError("a design has the bounds of its columns itself; leave out --schema")
+            raise InputError("a design has its own bounds; leave out --schema")
         return read_design_file(design)
     assert network is not None
     if network.endswith(PROJECT) and schema is not None:
-        raise InputError("a project file has the variables itself; leave out --schema")
+        raise InputError("a project file has its own variables; leave out --schema")
     return network_over(network, schema_of(schema))
 
 
 def schema_of(path: Path | None) -> dc.Schema | None:
-    """The variables of a file: JSON, or a project file; None where none is named."""
+    """Read the variables of a JSON or project file; None without a file."""
     if path is None or not path.name.endswith(PROJECT):
         return None if path is None else dc.Schema.read(path)
     from discreet.formats.project_file import Project
@@ -129,13 +128,13 @@ def schema_of(path: Path | None) -> dc.Schema | None:
 
 
 def network_over(word: str, schema: dc.Schema | None) -> dc.Network:
-    """The network that a word or a file names, over the variables of a schema where it has none of its own."""
+    """Read the network of a word or a file, over the variables of a schema if it has none."""
     named = named_network(word, schema)
     return named or network_in(read_packed_text(word, "network", NETWORK_BYTES), word, schema)
 
 
 def named_network(word: str, schema: dc.Schema | None) -> dc.Network | None:
-    """The network of a word that a schema is enough for, or of a project file; None where it names another file."""
+    """Return the network of a word over a schema, or of a project file; None if the word names another file."""
     if word.endswith(PROJECT):
         from discreet.formats.project_file import Project
 
@@ -144,35 +143,35 @@ def named_network(word: str, schema: dc.Schema | None) -> dc.Network | None:
     if word != NO_ARCS and kind != NAIVE_BAYES:
         return None
     if kind == NAIVE_BAYES and not target:
-        raise InputError(f"{NAIVE_BAYES} needs the variable from which arcs lead to all others: {NAIVE_BAYES}:TARGET")
+        raise InputError(f"{NAIVE_BAYES} needs the parent of all other variables: write {NAIVE_BAYES}:TARGET")
     if schema is None:
-        raise InputError(f"the network {shown(word)} needs --schema FILE, {ALL_VARIABLES}")
+        raise InputError(f"the network {shown(word)} needs variables: add --schema FILE, {ALL_VARIABLES}")
     return dc.Network.naive_bayes(schema, target) if colon else dc.Network.empty(schema)
 
 
 def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
-    """The network of a text: of a network file or `structure`, with bounds and bins of a schema; or arcs over one."""
+    """Read a network from a text: a network file or output of `structure`, with a schema's bounds and bins; or arcs."""
     chosen = text.lstrip().startswith("{")
     if not (chosen or holds_network(text, where)):
         if schema is None:
             raise InputError(
-                f"{shown_path(where)} does not begin as BIF or XMLBIF does, so it is taken for arcs: add --schema "
+                f"{shown_path(where)} is neither BIF nor XMLBIF, so it is read as arcs: add --schema "
                 f"FILE, {ALL_VARIABLES}"
             )
         return dc.Network.parse_edges(text, schema, where=where)
-    found = (
+    network = (
         dc.Release.loads(text).learned_network if chosen else network_of(parse_network(text, where=where), where=where)
     )
     if schema is None:
-        return found
-    beside = [variable.name for variable in schema if variable.name not in found.schema]
+        return network
+    beside = [variable.name for variable in schema if variable.name not in network.schema]
     if beside:
         say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of the schema")
-    return found.with_variables([variable for variable in schema if variable.name in found.schema])
+    return network.with_variables([variable for variable in schema if variable.name in network.schema])
 
 
 def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.designs.Normal:
-    """The prior: over a network a concentration or a prior network, over a design the deviation of each weight."""
+    """Read the prior: for a network a concentration or a prior network, for a design the deviation of each weight."""
     if isinstance(structure, dc.Network):
         return prior_of(structure, str(DEFAULT_CONCENTRATION) if text is None else text, records)
     try:
@@ -183,7 +182,7 @@ def belief_of(structure: dc.Network | dc.Design, text: str | None, records: floa
 
 
 def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> dc.Dirichlet:
-    """A concentration, or a prior network."""
+    """Read a concentration, or a prior network."""
     try:
         concentration = float(text)
     except ValueError:
@@ -200,18 +199,18 @@ def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> d
 
 
 def draws_for(level: float) -> int:
-    """Draws that an interval of a level takes: one beyond each end."""
+    """Count the draws that an interval of a level needs: one beyond each end."""
     return math.ceil(2 / (1 - level) - 1e-6) if 0 < level < 1 else 0
 
 
 def check_draws(draws: int, level: float) -> None:
-    """Refuse a level that so few draws cannot tell."""
+    """Refuse a level that needs more draws."""
     if 0 < draws < draws_for(level):
-        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {draws_for(level):,}")
+        raise InputError(f"{draws} draws are too few for a level of {level}; draw about {draws_for(level):,}")
 
 
 def queries_of(word: str) -> list[str]:
-    """A query, or those of a file; see `queries_in`."""
+    """Read a query, or those of a file; see `queries_in`."""
     if BEGINS.match(word):
         return [word]
     try:
@@ -225,7 +224,7 @@ def queries_of(word: str) -> list[str]:
 
 
 def queries_in(text: str) -> list[str]:
-    """The queries of a text, one a line; empty lines and those that begin with # are left out."""
-    found = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    at_most(QUERIES, found, "queries of one file")
-    return found
+    """Read the queries of a text, one a line; empty lines and comments (#) are skipped."""
+    queries = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    at_most(QUERIES, queries, "queries of one file")
+    return queries

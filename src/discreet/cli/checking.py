@@ -1,4 +1,4 @@
-"""Commands before anything is released: draft a schema or a project file, hold records against one."""
+"""Commands before a release: draft a schema or a project file, and check records against one."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def schema(
         discreet schema demo/records.parquet
     """
     draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
-    say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
-    say("made from private records")
+    say("drafted from the data: every state and bound below is a value of it. Edit it, and never publish a draft")
+    say("of private records")
     show(as_json, draft, json_text(draft, indent=1))
 
 
@@ -79,22 +79,22 @@ def init(
 
     if data.endswith(PROJECT):
         if network is None:
-            raise InputError("a project file is drafted already: edit it, or name a --network whose arcs it shall have")
+            raise InputError("this is a project file already: edit it, or give --network to replace its arcs")
         project = Project.read(data)
         project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
     else:
         _refuse_private(data, source)
         words = words_in(na_values)
-        said = {"data": source, "table": table, "na_values": words or None}
+        source_options = {"data": source, "table": table, "na_values": words or None}
         if ends_as_network(data):
-            own = dc.Network.read(data)
+            structure = dc.Network.read(data)
         else:
-            own = _leave_out(unit_column, _read_variables(data, table, words))
+            structure = _leave_out(unit_column, _read_variables(data, table, words))
         if network is not None:
-            own = network_over(network, dc.Schema(own.variables))
+            structure = network_over(network, dc.Schema(structure.variables))
         project = draft_project(
-            own,
-            source={name: value for name, value in said.items() if value is not None},
+            structure,
+            source={name: value for name, value in source_options.items() if value is not None},
             unit={"name": unit, **({} if unit_column is None else {"column": unit_column})},
             account=account,
         )
@@ -103,21 +103,21 @@ def init(
     else:
         project.save(output, replace=replace)
         show(False, {}, f"wrote {output}")
-    say("every state and bound in it must be public, whether a record has it or not; edit it, and hold the records")
-    say("against it with `discreet check`")
+    say("review the file: states and bounds must come from public knowledge, not from the data. Then run")
+    say("`discreet check`")
 
 
 def _refuse_private(data: str, source: str | None) -> None:
-    """Refuse to draft from the private records themselves: their states and bounds would be published."""
+    """Refuse to draft from the private records: their states and bounds would be published."""
     if source is not None and os.path.realpath(data) == os.path.realpath(source):
         raise InputError(
-            "the file to draft from is that of the private records, whose states and bounds nobody may publish: write "
-            "down a codebook or a few made-up rows, and name that file"
+            "this file has the private records, whose states and bounds must not be published: write a codebook or a "
+            "few made-up rows, and draft from that file"
         )
 
 
 def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:
-    """Read the variables of JSON, or of a sample that is public."""
+    """Read the variables of a JSON file, or of a public sample."""
     if data.endswith(".json"):
         return dc.Schema.read(data).variables
     draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values)
@@ -125,7 +125,7 @@ def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple
 
 
 def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
-    """Join variables without arcs, and without the column that tells units apart."""
+    """Make a network without arcs, and without the column that identifies units."""
     return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
 
 
@@ -160,13 +160,13 @@ def check(
     records = reading.records(structure.schema)
     faults = dc.check(records)
     use = check_units(records)
-    at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
+    at_fault = [each for each in faults if each.missing or each.unknown or each.out_of_bounds]
     blocking = sum(map(reading.blocks, at_fault))
     lost = use is not None and use.without > 0
-    listed = [{"column" if key == "variable" else key: told for key, told in asdict(one).items()} for one in faults]
+    listed = [{"column" if key == "variable" else key: value for key, value in asdict(each).items()} for each in faults]
     units = {} if use is None else {"units": asdict(use)}
-    holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
-    verdict = f"{holds} what the schema says" if not at_fault else _print_faults(at_fault)
+    matches = "The column matches" if len(faults) == 1 else f"All {len(faults)} columns match"
+    verdict = f"{matches} the schema" if not at_fault else _print_faults(at_fault)
     if use is not None:
         verdict += (
             f"\n{use.units:,} units with up to {use.most:,} records; {use.beyond:,} records are left out, beyond "
@@ -175,19 +175,19 @@ def check(
     show(as_json, {"ok": not blocking and not lost, **units, "columns": listed}, verdict)
     if lost:
         say(f"discreet: column {shown(str(reading.policy.unit_column))} has records without a value: leave them out,")
-        say("or say whose they are")
+        say("or fill in the unit")
     if blocking:
         say(
-            f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "
-            "mend them, declare the states, or see --missing keep and --out-of-bounds clip; if the table writes "
-            "missing values as a word such as ? or NA, name it with --na-values (missing, out_of_bounds and na_values "
-            "of [source] in a project file)"
+            f"discreet: {blocking} of {len(faults)} columns contain values that the schema does not allow (these "
+            "numbers are private): correct them, declare the states, or use --missing keep or --out-of-bounds clip; "
+            "if a word such as ? or NA means a missing value, give it with --na-values (missing, out_of_bounds and "
+            "na_values of [source] in a project file)"
         )
     if lost or blocking:
         raise typer.Exit(2)
 
 
 def _print_faults(at_fault: Sequence[Faults]) -> str:
-    """Print the columns at fault, for a terminal."""
-    rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
-    return table(("column", "missing", "no state or number of it", "out of bounds"), rows)
+    """Write a table of the columns with invalid values."""
+    rows = [(each.variable, str(each.missing), str(each.unknown), str(each.out_of_bounds)) for each in at_fault]
+    return table(("column", "missing", "invalid value", "out of bounds"), rows)

@@ -1,6 +1,6 @@
 """The command line. Every command prints text for a person, or JSON with `--json`; errors are one line on stderr.
 
-How it is run, and what it exits with, is in `running.py`.
+`running.py` runs it, and has its exit codes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from discreet.cli import (
 from discreet.cli.help_pages import HeadedCommand, HeadedGroup
 from discreet.cli.running import run
 from discreet.display.terminal import show
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.pack_entries import of_packs
 
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line of any command.
+    """Run a command line.
 
     Args:
         argv: arguments without the program's name; None takes those of the process.
@@ -75,7 +75,7 @@ COMMANDS = {
     "Pass on": (storing.draw, exporting.sample, exporting.export, external_tables.external, combining.combine),
     "From packs": of_packs("discreet.commands"),
 }
-"""All commands but `show` and `ledger`, under their headings."""
+"""Commands except `show` and `ledger`, by heading."""
 
 app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 for heading, commands in COMMANDS.items():

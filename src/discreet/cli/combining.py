@@ -1,4 +1,4 @@
-"""The command that brings releases, figures by others and public records together."""
+"""The command that combines releases, figures by others and public records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from discreet.display.terminal import check_output, say, show
 from discreet.errors import InputError
 from discreet.util import option_texts
 
-NO_ONE_GUARANTEE = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
-GUARANTEE_OF_OTHERS = "no guarantee to state: figures by others are among them"
+NO_ONE_GUARANTEE = "no guarantee to state: several relations, simulations, or records of unknown overlap"
+GUARANTEE_OF_OTHERS = "no guarantee to state: it has figures by others"
 
 
 def combine(
@@ -30,7 +30,7 @@ def combine(
         option_texts.DataSets | None,
         flags.records(
             show_default="different, with a warning",
-            help="Whether all releases measured the same records, or no record is in two of them.",
+            help="same if all releases measured the same records, different if no record is in two of them.",
         ),
     ] = None,
     public: Annotated[
@@ -56,20 +56,20 @@ def combine(
     if releases.count("-") > 1:
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
-        raise InputError("--table names a table of --public; there is none")
+        raise InputError("--table is for --public; leave it out")
     parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
-    made = _require_readable(dc.combine(*parts, data=data or "different", public=counts))
+    combined = _require_readable(dc.combine(*parts, data=data or "different", public=counts))
     if assumed:
-        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
-        say("are too short (--data different says that you know)")
+        say("assuming the releases cover different records. If they cover the same records, use --data same, or")
+        say("intervals are too narrow; --data different confirms the assumption")
     if output == "-":
-        sys.stdout.write(made.dumps())
+        sys.stdout.write(combined.dumps())
         return
     check_output(Path(output), replace)
-    made.save(output, replace=replace)
-    sets, lines = _describe_data_sets(made, assumed)
-    lines += external_lines(*made.external)
+    combined.save(output, replace=replace)
+    sets, lines = _describe_data_sets(combined, assumed)
+    lines += external_lines(*combined.external)
     if counts is not None:
         lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
     show(as_json, {"output": output, "data_sets": sets}, "\n".join([*lines, f"wrote {output}"]))
@@ -78,27 +78,27 @@ def combine(
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _require_readable(made: dc.results.Combined) -> dc.results.Combined:
-    """Return the same, unless nobody could read it."""
+def _require_readable(combined: dc.results.Combined) -> dc.results.Combined:
+    """Return combined evidence, or refuse it if no reader takes it."""
     from discreet.posterior.methods import able_readers
 
-    able_readers(made)
-    return made
+    able_readers(combined)
+    return combined
 
 
-def _describe_data_sets(made: dc.results.Combined, assumed: bool) -> tuple[list[dict[str, object]], list[str]]:
-    """Describe the data sets, and what all that was measured of each promises: as JSON and in lines."""
+def _describe_data_sets(combined: dc.results.Combined, assumed: bool) -> tuple[list[dict[str, object]], list[str]]:
+    """Describe each data set and its total guarantee: as JSON and in lines."""
     sets, lines = list[dict[str, object]](), list[str]()
-    for group, promise in zip(made.data_sets, made.guarantees, strict=True):
+    for group, promise in zip(combined.data_sets, combined.guarantees, strict=True):
         stated = None if promise is None or assumed else str(promise)
-        unstated = NO_ONE_GUARANTEE if all(part.one_release for part in group) else GUARANTEE_OF_OTHERS
-        sets.append({"releases": [part.id for part in group], "guarantee": stated})
+        unstated = NO_ONE_GUARANTEE if all(each.one_release for each in group) else GUARANTEE_OF_OTHERS
+        sets.append({"releases": [each.id for each in group], "guarantee": stated})
         lines.append(f"data set {len(sets)}: {_count_parts(group)}, {stated or unstated}")
     return sets, lines
 
 
 def _count_parts(group: Sequence[dc.Release | dc.external.External]) -> str:
-    """Say how many releases and figures by others a data set has."""
-    releases = sum(part.one_release is not None for part in group)
+    """Write the numbers of releases and of figures by others in a data set."""
+    releases = sum(each.one_release is not None for each in group)
     kinds = {"release(s)": releases, "document(s) of figures by others": len(group) - releases}
-    return " and ".join(f"{number} {what}" for what, number in kinds.items() if number)
+    return " and ".join(f"{number} {noun}" for noun, number in kinds.items() if number)

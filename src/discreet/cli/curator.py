@@ -153,39 +153,39 @@ def _pay(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Refuse what cannot be paid or written, then read, count, charge, draw, and write: to a file, or to stdout."""
+    """Check payment and output, then read, count, charge, draw, and write to a file or to stdout."""
     from discreet.mechanisms.crossing import statistic_of
 
     reading.affordable(chosen, believed, promise, payer)
     to_stdout = _is_to_stdout(output, as_json)
     records = reading.records(believed.over.schema)
     statistic = statistic_of(chosen, records, believed.over)
-    made = dc.release(chosen, statistic, believed, promise, account=payer)
-    saved = _publish(made, None if to_stdout else output)
+    noisy = dc.release(chosen, statistic, believed, promise, account=payer)
+    saved = _publish(noisy, None if to_stdout else output)
     balance = payer.balance()
-    say(release_lines(made, balance))
+    say(release_lines(noisy, balance))
     if not to_stdout:
-        told = release_summary(made, balance) if as_json else {}
-        show(as_json, {"release": str(saved), **told}, f"wrote {saved}")
+        summary = release_summary(noisy, balance) if as_json else {}
+        show(as_json, {"release": str(saved), **summary}, f"wrote {saved}")
 
 
 def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> MechanismEntry:
-    """Choose the mechanism of a structure; over a network there is a default."""
+    """Choose the mechanism of a structure; networks have a default."""
     default = next(iter(MECHANISMS))
     if mechanism is None and default not in fitting(structure):
-        raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
+        raise InputError(f"give a --mechanism for this design: {', '.join(fitting(structure))}")
     return registered(mechanism or default, structure)
 
 
 def _add_share(options: list[str] | None, audit: str | None) -> list[str]:
-    """Add to the options the share of an audit, which is to be said once."""
+    """Add the share of an audit to the options; refuse it if they have one."""
     if audit is not None and any(option.partition("=")[0].strip() == "audit" for option in options or ()):
-        raise InputError("the share for pairs is said twice: leave out --audit, or --option audit=...")
+        raise InputError("the share for pairs is given twice: leave out --audit, or --option audit=...")
     return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
 
 
 def _is_to_stdout(output: Path, as_json: bool) -> bool:
-    """Whether a release goes to stdout; refused where the summary does, too, and where a file cannot be written."""
+    """Return True if a release goes to stdout; refuse --json then, and a file that cannot be written."""
     to_stdout = str(output) == "-"
     if to_stdout and as_json:
         raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
@@ -195,16 +195,16 @@ def _is_to_stdout(output: Path, as_json: bool) -> bool:
 
 
 def _publish(release: dc.Release, path: Path | None) -> Path | None:
-    """Write a release that is paid for: to its file, to another name if that was taken meanwhile, else to stdout."""
+    """Write a paid release to its file, to another name if that was taken meanwhile, or to stdout."""
     try:
         if path is not None:
             with suppress(FileExistsError):
                 release.save(path, replace=False)
                 return path
-            other = path.with_name(f"{path.stem}-{release.id[:8]}{path.suffix}")
-            say(f"{str(path)!r} was written by another release meanwhile; this one goes to {str(other)!r}")
-            release.save(other, replace=False)
-            return other
+            alternative = path.with_name(f"{path.stem}-{release.id[:8]}{path.suffix}")
+            say(f"{str(path)!r} was written by another release meanwhile; this one goes to {str(alternative)!r}")
+            release.save(alternative, replace=False)
+            return alternative
     except (InputError, FileExistsError) as error:
         say(f"discreet: {error}; the release is paid for and follows on stdout")
         _print_release(release)
@@ -214,7 +214,7 @@ def _publish(release: dc.Release, path: Path | None) -> Path | None:
 
 
 def _print_release(release: dc.Release) -> None:
-    """Print the document to stdout; if that fails too, say that it was paid for."""
+    """Print the document to stdout; if that fails, raise an error that it was charged."""
     try:
         sys.stdout.write(release.dumps())
         sys.stdout.flush()
@@ -227,7 +227,7 @@ def _print_release(release: dc.Release) -> None:
 
 
 def _check_output(path: Path) -> None:
-    """Refuse, before anything is spent, a file that cannot be written or holds a release that was paid for."""
+    """Refuse, before a charge, a file that cannot be written or exists."""
     if path.exists():
-        raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten, name a new file")
+        raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten: give a new file")
     check_writable(path)

@@ -1,4 +1,4 @@
-"""The command that decides: responses by their payoffs, and numbers by their loss, from a release alone."""
+"""The command that decides: responses by their payoffs, and numbers by their loss, from a release."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws, draws_for
 from discreet.cli.output_options import OutputOptions
-from discreet.cli.posteriors import Drawing, load_asked, posterior_of
+from discreet.cli.posteriors import Drawing, load_source, posterior_of
 from discreet.display.terminal import say
 from discreet.errors import InputError, printable, shown
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import QUERIES_BYTES
 
-documents = import_late("discreet.queries.documents")
-number_losses = import_late("discreet.queries.number_losses")
+documents = lazy_import("discreet.queries.documents")
+number_losses = lazy_import("discreet.queries.number_losses")
 
 MOST_DECISION_DRAWS = 100_000
-"""Beyond it draws of all probabilities take much time and memory."""
+"""Most draws of a decision; more take much time and memory."""
 
 Payoffs: TypeAlias = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
 class _PayoffTask:
-    """A query, and what each response pays in every state."""
+    """A query, and the payoffs of each response in every state."""
 
     query: str
     payoffs: Payoffs
@@ -44,43 +44,43 @@ class _PayoffTask:
         return min(listed), max(listed)
 
     def check(self, network: dc.Network) -> None:
-        """Refuse what cannot be asked."""
+        """Refuse a query that the network cannot answer."""
         dc.decisions.payoff(network, self.query, self.payoffs)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
-        """Number of draws that keep what they can lose within a bound."""
+        """Count the draws that keep the regret within a bound."""
         span = self.bounds[1] - self.bounds[0]
         return dc.decisions.plan_draws(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
 
     def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.Decision[str]:
-        """Decide for the response."""
+        """Choose the response."""
         utility = dc.decisions.payoff(posterior.network, self.query, self.payoffs)
         return dc.decide(posterior, utility, list(self.payoffs), bounds=self.bounds, **options)
 
 
 @dataclass(frozen=True)
 class _NumberTask:
-    """A quantity, and the loss of a number that is named for it."""
+    """A quantity, and the loss of its number."""
 
     query: str
     loss: NumberLoss
 
     def check(self, network: dc.Network) -> None:
-        """Refuse what cannot be asked."""
+        """Refuse a query that the network cannot answer."""
         from discreet.queries.decide_number import one_probability
 
         one_probability(network, self.query)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
-        """Number of draws that keep what they can lose within a bound."""
+        """Count the draws that keep the regret within a bound."""
         return dc.decisions.plan_draws(within, responses=self.loss, queries=queries, failure=failure)
 
     def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.NumberDecision:
-        """Decide for the number."""
+        """Choose the number."""
         return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
 
 
-Asked: TypeAlias = _PayoffTask | _NumberTask
+Task: TypeAlias = _PayoffTask | _NumberTask
 if TYPE_CHECKING:
     from discreet.queries.number_losses import NumberLoss
 
@@ -163,37 +163,37 @@ def decide(
           --loss quantile:0.9 --within 0.05
     """
     out = OutputOptions.of(form, output, replace_file, as_json)
-    asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
-    if not asked:
-        raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
-    evidence, stored = load_asked(release)
+    tasks: list[Task] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
+    if not tasks:
+        raise InputError("give a --query with its --payoffs, or a --quantity; discreet decide --help shows both")
+    evidence, stored = load_source(release)
     if stored is not None:
         _refuse_drawing(draws, within, seed)
         draws = stored.cells.draws
-    number = _count_draws(asked, draws, within, failure, level)
-    for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(_find_network(evidence, missing))
+    number = _count_draws(tasks, draws, within, failure, level)
+    for task in tasks:  # refuse before drawing
+        task.check(_find_network(evidence, missing))
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
     posterior = posterior_of(evidence, how, missing, stored)
-    options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
-    # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
+    options = {"level": level, "failure": failure, "queries": len(tasks), "fresh": False}
+    # The decisions were fixed before these draws, and a random seed has shown them to nobody.
     alone = seed is None and stored is None and posterior.source is not None
-    found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
-    _hint_at_draws(found, within, number)
-    each = list(zip(asked, found, strict=True))
-    told = [documents.decision_document(part.query, made) for part, made in each]
-    lines = [f"{printable(part.query)}: {made.summary(width=out.width)}" for part, made in each]
-    lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
-    document = {"method": posterior.method, "draws": number, "decisions": told}
-    out.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
+    decisions = [replace(task.decide(posterior, options), fresh=alone) for task in tasks]
+    _hint_at_draws(decisions, within, number)
+    each = list(zip(tasks, decisions, strict=True))
+    rows = [documents.decision_document(task.query, decision) for task, decision in each]
+    lines = [f"{printable(task.query)}: {decision.summary(width=out.width)}" for task, decision in each]
+    lines.append(f"{_say_when_bounds_hold(decisions)}; posterior: {posterior.method}, {number:,} draws")
+    document = {"method": posterior.method, "draws": number, "decisions": rows}
+    out.show(document, "\n\n".join(lines), [row for task, decision in each for row in _list_rows(task, decision)])
 
 
 def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:
-    """Find the network that queries are over: of one of a variable's states that was chosen, that of these states.
+    """Find the network of the queries: that of the answers.
 
-    Where missing values are taken at random it is that of complete records, of which the posterior is then.
+    With missing values at random, it is the network of complete records.
     """
     return evidence.answers_over.without_missing() if missing == "at-random" else evidence.answers_over
 
@@ -202,7 +202,7 @@ def _read_choices(queries: list[str], payoffs: list[str]) -> list[_PayoffTask]:
     """Read queries with their payoffs."""
     if len(queries) != len(payoffs):
         raise InputError(
-            f"{len(queries)} --query and {len(payoffs)} --payoffs: every query needs its own, in its order"
+            f"{len(queries)} --query and {len(payoffs)} --payoffs: give one --payoffs for each query, in its order"
         )
     return [_PayoffTask(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
 
@@ -210,11 +210,11 @@ def _read_choices(queries: list[str], payoffs: list[str]) -> list[_PayoffTask]:
 def _read_numbers(quantities: list[str], losses: list[str]) -> list[_NumberTask]:
     """Read quantities with their losses."""
     if losses and not quantities:
-        raise InputError("--loss is of a --quantity; a --query has --payoffs")
-    given = [number_losses.number_loss(text) for text in losses or ["squared"]]
-    if len(given) not in (1, max(1, len(quantities))):
-        raise InputError(f"{len(given)} --loss for {len(quantities)} --quantity: give one for all, or for each its own")
-    return [_NumberTask(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
+        raise InputError("--loss is for a --quantity; give --payoffs for a --query")
+    parsed = [number_losses.number_loss(text) for text in losses or ["squared"]]
+    if len(parsed) not in (1, max(1, len(quantities))):
+        raise InputError(f"{len(parsed)} --loss for {len(quantities)} --quantity: give one for all, or one for each")
+    return [_NumberTask(text, parsed[i if len(parsed) > 1 else 0]) for i, text in enumerate(quantities)]
 
 
 def _read_payoffs(text: str) -> Payoffs:
@@ -225,63 +225,63 @@ def _read_payoffs(text: str) -> Payoffs:
     values: list[Any] = [value for row in rows for value in (row.values() if isinstance(row, dict) and row else [None])]
     if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         raise InputError(
-            'payoffs are JSON of the form {"response": {"state": number, ...}, ...}, with every state of the variable '
-            f"that the query asks for; not {shown(text)}"
+            'payoffs are JSON of the form {"response": {"state": number, ...}, ...}, with every state of the queried '
+            f"variable; not {shown(text)}"
         )
     if min(values) == max(values):
         raise InputError("all payoffs are equal: there is nothing to decide")
     return {name: {state: number(value, "a payoff") for state, value in row.items()} for name, row in raw.items()}
 
 
-def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
-    """Count draws: as many as are named, or as keep what decisions can lose within a bound; enough for intervals."""
+def _count_draws(tasks: list[Task], draws: int | None, within: float | None, failure: float, level: float) -> int:
+    """Count the draws: those given, or enough for the bound and for intervals."""
     if within is None:
         number = flags.DEFAULT_DRAWS if draws is None else draws
         check_draws(number, level)
         return number
     if draws is not None:
-        raise InputError("--draws is a number of draws and --within makes one; name one of them")
-    wanted = max(part.draws(within, len(asked), failure) for part in asked)
+        raise InputError("--within computes the number of draws; leave out --draws, or --within")
+    wanted = max(task.draws(within, len(tasks), failure) for task in tasks)
     if wanted > MOST_DECISION_DRAWS:
         raise InputError(
             f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than "
-            f"{MOST_DECISION_DRAWS:,}; name "
+            f"{MOST_DECISION_DRAWS:,}; give "
             "--draws and see the bound of these decisions, which is often far less"
         )
     return max(wanted, draws_for(level))
 
 
-def _say_when_bounds_hold(found: list[Decided]) -> str:
-    """Say when all bounds hold."""
-    first, several = found[0], len(found) > 1
-    bounds = f"all {len(found)} bounds hold together" if several else "the bound holds"
+def _say_when_bounds_hold(decisions: list[Decided]) -> str:
+    """Write when all bounds hold."""
+    first, several = decisions[0], len(decisions) > 1
+    bounds = f"all {len(decisions)} bounds hold together" if several else "the bound holds"
     when = "however the decisions were chosen" if first.fresh else "if they were fixed before anybody saw these draws"
-    return f"{bounds}, but for a chance of {first.failure:g}, {when}"
+    return f"{bounds}, except with probability {first.failure:g}, {when}"
 
 
-def _hint_at_draws(found: list[Decided], within: float | None, number: int) -> None:
-    """Hint at what to do where draws depend on each other and are worth too few."""
-    worth = min(part.effective for part in found)
-    if within is not None and any(part.regret > within for part in found):
+def _hint_at_draws(decisions: list[Decided], within: float | None, number: int) -> None:
+    """Suggest more draws if dependent draws leave a bound above the goal."""
+    worth = min(each.effective for each in decisions)
+    if within is not None and any(each.regret > within for each in decisions):
         say(
-            f"the {number:,} draws are worth {worth:,.0f} independent ones, so a bound is above {within:g}; ask for "
+            f"the {number:,} draws equal {worth:,.0f} independent ones, so a bound is above {within:g}; try "
             f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
         )
 
 
 def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -> None:
-    """Refuse options that would make draws other than those that are stored."""
+    """Refuse options of drawing for stored draws."""
     if (draws, within, seed) != (None, None, None):
-        raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+        raise InputError("these draws are stored: leave out --draws, --within and --seed, or use their release")
 
 
-def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
-    """List the rows of a decision's frame, with what was asked."""
-    if isinstance(made, dc.decisions.Decision):
-        chosen = str(made.response)
-        beside = {"regret": made.regret}
-        return [{"query": asked.query, **row, "chosen": row["response"] == chosen, **beside} for row in made.tidy()]
-    (row,) = made.tidy()
+def _list_rows(task: Task, decision: Decided) -> list[dict[str, Any]]:
+    """List the rows of a decision's frame, with its query."""
+    if isinstance(decision, dc.decisions.Decision):
+        chosen = str(decision.response)
+        beside = {"regret": decision.regret}
+        return [{"query": task.query, **row, "chosen": row["response"] == chosen, **beside} for row in decision.tidy()]
+    (row,) = decision.tidy()
     row["response"] = " to ".join(f"{row[end]:.6g}" for end in ("response", "response_upper") if row[end] is not None)
     row.pop("response_upper")
-    return [{"query": asked.query, **row, "chosen": True}]
+    return [{"query": task.query, **row, "chosen": True}]

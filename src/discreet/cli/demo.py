@@ -1,4 +1,4 @@
-"""The demo: the whole flow on the bundled Asia network, from made-up records to answers beside the truth."""
+"""The demo: the whole flow on the bundled Asia network, from made-up records to private answers beside the truth."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ DEMO_QUERIES = (
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo did.
+    """Result of the demo.
 
     Args:
         release: made with real noise.
         balance: of the demo's account afterwards.
-        pairs: for each question the answer of the network that made the records, and the private one.
-        kept: folder with the files, if they were to be kept.
+        pairs: for each query the true answer, and the private one.
+        folder: with the files; None if they were not kept.
     """
 
     release: dc.Release
     balance: Balance
     pairs: tuple[tuple[dc.results.Answer, dc.results.Answer], ...]
-    kept: Path | None
+    folder: Path | None
 
 
 def run_demo(keep: Path | None, seed: int) -> Demo:
-    """Sample records, open an account, release at epsilon 1, ask five questions.
+    """Sample records, open an account, release at epsilon 1, and answer five queries.
 
     Args:
         keep: new or empty folder for the network, the records, the ledger and the release; None for none.
         seed: of the made-up records and of the posterior's draws; the noise has none.
 
     Returns:
-        What was done.
+        The release, the balance and the answers.
 
     Raises:
-        InputError: the folder cannot be made, or holds something.
+        InputError: the folder cannot be made, or is not empty.
     """
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-demo-")))
@@ -75,10 +75,10 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         account = ledger.open("demo", limit)
         records = dc.read_records(folder / "records.parquet", network.schema)
         guarantee = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        made = dc.release(
+        noisy = dc.release(
             dc.planned(), dc.count(records, network), dc.Dirichlet.uniform(network), guarantee, account=account
         )
-        made.save(folder / "release.json")
+        noisy.save(folder / "release.json")
 
         posterior = dc.noise_aware(dc.Release.load(folder / "release.json"), draws=DEMO_DRAWS, rng=rng)
         truth = dc.results.PosteriorDraws(
@@ -88,34 +88,33 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
             (dc.answer(truth, query, level=DEMO_LEVEL), dc.answer(posterior, query, level=DEMO_LEVEL))
             for query in DEMO_QUERIES
         )
-        return Demo(made, account.balance(), pairs, keep)
+        return Demo(noisy, account.balance(), pairs, keep)
 
 
 def demo_lines(demo: Demo) -> str:
-    """The demo as text: what was spent, then truth and private answer side by side."""
+    """Write the demo as text: the cost, then true and private answers side by side."""
     rows = []
     for true, private in demo.pairs:
-        known, found = true.rows[0], private.rows[0]
+        truth, answer = true.rows[0], private.rows[0]
         rows.append(
             (
                 private.query,
-                _join_state(known["state"]),
-                f"{known['mean']:.4f}",
-                _join_state(found["state"]) if found["state"] != known["state"] else "same",
-                f"{found['mean']:.4f}",
-                f"{found['lower']:.4f} to {found['upper']:.4f}",
+                _join_state(truth["state"]),
+                f"{truth['mean']:.4f}",
+                _join_state(answer["state"]) if answer["state"] != truth["state"] else "same",
+                f"{answer['mean']:.4f}",
+                f"{answer['lower']:.4f} to {answer['upper']:.4f}",
             )
         )
     head = ("query", "true state", "truth", "private state", "private", f"{100 * DEMO_LEVEL:g} % interval")
     lines = [
-        f"made up {DEMO_RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) and took them as "
-        "private",
+        f"made up {DEMO_RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) as the private table",
         release_lines(demo.release, demo.balance),
         "",
         table(head, rows),
     ]
-    if demo.kept is not None:
-        lines += ["", f"kept in {demo.kept}: asia.bif, records.parquet, ledger.db, release.json"]
+    if demo.folder is not None:
+        lines += ["", f"files in {demo.folder}: asia.bif, records.parquet, ledger.db, release.json"]
     return "\n".join(lines)
 
 
@@ -126,7 +125,7 @@ def _join_state(state: object) -> str:
 
 
 def _prepare_folder(folder: Path) -> None:
-    """Make the folder; refuse one that holds something."""
+    """Make the folder; refuse one that is not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

@@ -10,7 +10,7 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws
 from discreet.cli.output_options import OutputOptions
-from discreet.cli.posteriors import Drawing, asked_queries, load_evidence
+from discreet.cli.posteriors import Drawing, load_evidence, read_queries
 from discreet.errors import InputError
 from discreet.util import option_texts
 
@@ -43,17 +43,17 @@ def explain(
         discreet explain release.json "P(lung | smoke=yes)"
     """
     out = OutputOptions.of(form, output, replace, as_json)
-    asked = asked_queries(queries, release) or []
+    texts = read_queries(queries, release) or []
     evidence = load_evidence(release)
     if evidence.one_release is None and evidence.parts == (evidence,):
         raise InputError(
-            "these are figures by others, whose promise is their source's: explain tells what a release of this "
-            "package can give away; `query` reads them"
+            "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
+            "`query` for these"
         )
     if evidence.one_release is None:
-        raise InputError("explain takes one release: name those that were combined one by one")
+        raise InputError("explain takes one release: give the combined releases one by one")
     how = Drawing(draws=draws, seed=seed)
-    if asked:
+    if texts:
         check_draws(how.number, level)
-    found = dc.explain(evidence.one_release, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
-    out.show(found.document(), found.summary(width=out.width), found.tidy())
+    explanation = dc.explain(evidence.one_release, texts, rng=how.rng(), level=level, draws=how.number, rows=rows)
+    out.show(explanation.document(), explanation.summary(width=out.width), explanation.tidy())

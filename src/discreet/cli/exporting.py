@@ -1,4 +1,4 @@
-"""Commands that write what others read: a network's probabilities, all draws, and synthetic records."""
+"""Commands that write files for other programs: a network's probabilities, all draws, and synthetic records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 import discreet as dc
 from discreet.cli import flags
-from discreet.cli.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
+from discreet.cli.posteriors import Drawing, load_source, posterior_of, say_unmeasured
 from discreet.display.terminal import check_output, check_writable, say, show, write_out
 from discreet.errors import InputError, listed, shown
 from discreet.formats.bif_content import Bif
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMATS = (*get_args(Notation), "arviz")
 NETCDF = ".nc"
-"""How the name of a file of all draws ends."""
+"""Suffix of a file of all draws."""
 
 
 Source = Annotated[
@@ -97,47 +97,47 @@ def export(
     how = Drawing(method, draws, seed, trust_network=trust_network)
     if ends_as_network(source):
         if kind == "arviz" or how != Drawing() or missing is not None or loss is not None:
-            raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and how to draw")
+            raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and drawing options")
         bif = read_network(source)
         network_of(bif, where=source)
         _write(plain_names(bif) if plain else bif, kind, output, replace)
     else:
-        made, stored = load_asked(source)
+        evidence, stored = load_source(source)
         if output != "-":
             check_output(Path(output), replace)
-        posterior = posterior_of(made, how, missing, stored)
+        posterior = posterior_of(evidence, how, missing, stored)
         say_unmeasured(posterior)
         if kind == "arviz":
             dc.tools.to_arviz(posterior).to_netcdf(output)
         else:
-            bif = _tables_of_least_loss(made, posterior, loss or "absolute")
+            bif = _tables_of_least_loss(evidence, posterior, loss or "absolute")
             _write(plain_names(bif) if plain else bif, kind, output, replace)
     if output != "-":
         show(as_json, {"output": output, "format": kind}, f"wrote {output}")
 
 
 def _choose_format(to: str | None, output: str) -> str:
-    """The format that is asked for, or that a file's name ends with."""
+    """Return the format given, or that of the file's name."""
     if to is None:
         return "arviz" if output.endswith(NETCDF) else notation_of(output)
     if to not in FORMATS:
-        raise InputError(f"cannot export to {to!r}; there is: {', '.join(FORMATS)}")
+        raise InputError(f"cannot export to {to!r}; the formats are: {', '.join(FORMATS)}")
     return to
 
 
 def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that do not go together."""
     if kind == "arviz" and (plain or loss is not None):
         raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif and xmlbif")
     if kind == "arviz" and output == "-":
-        raise InputError("netCDF needs a file; name one with --output")
+        raise InputError("netCDF needs a file; give one with --output")
 
 
 def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
-    """Write a network file, and say on stderr which of its names others do not read."""
+    """Write a network file; list on stderr the names that other programs may not read."""
     odd = odd_names(bif) if kind == "bif" else ()
     if odd:
-        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; use --plain-names to replace them")
     notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
     if output == "-":
         write_out(format_network(bif, notation))
@@ -146,25 +146,25 @@ def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
     write_network(output, bif, notation)
 
 
-def _tables_of_least_loss(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
-    """Put the tables of least expected loss into a network file, which says what was promised for them."""
-    combined = dc.tools.evidence_of(made)
+def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
+    """Make a network file of the tables with least expected loss, and of their guarantees."""
+    combined = dc.tools.evidence_of(evidence)
     promises = [
-        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
-        if part.private
+        " ".join("; ".join([f"released with {each.guarantee}", *each.unit_lines]).split())
+        if each.private
         else "a simulation, which protects nobody"
-        for part in combined.releases
+        for each in combined.releases
     ]
-    promises += [" ".join(part.promise.split()) for part in combined.external]
-    named = [f"release {part.id}" for part in combined.releases]
-    named += [f"figures by others {part.id}" for part in combined.external]
-    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
-    tables, what = (
+    promises += [" ".join(each.promise.split()) for each in combined.external]
+    named = [f"release {each.id}" for each in combined.releases]
+    named += [f"figures by others {each.id}" for each in combined.external]
+    named += sorted({f"network {each.network.learned}" for each in combined.parts if each.network.learned})
+    tables, content = (
         (posterior.median(), "rows of least expected absolute error")
         if loss == "absolute"
         else (posterior.mean(), "posterior mean")
     )
-    return bif_of(tables, properties=(*promises, *named, f"{what}, without intervals"))
+    return bif_of(tables, properties=(*promises, *named, f"{content}, without intervals"))
 
 
 def sample(
@@ -202,43 +202,43 @@ def sample(
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, as_json)
     targets = [] if to_stdout else _list_targets(Path(output), sets or 1, replace)
-    made, stored = load_asked(release)
-    # Of stored draws the seed is that of the records alone.
+    evidence, stored = load_source(release)
+    # With stored draws the seed is for the records only.
     how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
     _check_sets(sets or 1, how.with_stored(stored))
-    posterior = posterior_of(made, how, missing, stored)
+    posterior = posterior_of(evidence, how, missing, stored)
     say_unmeasured(posterior)
-    # A stream of random numbers of its own: the posterior's are those of `query`.
+    # A separate stream of random numbers: the posterior uses that of `query`.
     streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return
     _write_sets(streams, targets, replace, records)
-    told = {
+    document = {
         "outputs": [str(target) for target in targets],
         "records": records,
-        "releases": [part.id for part in dc.tools.evidence_of(made).parts],
+        "releases": [each.id for each in dc.tools.evidence_of(evidence).parts],
     }
-    show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
+    show(as_json, document, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
 
 
 def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -> None:
-    """Refuse what does not go together, before anything is read."""
+    """Refuse options that do not go together, before anything is read."""
     if to_stdout and (as_json or sets > 1 or kind is None):
         words = ", ".join(get_args(option_texts.FileFormat))
         raise InputError(f"stdout takes one set, without --json, and needs --format: {words}")
     if not to_stdout and kind is not None:
-        raise InputError("the file's name tells the format; --format is for --output -")
+        raise InputError("the file's name sets the format; --format is for --output -")
 
 
 def _check_sets(sets: int, draws: int) -> None:
     """Refuse more sets than there are draws."""
     if sets > draws:
-        raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
+        raise InputError(f"every set needs its own draw; give at least --draws {sets}")
 
 
 def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:
-    """List the files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
+    """List the files of all sets, and check that they can be written: `name.csv`, or `name-1.csv`, ..."""
     from discreet.queries.synthetic import format_of
 
     format_of(path)
@@ -246,7 +246,7 @@ def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:
     targets = numbered if sets > 1 else [path]
     for target in targets:
         if target.exists() and not replace:
-            raise InputError(f"{str(target)!r} exists; name a new file, or say --replace")
+            raise InputError(f"{str(target)!r} exists; give a new file, or --replace")
     check_writable(path)
     return targets
 

@@ -1,4 +1,4 @@
-"""The command that brings figures by others into a document that every reader takes; it costs nothing."""
+"""The command that imports tables measured by others; it spends no budget."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discreet.cli import flags
 from discreet.cli.arguments import structure_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
 of_figures = partial(typer.Option, rich_help_panel="Figures")
 of_guarantee = partial(typer.Option, rich_help_panel="Guarantee of the source")
@@ -86,33 +86,33 @@ def external(
     if output != "-":
         check_output(Path(output), replace_file)
     parts = [dc.external.measured_cells(path, structure, law, guarantee=words, source=source) for path in cells]
-    made = reduce(lambda one, other: replace(one, measurements=(*one.measurements, *other.measurements)), parts)
+    figures = reduce(lambda a, b: replace(a, measurements=(*a.measurements, *b.measurements)), parts)
     if output == "-":
-        sys.stdout.write(made.dumps())
+        sys.stdout.write(figures.dumps())
         return
-    made.save(output, replace=replace_file)
+    figures.save(output, replace=replace_file)
     show(
         as_json,
-        {"output": output, **documents.external_document(made)},
-        "\n".join([*external_lines(made), f"wrote {output}"]),
+        {"output": output, **documents.external_document(figures)},
+        "\n".join([*external_lines(figures), f"wrote {output}"]),
     )
 
 
 def _read_promise(
     epsilon: str | None, delta: str, relation: str | None, unit: str, promise: str | None
 ) -> dc.Guarantee | str | None:
-    """Read what the source guarantees."""
+    """Read the source's guarantee."""
     if epsilon is None:
         if relation is not None or delta != "0":
             raise InputError("a guarantee needs its --epsilon; leave out --relation and --delta for public figures")
         return promise
     if promise is not None:
-        raise InputError("the source's guarantee is given twice: as --epsilon and as --promise")
+        raise InputError("the source's guarantee is given twice: leave out --epsilon, or --promise")
     if relation is None:
         raise InputError("a guarantee needs its --relation: " + ", ".join(dc.Relation))
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=dc.Relation(relation), unit=unit)
 
 
 def external_lines(*parts: dc.external.External) -> list[str]:
-    """What figures by others are, and who guarantees what."""
-    return [line for part in parts for line in (f"by others: {part.summary()}", part.promise)]
+    """Describe figures by others, and their guarantee."""
+    return [line for each in parts for line in (f"by others: {each.summary()}", each.promise)]

@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once, under the heading that it has in help texts."""
+"""Options that several commands take, each declared once, under its heading in help texts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from discreet.privacy.settings import DEFAULT_LEDGER
 from discreet.util import option_texts
 
 METHODS = (*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in")
-"""Methods by which a release over a network is read: the default first, then those that it chooses from."""
-
+"""Methods to read a release over a network: the default first, then those that it chooses from."""
 HEADINGS = ("Model", "Privacy budget", "Mechanism", "Prior", "Records", "Questions", "Posterior", "Output")
 model, budget, mechanism, prior, records, questions, posterior, output = (
     partial(typer.Option, rich_help_panel=heading) for heading in HEADINGS
@@ -71,7 +70,7 @@ RelationName = Annotated[
         "--relation",
         metavar="|".join(dc.Relation),
         show_default=" and ".join(dc.tools.RECORD_RELATIONS),
-        help="Which data sets are neighbours.",
+        help="Neighbouring relation of the data sets.",
     ),
 ]
 ChangeUnit = Annotated[
@@ -154,7 +153,7 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="Records: a Parquet or CSV file, a glob, a database URL or @name; - reads CSV from stdin. A "
-        "project file (.toml, see `init`) says where they are, and all else that is public.",
+        "project file (.toml, see `init`) has their address, and all that is public.",
     ),
 ]
 TableName = Annotated[str | None, records("--table", metavar="NAME", help="Table to read, if DATA is a database URL.")]
@@ -182,16 +181,16 @@ UnitColumn = Annotated[
     records(
         metavar="NAME",
         help="Column that identifies the unit that the account protects, such as a patient, if a unit may have several "
-        "records. Which of them are kept is random.",
+        "records. The records to keep are chosen at random.",
     ),
 ]
 MaxRecords = Annotated[int | None, records(help="Most records to keep of each unit.", show_default="1")]
 Weights = Annotated[
     option_texts.Weights | None,
-    records(show_default="record", help="What counts once: record (each has its part of epsilon), or unit."),
+    records(show_default="record", help="Weight 1 for each record (which shares epsilon), or for each unit."),
 ]
 OneRecord = Annotated[
-    bool, records("--one-record-a-unit", help="Declare that no unit has several records; releases say so.")
+    bool, records("--one-record-a-unit", help="Declare that no unit has several records; releases state it.")
 ]
 OrderColumn = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""How help is printed: options under headings, whole sentences, and an example that runs.
+"""Print help: options under headings, whole sentences, and an example that runs.
 
 Typer writes headings with rich, which takes a tenth of a second to import. Here they are plain text, at most 80 columns
 wide.
@@ -14,39 +14,39 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 EXAMPLE = "\n\nExample:\n"
-"""What stands in a docstring before the command lines that show it."""
+"""Text in a docstring before its command lines."""
 COLUMN = 24
-"""Widest column of names; longer ones have a line of their own."""
+"""Widest column of names; longer names have a separate line."""
 
 ORDER = {"Arguments": 0, "Output": 2, "Other options": 3}
-"""Headings that do not come in the order of the command."""
+"""Headings that are not in the order of the command."""
 GIVEN_DEFAULT = re.compile(r"\[default: \((.*)\)")
-"""How Typer writes a default that is described."""
+"""Typer's form of a described default."""
 
 Rows = Mapping[str, list[tuple[str, str]]]
 
 
 def split_help(text: str | None) -> tuple[str, str]:
-    """Split a docstring into its sentences and its example, whose long lines end in a backslash as a shell wants it."""
+    """Split a docstring into its sentences and its example; long lines get a backslash, as in a shell."""
     sentences, _, example = (text or "").partition(EXAMPLE)
     return sentences, textwrap.dedent(example).replace("\n ", " \\\n ").strip()
 
 
 def list_options(command: TyperCommand | TyperGroup, ctx: Any) -> Rows:
     """List the names and texts of a command's parameters by their headings."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    rows: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         name, text = parameter.get_help_record(ctx) or ("", "")
         heading = getattr(parameter, "rich_help_panel", None) or "Other options"
         if parameter.param_type_name == "argument":
             heading, name = "Arguments", parameter.metavar or name
         if text:
-            found.setdefault(heading, []).append((name, GIVEN_DEFAULT.sub(r"[default: \1", text)))
-    return dict(sorted(found.items(), key=lambda item: ORDER.get(item[0], 1)))
+            rows.setdefault(heading, []).append((name, GIVEN_DEFAULT.sub(r"[default: \1", text)))
+    return dict(sorted(rows.items(), key=lambda item: ORDER.get(item[0], 1)))
 
 
 class HeadedCommand(TyperCommand):
-    """A command whose help has its options under headings, and its example at the end."""
+    """Command whose help has options under headings, and an example at the end."""
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the sentences of the docstring."""
@@ -57,7 +57,7 @@ class HeadedCommand(TyperCommand):
         _write_rows(list_options(self, ctx), formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the example, as it is."""
+        """Write the example unchanged."""
         example = split_help(self.help)[1]
         if example:
             with formatter.section("Example"):
@@ -65,7 +65,7 @@ class HeadedCommand(TyperCommand):
 
 
 class HeadedGroup(TyperGroup):
-    """Commands under headings, each with the first paragraph of its help."""
+    """Group of commands under headings, each with the first paragraph of its help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write commands, then options, under their headings."""
@@ -77,14 +77,14 @@ class HeadedGroup(TyperGroup):
 
 
 def _write_sentences(text: str | None, formatter: Any) -> None:
-    """Write paragraphs, each broken into lines."""
+    """Write paragraphs, wrapped into lines."""
     formatter.write_paragraph()
     with formatter.indentation():
         formatter.write_text(split_help(text)[0])
 
 
 def _write_rows(rows: Rows, formatter: Any) -> None:
-    """Write names and texts in two columns, the same under every heading; no word is broken."""
+    """Write names and texts in two columns, equal for all headings; words are not broken."""
     names = [len(name) for listed in rows.values() for name, _ in listed]
     column = max((width for width in names if width <= COLUMN), default=COLUMN)
     for heading, listed in rows.items():
@@ -93,7 +93,7 @@ def _write_rows(rows: Rows, formatter: Any) -> None:
 
 
 def _lay_row(name: str, text: str, column: int, width: int) -> str:
-    """Lay out a name and its text beside it, or below it where the name is long."""
+    """Lay out a name and its text beside it, or below a long name."""
     indent = " " * (column + 4)
     lines = textwrap.wrap(text, width - len(indent), break_on_hyphens=False, break_long_words=False)
     beside = indent + f"\n{indent}".join(lines)

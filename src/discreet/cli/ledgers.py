@@ -1,4 +1,4 @@
-"""Commands of a ledger: accounts and their limits, verifying and exporting them, and who may do what."""
+"""Commands of a ledger: accounts and their limits, verification, export, and rights of roles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from discreet.privacy.settings import ledger_address
 from discreet.util.json_files import json_text
 
 ledger_app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None)
-"""`ledger open`, `ledger show` and the others."""
+"""The commands `ledger open`, `ledger show` and the others."""
 command = partial(ledger_app.command, cls=HeadedCommand)
 
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
@@ -34,20 +34,20 @@ AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the
 @command("open")
 def open_account(
     account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account. Open one for each data set.")],
-    epsilon: Annotated[str, flags.budget(metavar="NUMBER", help="All the epsilon that may ever be spent.")],
+    epsilon: Annotated[str, flags.budget(metavar="NUMBER", help="Lifetime limit of epsilon.")],
     relation: Annotated[
         str,
         flags.budget(
             metavar="|".join(dc.Relation),
-            help="Which data sets are neighbours. metric promises less: it is for changes by a --unit.",
+            help="Neighbouring relation. metric guarantees less: it is for changes by a --unit.",
         ),
     ],
-    delta: Annotated[str, flags.budget(metavar="NUMBER", help="All the delta that may ever be spent.")] = "0",
+    delta: Annotated[str, flags.budget(metavar="NUMBER", help="Lifetime limit of delta.")] = "0",
     unit: Annotated[
         str,
         flags.budget(
             metavar="TEXT",
-            help="What one record stands for, such as patient. For metric: the change that has distance 1, such as "
+            help="Protected unit of one record, such as patient. For metric: the change that has distance 1, such as "
             f"'1 mmHg in one reading'. {flags.AMOUNT_HELP}",
         ),
     ] = "record",
@@ -64,13 +64,13 @@ def open_account(
         say(flags.AMOUNT_HELP)
     elif begins_with_amount(unit):
         raise InputError(
-            f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
-            "stands for, such as 'record' or 'patient', or take --relation metric, which protects no record"
+            f"{limit.relation} protects whole records, and {shown(unit)} is an amount of change: give the unit of a "
+            "record, such as 'record' or 'patient', or use --relation metric, which protects no record"
         )
     opened = _open_ledger(ledger).open(account, limit)
-    place = opened.ledger.place
-    told = {"ledger": place, **_document_account(opened)}
-    show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
+    address = opened.ledger.place
+    document = {"ledger": address, **_document_account(opened)}
+    show(as_json, document, f"opened account {account!r}: limit {limit}\nledger: {address}")
 
 
 @command("show")
@@ -92,20 +92,20 @@ def show_accounts(
     if account is not None and account not in book.names():
         paid = book.paid(account)
         if paid is not None:
-            told = {"ledger": book.place, "account": paid[0], "charge": _document_charge(paid[1])}
+            document = {"ledger": book.place, "account": paid[0], "charge": _document_charge(paid[1])}
             spent = paid[1].guarantee
-            show(as_json, told, f"release {account} was charged to account {paid[0]!r} on {paid[1].date}: {spent}")
+            show(as_json, document, f"release {account} was charged to account {paid[0]!r} on {paid[1].date}: {spent}")
             return
     shown = [_document_account(book.account(name)) for name in ([account] if account else book.names())]
     rows = [
-        (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
-         part["left"]["epsilon"], str(len(part["charges"])))
-        for part in shown
+        (each["account"], each["relation"], each["unit"], each["limit"]["epsilon"], each["spent"]["epsilon"],
+         each["left"]["epsilon"], str(len(each["charges"])))
+        for each in shown
     ]  # fmt: skip
     head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
     text = table(head, rows) if rows else "no account is open"
     if account:
-        text += "".join(f"\n\n{part}" for part in _print_details(shown[0]))
+        text += "".join(f"\n\n{each}" for each in _print_details(shown[0]))
     show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
@@ -131,16 +131,14 @@ def lower_limit(
         discreet ledger limit patients --epsilon 2
         discreet ledger limit patients --epsilon 1 --person anna
     """
-    found = _open_ledger(ledger).account(account)
+    payer = _open_ledger(ledger).account(account)
     whose = f"person {person}" if person else f"purpose {purpose}" if purpose else ""
-    own = found.shares().get(whose, found.balance()).limit
+    current = payer.shares().get(whose, payer.balance()).limit
     limit = dc.Guarantee(
-        epsilon=epsilon, delta=own.delta if delta is None else delta, relation=own.relation, unit=own.unit
+        epsilon=epsilon, delta=current.delta if delta is None else delta, relation=current.relation, unit=current.unit
     )
-    found.lower(limit, person=person, purpose=purpose)
-    show(
-        as_json, _document_account(found), f"account {found.name!r}{whose and f' for {whose}'}: at most {limit} in all"
-    )
+    payer.lower(limit, person=person, purpose=purpose)
+    show(as_json, _document_account(payer), f"account {payer.name!r}{whose and f' for {whose}'}: limit {limit}")
 
 
 @command("close")
@@ -150,9 +148,9 @@ def close_account(account: AccountName, ledger: flags.LedgerUrl = None, as_json:
     Example:
         discreet ledger close patients
     """
-    found = _open_ledger(ledger).account(account)
-    found.close()
-    show(as_json, _document_account(found), f"closed account {found.name!r}")
+    payer = _open_ledger(ledger).account(account)
+    payer.close()
+    show(as_json, _document_account(payer), f"closed account {payer.name!r}")
 
 
 @command("verify")
@@ -168,27 +166,27 @@ def verify_accounts(
 ) -> None:
     """Verify that all entries follow from each other.
 
-    The first that does not is named. A ledger cannot notice that its last entries are gone, as after a backup was
-    restored: keep the digests that this command prints, and look for them later (docs/teams.md).
+    The first wrong entry is named. A ledger cannot detect that its last entries are missing, as after the restore of a
+    backup: keep the digests that this command prints, and compare them later (docs/teams.md).
 
     Example:
         discreet ledger verify patients
     """
     last: list[LedgerEntry]
     if account is not None and account.endswith(".json"):
-        place, last, kept = account, [verify_document(_read_json(Path(account)))], ""
+        address, last, durability = account, [verify_document(_read_json(Path(account)))], ""
     else:
         book = _open_ledger(ledger)
-        place, kept = book.place, book.durability
+        address, durability = book.place, book.durability
         last = [book.account(name).verify() for name in ([account] if account else book.names())]
-    told = [
+    heads = [
         {"account": entry.account, "entries": entry.sequence + 1, "day": entry.day, "digest": entry.digest}
         for entry in last
     ]
-    rows = [(str(part["account"]), str(part["entries"]), str(part["day"]), str(part["digest"])) for part in told]
+    rows = [(str(head["account"]), str(head["entries"]), str(head["day"]), str(head["digest"])) for head in heads]
     text = table(("account", "entries", "last", "digest"), rows) if rows else "no account is open"
-    text += f"\n\nall entries follow from each other: {place}" + f"\n{kept}".rstrip()
-    show(as_json, {"ledger": place, "durability": kept, "accounts": told}, text)
+    text += f"\n\nall entries follow from each other: {address}" + f"\n{durability}".rstrip()
+    show(as_json, {"ledger": address, "durability": durability, "accounts": heads}, text)
 
 
 @command("export")
@@ -242,21 +240,21 @@ def init_ledger(
         discreet ledger init --ledger postgresql://admin@server/budgets
           --grant opener=curators --grant auditor=officer
     """
-    from discreet.privacy.ledger_grants import Grant, grant  # with SQLAlchemy, which `--help` does not need
+    from discreet.privacy.ledger_grants import Grant, grant  # loads SQLAlchemy, which `--help` does not need
 
-    found = grant(ledger_address(ledger), [Grant.parse(text) for text in grants or ()], owner, run=run)
+    statements = grant(ledger_address(ledger), [Grant.parse(text) for text in grants or ()], owner, run=run)
     if run:
-        say(f"ran {len(found)} statements")
+        say(f"ran {len(statements)} statements")
         return
-    sys.stdout.write("BEGIN;\n" + "".join(f"{statement};\n" for statement in found) + "COMMIT;\n")
+    sys.stdout.write("BEGIN;\n" + "".join(f"{statement};\n" for statement in statements) + "COMMIT;\n")
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _open_ledger(given: str | None) -> dc.Ledger:
-    """Open the ledger that was named."""
-    return dc.Ledger(ledger_address(given))
+def _open_ledger(address: str | None) -> dc.Ledger:
+    """Open a ledger."""
+    return dc.Ledger(ledger_address(address))
 
 
 def _document_account(account: dc.results.Account) -> dict[str, Any]:
@@ -300,27 +298,27 @@ def _document_budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
     return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
 
 
-def _print_details(part: dict[str, Any]) -> list[str]:
-    """Print limits and charges of an account, in columns."""
-    found = ["this account is closed"] if part["closed"] else []
-    if part["limits"]:
+def _print_details(account: dict[str, Any]) -> list[str]:
+    """Write limits and charges of an account, in columns."""
+    texts = ["this account is closed"] if account["closed"] else []
+    if account["limits"]:
         rows = [
             (limit["subject"], limit["limit"]["epsilon"], limit["spent"]["epsilon"], limit["left"]["epsilon"])
-            for limit in part["limits"]
+            for limit in account["limits"]
         ]
-        found.append(table(("limit for", "epsilon limit", "spent", "left"), rows))
-    if part["charges"]:
+        texts.append(table(("limit for", "epsilon limit", "spent", "left"), rows))
+    if account["charges"]:
         names = ("date", "who", "purpose", "mechanism", "epsilon", "release")
-        found.append(table(names, [tuple(charge[name] for name in names) for charge in part["charges"]]))
-    return found
+        texts.append(table(names, [tuple(charge[name] for name in names) for charge in account["charges"]]))
+    return texts
 
 
 def _read_json(path: Path) -> Any:
-    """Read a document of JSON."""
+    """Read a JSON document."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"cannot read {shown(str(path))} as JSON that `ledger export` wrote") from None
+        raise InputError(f"cannot read {shown(str(path))} as JSON of `ledger export`") from None
 
 
 def _write_csv(entries: Any) -> str:

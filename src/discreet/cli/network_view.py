@@ -1,4 +1,4 @@
-"""The command that shows a network: of a file, of arcs over a schema, or of a release; costs nothing."""
+"""The command that shows a network of a file, of arcs over a schema, or of a release; it spends no budget."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.posterior.read import posterior_kind
 from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import DOCUMENT_BYTES
 
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
 
 def show_network(
@@ -54,31 +54,31 @@ def show_network(
         return
     if svg is not None:
         write_whole(network.to_svg(), Path(svg), "drawing", replace=replace)
-    told = {**_write_document(network), **({} if svg is None else {"svg": svg})}
-    drawn = "\n\n".join([network.to_text(), *origin_lines(network)])
-    show(as_json, told, drawn if svg is None else f"wrote {svg}")
+    document = {**_write_document(network), **({} if svg is None else {"svg": svg})}
+    text = "\n\n".join([network.to_text(), *origin_lines(network)])
+    show(as_json, document, text if svg is None else f"wrote {svg}")
 
 
 def _read_network(source: str, schema: Path | None) -> dc.Network:
-    """Read the network that a file, standard input or a word says."""
+    """Read the network of a file, of standard input, or of a word."""
     variables = schema_of(schema)
     named = named_network(source, variables)
     if named is not None:
         return named
-    what = "network or release"
+    label = "network or release"
     if source == "-":
         text = decode_text(
-            read_at_most(sys.stdin.buffer, f"the {what} from stdin", DOCUMENT_BYTES), f"the {what} from stdin"
+            read_at_most(sys.stdin.buffer, f"the {label} from stdin", DOCUMENT_BYTES), f"the {label} from stdin"
         )
     else:
-        text = read_packed_text(source, what, DOCUMENT_BYTES)
+        text = read_packed_text(source, label, DOCUMENT_BYTES)
     if not text.lstrip().startswith("{"):
         return network_in(text, "stdin" if source == "-" else source, variables)
     if schema is not None:
-        raise InputError("a release has its schema itself; leave out --schema")
+        raise InputError("a release has its own schema; leave out --schema")
     release = dc.tools.loads(text)
     if posterior_kind(release) == "weights":
-        raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
+        raise InputError("a release over a design has no network; use `discreet query` for its coefficients")
     return release.answers_over
 
 

@@ -1,4 +1,4 @@
-"""Where the rows that a command found go: a table for a person, JSON, or one row a number for programs."""
+"""Write the rows of a command: a table for a person, JSON, or one row a number for programs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from discreet.display.terminal import check_output, screen_width, write_out
 from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown
 from discreet.util.json_files import json_text, write_whole
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-pa = import_late("pyarrow")
-parquet = import_late("pyarrow.parquet")
+pa = lazy_import("pyarrow")
+parquet = lazy_import("pyarrow.parquet")
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is printed, or written into a file.
+    """Format and target of a command's output.
 
     Args:
         form: one of `FORMATS`.
         output: name of a file; None or "-" for stdout.
-        replace: whether a file of this name is replaced.
+        replace: True replaces an existing file.
 
     Raises:
-        InputError: no such format, one that needs a file or takes none, or a file that exists or cannot be made: known
-            before anything is read.
+        InputError: an unknown format, a format that needs a file or takes none, or a file that exists or cannot be
+            written. It is raised before anything is read.
     """
 
     form: str
@@ -39,11 +39,11 @@ class OutputOptions:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be written."""
+        """Refuse options that do not go together."""
         if self.form not in flags.FORMATS:
             raise InputError(f"--format is {', '.join(flags.FORMATS)}, not {shown(self.form)}")
         if self.form == "table" and self.output is not None:
-            raise InputError("a table is printed: name --format csv, parquet or json for the --output")
+            raise InputError("a table is only printed: give --format csv, parquet or json with --output")
         if self.form == "parquet" and self.output is None:
             raise InputError("--format parquet needs --output FILE, or - for stdout")
         if self.output not in (None, "-"):
@@ -51,37 +51,37 @@ class OutputOptions:
 
     @staticmethod
     def of(form: str | None, output: str | None, replace: bool, as_json: bool) -> OutputOptions:
-        """Read the options of a command; `--json` is short for `--format json`."""
+        """Read the options of a command; `--json` means `--format json`."""
         if as_json and form not in (None, "json"):
-            raise InputError(f"--json is --format json: leave it out, or --format {shown(form)}")
+            raise InputError(f"--json means --format json: leave out --json, or --format {shown(form)}")
         return OutputOptions("json" if as_json else form or "table", output, replace)
 
     @property
     def width(self) -> int | None:
-        """Columns that a table may take; None for as many as it has."""
+        """Columns of the terminal for a table; None if there is no terminal."""
         return screen_width()
 
     def show(self, document: object, text: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Print what was found.
+        """Print the result.
 
         Args:
-            document: all of it, for JSON.
-            text: all of it, for a person; long lines are broken where a terminal would.
-            rows: what a frame has.
+            document: for JSON.
+            text: for a person; long lines are wrapped.
+            rows: of a frame.
 
         Raises:
-            InputError: rows are asked for and there are none.
+            InputError: the format needs rows, and there are none.
         """
         if self.form == "table":
             print(fold(text, self.width))  # noqa: T201
             return
         if self.form != "json" and not rows:
-            raise InputError(f"there are no rows for --format {self.form}; --format json has what there is")
+            raise InputError(f"there are no rows for --format {self.form}; use --format json")
         texts = {"json": lambda: json_text(document) + "\n", "csv": lambda: csv_text(rows)}
         self._write(texts[self.form]() if self.form in texts else _write_parquet(rows))
 
     def _write(self, content: str | bytes) -> None:
-        """Write to the file, and say so, or to stdout."""
+        """Write to the file and print its name, or write to stdout."""
         if self.output in (None, "-"):
             if isinstance(content, str):
                 write_out(content)

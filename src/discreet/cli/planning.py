@@ -1,4 +1,4 @@
-"""Commands that need no records: the error to expect of a release, and what a mechanism really reveals."""
+"""Commands that need no records: the expected error of a release, and the privacy loss of a mechanism."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from discreet.releases.measurement import Over
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 # --------------------------------------------------------------------------------------------------------------------
-# What `plan --within` shows: the budget that buys the wanted accuracy, and half-widths at others.
+# `plan --within`: the budget for a wanted accuracy, and half-widths at other budgets.
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be answered, how accurately, and the file of the picture, if there shall be one."""
+    """Queries, their half-width, and the file of the picture, if any."""
 
     queries: Sequence[str]
     within: float
@@ -46,77 +46,77 @@ class Wanted:
 def plan_within(
     wanted: Wanted,
     truth: dc.Tables | dc.Design,
-    known: bool,
+    has_truth: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
     mechanisms: Mapping[str, dc.tools.Mechanism],
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], str]:
-    """Plan for each mechanism and relation, as JSON and as text; of the first a picture.
+    """Plan for each mechanism and relation, as JSON and as text; draw the first plan.
 
     Args:
-        wanted: what the user wants.
+        wanted: queries and half-width.
         truth: probabilities of a network.
-        known: whether they are the network's own; if not, others are tried as well.
+        has_truth: True if they are the network's own; if not, others are tried as well.
         records: expected number.
-        promises: of the relations that are looked at; their epsilons do not matter.
+        promises: one for each relation; their epsilons do not matter.
         mechanisms: by name.
         rng: source of records and noise.
     """
     if not wanted.queries:
-        raise InputError('--within is about questions: name some, such as "P(lung | smoke=yes)"')
+        raise InputError('--within needs queries: give some, such as "P(lung | smoke=yes)"')
     if wanted.picture is not None:
         check_output(wanted.picture, wanted.replace)
     assert isinstance(truth, dc.Tables)
-    over = truth if known else truth.network
-    found: list[tuple[dc.Relation, dc.results.AccuracyPlan]] = []
-    same = int(rng.integers(2**63))  # of all plans: they are of the same networks and records
+    over = truth if has_truth else truth.network
+    plans: list[tuple[dc.Relation, dc.results.AccuracyPlan]] = []
+    seed = int(rng.integers(2**63))  # all plans use the same networks and records
     for promise, mechanism in product(promises, mechanisms.values()):
         plan = dc.plan_accuracy(
-            over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=same
+            over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=seed
         )
-        found.append((promise.relation, plan))
-    text = "\n\n".join(_write_text(relation, plan) for relation, plan in found)
+        plans.append((promise.relation, plan))
+    text = "\n\n".join(_write_text(relation, plan) for relation, plan in plans)
     if wanted.picture is not None:
-        write_whole(found[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
+        write_whole(plans[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
         text += f"\n\nwrote {wanted.picture}"
-    return {"within": wanted.within, "plans": [_write_document(*each) for each in found]}, text
+    return {"within": wanted.within, "plans": [_write_document(*each) for each in plans]}, text
 
 
 def plan_workload(
     workload: Sequence[str],
     truth: dc.Tables,
-    known: bool,
+    has_truth: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
     mechanism: dc.tools.Mechanism,
     rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], str]:
-    """Say how wide intervals of a workload's queries are, and how far off its answers, at a stated budget.
+    """Compute the widths and errors of a workload's queries at a given budget.
 
     Args:
-        workload: queries, or files of them; a most probable state has no width, and is left out.
+        workload: queries, or files of them; most probable states have no width, and are left out.
         truth: probabilities of a network.
-        known: whether they are the network's own; if not, others are tried as well.
+        has_truth: True if they are the network's own; if not, others are tried as well.
         records: expected number.
         promises: of the releases.
         mechanism: that serves the workload.
         rng: source of records and noise.
     """
     queries = [parse_query(query, truth.network.schema) for word in workload for query in queries_of(word)]
-    asked = [query for query in queries if not isinstance(query, MostProbable)]
-    told, text = list[dict[str, Any]](), ""
-    for promise in promises if asked else ():
-        over = truth if known else truth.network
-        plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
-        told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
+    numeric = [query for query in queries if not isinstance(query, MostProbable)]
+    rows, text = list[dict[str, Any]](), ""
+    for promise in promises if numeric else ():
+        over = truth if has_truth else truth.network
+        plan = dc.plan_accuracy(over, numeric, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
+        rows += [{"relation": promise.relation.value, **row} for row in plan.rows()]
         head = f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}"
         text += f"\n\n{head}\n{plan.widths_table().text(screen_width())}"
-    return told, text
+    return rows, text
 
 
 def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dict[str, Any]:
-    """A plan as JSON."""
+    """Write a plan as JSON."""
     return {
         "relation": relation.value,
         "mechanism": plan.mechanism,
@@ -128,21 +128,21 @@ def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dic
 
 
 def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> str:
-    """A plan as text, which begins with the mechanism and the relation."""
+    """Write a plan as text, with the mechanism and the relation first."""
     return f"{plan.mechanism}, {relation}{plan.summary(width=screen_width()).removeprefix(plan.mechanism)}"
 
 
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
 AUDITED_DELTA = "1e-6"
-"""Delta of an audit, where the mechanism needs one and none is given."""
+"""Default delta of an audit, for mechanisms that need one."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
 REPEATS = 5
-"""Data sets that are made up where nobody says how many."""
+"""Default number of made-up data sets."""
 KNOWN_TRUTH = "the network file's probabilities"
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
-Asked = Annotated[
+PlanQueries = Annotated[
     list[str] | None,
     typer.Argument(metavar="[QUERY|FILE]...", help="Queries for --within, in the notation of `query`."),
 ]
@@ -169,7 +169,7 @@ Repeats = Annotated[
 
 def plan(
     records: Annotated[int, flags.model(help="Number of records to make up; a public guess will do.")],
-    queries: Asked = None,
+    queries: PlanQueries = None,
     epsilon: PlannedEpsilon = None,
     within: Within = None,
     picture: Picture = None,
@@ -192,8 +192,9 @@ def plan(
 ) -> None:
     """Simulate releases, to see their errors or the epsilon that a wanted accuracy needs.
 
-    The command reads no private data and spends no budget. Records are made up from the probabilities of the network
-    file, or from random ones if it has none; over a design from random weights; with --score from the family's prior.
+    The command reads no private data and spends no budget. Records are simulated from the probabilities of the network
+    file, or from random ones if it has none. With --design they use random weights; with --score, parameters drawn from
+    the family's prior.
 
     Example:
         discreet plan --network demo/asia.bif --epsilon 1 --records 10000
@@ -201,28 +202,28 @@ def plan(
           --network demo/asia.bif --records 10000
     """
     out, rng = OutputOptions.of(form, output, replace, as_json), np.random.default_rng(seed)
-    _check_asked(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
+    _check_questions(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
     relations = _list_relations(relation)
-    promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=one, unit=unit) for one in relations]
+    promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in relations]
     if within is not None:
         truth, source = _choose_truth(network, None, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
         wanted = Wanted([query for word in queries or () for query in queries_of(word)], within, picture, replace)
-        told, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
-        told["source"] = source
+        document, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
+        document["source"] = source
     elif score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
-        told, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
+        document, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
     else:
         truth, source = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
-        asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
-        told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
+        stated = bool(workload), bool(workload) or any(text.startswith("records=") for text in option or ())
+        document, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, stated)
         if workload and isinstance(truth, dc.Tables):
-            known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
-            told["workload"], served = plan_workload(workload, truth, known, records, promises, serves, rng)
+            has_truth, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
+            document["workload"], served = plan_workload(workload, truth, has_truth, records, promises, serves, rng)
             text += served
-    out.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
+    out.show({"records": records, "epsilon": epsilon, **document}, text, _list_plans(document))
 
 
 AuditedDelta = Annotated[
@@ -265,63 +266,63 @@ def audit(
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
     chosen = mechanism_of(entry, option, None, entry.needed)
-    given = delta if delta is not None else AUDITED_DELTA if entry.delta == "needed" else "0"
+    delta_text = delta if delta is not None else AUDITED_DELTA if entry.delta == "needed" else "0"
     most = max_records or 1
     policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
-    found: list[dc.results.Finding] = []
+    results: list[dc.results.Finding] = []
     refused: dict[str, str] = {}
     for each in _list_relations(relation):
-        promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
+        promise = dc.Guarantee(epsilon=epsilon, delta=delta_text, relation=each, unit=unit)
         try:
-            found += dc.audit(chosen, promise, most=records, policy=policy)
+            results += dc.audit(chosen, promise, most=records, policy=policy)
         except InputError as error:
             refused[each] = str(error)
-    if not found:
+    if not results:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    findings = [{entry.over: row.pop("network"), **row} for row in Findings(found).tidy()]
-    told = {"mechanism": mechanism, "findings": findings, "refused": refused}
-    lines = [Findings(found).summary(width=out.width)]
-    lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
-    out.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
+    findings = [{entry.over: row.pop("network"), **row} for row in Findings(results).tidy()]
+    document = {"mechanism": mechanism, "findings": findings, "refused": refused}
+    lines = [Findings(results).summary(width=out.width)]
+    lines += [] if chosen.only is None else unit_lines(results[0].guarantee, chosen.only.variables)
+    out.show(document, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
-    for part in found:
-        if part.leak:
-            say(f"discreet: {part.network}, {part.guarantee.relation}: {part.leak}")
-    if not all(part.holds for part in found):
+    for finding in results:
+        if finding.leak:
+            say(f"discreet: {finding.network}, {finding.guarantee.relation}: {finding.leak}")
+    if not all(finding.holds for finding in results):
         raise typer.Exit(1)
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _check_asked(epsilon: str | None, within: float | None, questions: bool, other: bool) -> None:
-    """Refuse both questions at once, neither, and what does not go with the one that is asked."""
+def _check_questions(epsilon: str | None, within: float | None, questions: bool, only_errors: bool) -> None:
+    """Refuse both --epsilon and --within, neither, and options for the other of them."""
     if (epsilon is None) == (within is None):
-        raise InputError("name one of --epsilon, to see errors, and --within, to find the epsilon")
+        raise InputError("give one of --epsilon, to see errors, and --within, to find the epsilon")
     if within is None and questions:
-        raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
-    if within is not None and other:
+        raise InputError("queries and --picture are for --within; use --workload for the queries of a release")
+    if within is not None and only_errors:
         raise InputError("--within plans for a network: leave out --score, --design and --repeats")
 
 
-def _list_plans(told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List the rows of a plan: of each mechanism and relation its errors, or what each question needs."""
-    if "plans" in told and "within" in told:
+def _list_plans(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the rows of a plan: errors by mechanism and relation, or the epsilon of each query."""
+    if "plans" in document and "within" in document:
         return [
             {"relation": plan["relation"], "mechanism": plan["mechanism"], **question}
-            for plan in told["plans"]
+            for plan in document["plans"]
             for question in plan["questions"]
         ]
     return [
-        {**{name: value for name, value in part.items() if name != "errors"}, **more}
-        for part in told["expected"]
-        for more in [{"parameter": name, "error": error} for name, error in part.get("errors", {}).items()] or [{}]
+        {**{name: value for name, value in row.items() if name != "errors"}, **more}
+        for row in document["expected"]
+        for more in [{"parameter": name, "error": error} for name, error in row.get("errors", {}).items()] or [{}]
     ]
 
 
 def _list_relations(name: str | None) -> list[dc.Relation]:
-    """List the one that is named, or both that are about records."""
+    """List the relation that is given, or both relations of records."""
     return list(dc.tools.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
 
 
@@ -333,33 +334,33 @@ def _plan_structure(
     records: int,
     repeats: int,
     rng: np.random.Generator,
-    asked: tuple[bool, bool],
+    stated: tuple[bool, bool],
 ) -> tuple[dict[str, Any], str]:
-    """Plan over a network or a design; asked is whether a workload was, and that or a size."""
+    """Plan over a network or a design; `stated` is True for a workload, and True for a workload or a size."""
     from discreet.verify.plan import plan as plan_errors
 
     over: Over = "network" if isinstance(truth, dc.Tables) else "design"
-    found: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
+    expected: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
     plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
     for promise in promises:
         compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
-        found += [(promise.relation, part) for part in compared]
+        expected += [(promise.relation, each) for each in compared]
         if isinstance(truth, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
             prior = dc.Dirichlet.uniform(truth.network)
             plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(truth.network, prior, promise)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "source": source,
-        "expected": [_document_expected(each, part, over) for each, part in found],
+        "expected": [_document_expected(relation, error, over) for relation, error in expected],
     }
-    text = _print_expected(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    text = _print_expected(expected, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
     if isinstance(truth, dc.Tables):
-        told |= documents.origin_document([truth.network])
+        document |= documents.origin_document([truth.network])
         text = "\n".join([text, *origin_lines(truth.network)])
     if plans:
-        told["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}
+        document["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}
     for promise, plan in plans.items():
-        text += _print_plan(prior, promise, plan, records, *asked)
-    return told, text
+        text += _print_plan(prior, promise, plan, records, *stated)
+    return document, text
 
 
 def _plan_score(
@@ -373,35 +374,35 @@ def _plan_score(
     """Plan draws among a score's candidates."""
     read = dc.research.read_score_file(str(score))
     scores = read.table if isinstance(read, dc.research.Family) else read
-    told, rows = [], []
+    expected, rows = [], []
     for promise in promises:
-        for part in dc.research.plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
-            errors = dict(zip(part.names, part.errors.tolist(), strict=True))
-            told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
-            rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
+        for plan in dc.research.plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
+            errors = dict(zip(plan.names, plan.errors.tolist(), strict=True))
+            expected.append({"relation": promise.relation, "mechanism": plan.mechanism, "errors": errors})
+            rows += [(promise.relation, plan.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
     law = scores.log_law is not None
-    what = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
+    heads = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
     source = "parameters that the prior draws" if law else "random probabilities"
-    lines = [table(("relation", "mechanism", *what), rows), ""]
-    lines.append(f"{records:,} records made up from {source}, {repeats} times; a draw is taken as it is")
+    lines = [table(("relation", "mechanism", *heads), rows), ""]
+    lines.append(f"{records:,} records made up from {source}, {repeats} times; each error is that of one draw")
     lines += unit_lines(promises[0], scores.network.variables)
-    return {"source": source, "expected": told}, "\n".join(lines)
+    return {"source": source, "expected": expected}, "\n".join(lines)
 
 
 def _choose_truth(
     network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
 ) -> tuple[dc.Tables | dc.Design, str]:
-    """Choose what records are made up from, and its name: a network's probabilities, or random ones, or a design."""
+    """Choose the source of made-up records, and its name: a network's probabilities, random ones, or a design."""
     structure = structure_of(network, design, schema)
     if isinstance(structure, dc.Design):
         return structure, "random weights"
     with suppress(InputError):
         read = dc.Tables.read(str(network))
-        # A word such as `none` is no file, whatever is called so.
+        # A word such as `none` is never a file.
         if read.network.parents == structure.parents:
             return dc.Tables(structure, dict(read)), KNOWN_TRUTH
-    drawn = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
-    return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
+    theta = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
+    return dc.Tables(structure, {node: table[..., 0] for node, table in theta.items()}), "random probabilities"
 
 
 def _choose_mechanisms(
@@ -411,9 +412,9 @@ def _choose_mechanisms(
     workload: list[str] | None,
     records: int,
 ) -> dict[str, dc.tools.Mechanism]:
-    """Choose the mechanism that is named, or all that fit, with what they need to be tried at all."""
+    """Choose the mechanism that is given, or all that fit, with their required options."""
     if option and mechanism is None:
-        raise InputError("name the --mechanism that the options are for")
+        raise InputError("give the --mechanism of the options")
     structure = truth.network if isinstance(truth, dc.Tables) else truth
     chosen = {}
     for entry in [registered(mechanism, structure)] if mechanism else fitting(structure).values():
@@ -423,24 +424,29 @@ def _choose_mechanisms(
     return chosen
 
 
-def _document_expected(relation: dc.Relation, part: dc.results.ExpectedError, over: Over) -> dict[str, Any]:
-    """Write what to expect of one mechanism as JSON."""
+def _document_expected(relation: dc.Relation, expected: dc.results.ExpectedError, over: Over) -> dict[str, Any]:
+    """Write the expected error of one mechanism as JSON."""
     names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
     return {
         "relation": relation,
-        "mechanism": part.mechanism,
-        "delta": as_text(part.guarantee.delta) if part.guarantee else None,
-        names[0]: None if part.refused else part.cells,
-        names[1]: None if part.refused or np.isnan(part.marginals) else part.marginals,
-        "refused": part.refused,
+        "mechanism": expected.mechanism,
+        "delta": as_text(expected.guarantee.delta) if expected.guarantee else None,
+        names[0]: None if expected.refused else expected.cells,
+        names[1]: None if expected.refused or np.isnan(expected.marginals) else expected.marginals,
+        "refused": expected.refused,
     }
 
 
-def _print_expected(found: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
-    """Write what to expect of every mechanism as a table."""
+def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
+    """Write the expected errors of all mechanisms as a table."""
     rows = [
-        (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
-        for each, part in found
+        (
+            each,
+            error.mechanism,
+            error.refused or f"{error.cells:.4f}",
+            "" if error.refused else f"{error.marginals:.4f}",
+        )
+        for each, error in expected
     ]
     errors = {
         "network": ("mean error of table entries", "of single variables"),
@@ -454,20 +460,20 @@ def _print_plan(
     promise: dc.Guarantee,
     plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise,
     records: int,
-    asked: bool,
-    guessed: bool,
+    has_workload: bool,
+    has_size: bool,
 ) -> str:
-    """Write a plan with its audit, and what planning for so many records would leave out, where none were named."""
+    """Write a plan with its audit, and the tables that planning for these records would leave out."""
     first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
     idle = promise.delta and not first.law.concentrated
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-    if isinstance(plan, dc.kinds.AuditNoise) and not asked:
+    if isinstance(plan, dc.kinds.AuditNoise) and not has_workload:
         text += f"\n\n{audit_lines(prior.network, plan, records)}"
-    return text if guessed else text + _print_smaller(prior, promise, records, first)
+    return text if has_size else text + _print_smaller(prior, promise, records, first)
 
 
 def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
-    """Write what planning for so many records would leave out, where it would."""
+    """Write the tables that planning for these records would leave out, if any."""
     network = prior.network
     smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
     if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
@@ -475,5 +481,5 @@ def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, pla
     large = partly_measured_families(network, smaller.scales)
     return (
         f"\n\n{len(large)} families are too large for {records:,} records at this budget. With --option "
-        f"records={records} they are measured without some parents, and all others better: {listed(large)}"
+        f"records={records} they are measured without some parents, and all others more accurately: {listed(large)}"
     )

@@ -1,4 +1,4 @@
-"""From a release to its posterior, as commands that read one ask for it."""
+"""Read a release and draw its posterior, for all commands that need one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from discreet.util.json_files import decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 SNIFFED_BYTES = 4096
-"""Bytes of a file that tell what it holds."""
+"""Bytes of a file that show its kind."""
 GAPS = {
-    "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
-    "state": "a state like others (--missing at-random: of complete records, which is an assumption)",
+    "at-random": "assumed missing at random (--missing state treats missing as a category)",
+    "state": "a category of its own (--missing at-random assumes that they are missing at random)",
 }
-"""What is made of missing values that were kept."""
+"""Treatment of missing values, in words."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a command was asked to draw a posterior: None, or False, where nothing was said."""
+    """Options of drawing a posterior; None or False for those not given."""
 
     method: str | None = None
     draws: int | None = None
@@ -40,15 +40,15 @@ class Drawing:
 
     @property
     def number(self) -> int:
-        """Draws."""
+        """Number of draws."""
         return flags.DEFAULT_DRAWS if self.draws is None else self.draws
 
     def with_stored(self, stored: dc.results.PosteriorDraws | None) -> int:
-        """Draws that there will be: those of a file, if one holds them."""
+        """Return the number of draws: those of a file, if there is one."""
         return self.number if stored is None else stored.cells.draws or self.number
 
     def rng(self, *stream: int) -> np.random.Generator:
-        """Random numbers of the posterior, or of a stream beside them."""
+        """Make random numbers for the posterior, or for a separate stream."""
         seed = self.seed or 0
         if seed < 0:
             raise InputError(f"a seed cannot be negative, got {seed}")
@@ -58,56 +58,54 @@ class Drawing:
 def posterior_of(
     evidence: Evidence, how: Drawing, missing: str | None = None, stored: dc.results.PosteriorDraws | None = None
 ) -> dc.results.PosteriorDraws:
-    """The posterior that a command asks; gaps are a state, as they were counted, where nothing else is said.
+    """Draw the posterior of a command, or take stored draws; missing values are a state by default.
 
-    Draws that are stored are taken as they are: options that would make others are refused.
+    Options of drawing are refused for stored draws.
     """
     if missing is not None and missing not in GAPS:
         raise InputError(f"--missing is {' or '.join(GAPS)}, not {shown(missing)}")
     if missing is not None and not evidence.answers_over.may_be_missing:
-        raise InputError(
-            "--missing is for releases of variables with a state of missing values, which this one has not"
-        )
+        raise InputError("this release has no state for missing values; leave out --missing")
     if not evidence.private:
         say("this release is a simulation: it protects nobody")
     if stored is not None and how != Drawing():
         raise InputError(
-            "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or ask the "
-            "release that they were made of"
+            "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or use their "
+            "release"
         )
-    drawn = _draw(evidence, how) if stored is None else stored
-    return dc.tools.assume_at_random(drawn) if missing == "at-random" else drawn
+    posterior = _draw(evidence, how) if stored is None else stored
+    return dc.tools.assume_at_random(posterior) if missing == "at-random" else posterior
 
 
 def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
-    """Draw the posterior of what was released."""
+    """Draw the posterior of a release."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
     if method not in flags.METHODS:
-        raise InputError(f"no method {shown(method)}; there are: {', '.join(flags.METHODS)}")
+        raise InputError(f"no method {shown(method)}; the methods are: {', '.join(flags.METHODS)}")
     if method == "plug-in":
         if len(evidence.parts) > 1 or getattr(evidence, "public", None) is not None:
             raise InputError("plug-in reads one release, not several")
         return dc.tools.plug_in(evidence.parts[0], draws=draws, rng=rng, prior=how.prior)
-    asked = cast(dc.tools.Method, "auto" if method == "noise-aware" else method)
+    chosen = cast(dc.tools.Method, "auto" if method == "noise-aware" else method)
     return dc.noise_aware(
-        evidence, draws=draws, rng=rng, prior=how.prior, method=asked, trust_network=how.trust_network
+        evidence, draws=draws, rng=rng, prior=how.prior, method=chosen, trust_network=how.trust_network
     )
 
 
-def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawing) -> dc.Dirichlet | None:
-    """The prior that was asked for: a number, a network, or the posterior of a release on other records."""
+def read_prior(evidence: Evidence, text: str | None, size: float, how: Drawing) -> dc.Dirichlet | None:
+    """Read the analyst's prior: a number, a network, or the posterior of a release of other records."""
     if text is None:
         return None
     if _is_document(text):
-        other, stored = load_asked(text)
-        if not other.private:
+        source, stored = load_source(text)
+        if not source.private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        return (dc.noise_aware(other, draws=Drawing().number, rng=how.rng()) if stored is None else stored).as_prior()
+        return (dc.noise_aware(source, draws=Drawing().number, rng=how.rng()) if stored is None else stored).as_prior()
     return prior_of(evidence.network, text, size)
 
 
 def say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
-    """Say what a whole network's probabilities have of the prior alone, on stderr."""
+    """Print the tables that rest on the prior alone, on stderr."""
     from discreet.posterior.basis import prior_only_words
 
     parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
@@ -116,33 +114,33 @@ def say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
 
 
 def _is_document(path: str) -> bool:
-    """Whether a file begins as a release or stored draws do; a network never does."""
+    """Return True if a file begins as a release or stored draws do; a network never does."""
     return _begins_with(path, b"{") or _begins_with(path, DRAWS_FIRST_LINE)
 
 
-def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
-    """The queries of arguments, files and stdin, in their order; None where there is no argument."""
+def read_queries(words: list[str] | None, release: str) -> list[str] | None:
+    """Read the queries of arguments, files and stdin, in their order; None without arguments."""
     if not words:
         return None
     if words.count("-") + (release == "-") > 1:
-        raise InputError("only one of the release and the queries can come from stdin, and once; name a file")
+        raise InputError("only one of the release and the queries can come from stdin, and once; give a file")
     listed = [
         text
         for word in words
         for text in (queries_in(_read_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
     ]
     if not listed:
-        raise InputError("there is no query in the files that were named; write one a line")
+        raise InputError("the files have no query; write one a line")
     return listed
 
 
 def load_evidence(path: str) -> Evidence:
-    """A release, or combined releases, from a file, which may be one of draws, or from stdin."""
-    return load_asked(path)[0]
+    """Load a release, combined releases or stored draws from a file or stdin, without the draws."""
+    return load_source(path)[0]
 
 
-def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
-    """What a file or stdin holds: a release or combined releases, and draws of their posterior if they are stored."""
+def load_source(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
+    """Load a release, combined releases or stored draws from a file or stdin, with the draws if they are stored."""
     if path == "-":
         return dc.tools.loads(_read_stdin("release", DOCUMENT_BYTES)), None
     if not _begins_with(path, DRAWS_FIRST_LINE):
@@ -153,12 +151,12 @@ def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
 
 
 def _begins_with(path: str, start: bytes) -> bool:
-    """Whether a file can be read and begins with some bytes, after blank ones."""
+    """Return True if a readable file begins with some bytes, after whitespace."""
     with suppress(OSError, ValueError), open(path, "rb") as file:
         return file.read(SNIFFED_BYTES).lstrip().startswith(start)
     return False
 
 
-def _read_stdin(what: str, limit: int) -> str:
-    """Read all text on stdin, no more bytes than a limit."""
-    return decode_text(read_at_most(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")
+def _read_stdin(label: str, limit: int) -> str:
+    """Read all text of stdin, up to a number of bytes."""
+    return decode_text(read_at_most(sys.stdin.buffer, f"the {label} from stdin", limit), f"the {label} from stdin")

@@ -1,4 +1,4 @@
-"""What a person reads: aligned text and one-line summaries."""
+"""Write text for people: aligned text and one-line summaries."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger_balance import Balance
-documents = import_late("discreet.queries.documents")
+documents = lazy_import("discreet.queries.documents")
 
-UNUSED_DELTA = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
+UNUSED_DELTA = "the delta is charged but not used: Laplace noise has less error here, so leave the delta out"
 
 
 DROPPED_RECORDS = (
-    "incomplete records were dropped: answers are of those that are complete, and wrong for all if gaps depend on what "
-    "was seen; --missing keep reads them as well"
+    "incomplete records were dropped: answers are about complete records, and biased if missing values depend on "
+    "observed ones; --missing keep uses all records"
 )
 EXCEEDED_CHANCE = 0.05
-"""Chance that some noise is larger than the bound that is shown."""
+"""Probability that some noise exceeds the bound that is shown."""
 
 
 def release_lines(release: dc.Release, balance: Balance) -> str:
-    """What a release cost, how large its noise is, and where it says little; nothing here comes from the records."""
+    """Write the cost of a release, its noise, and its rows with too few records; nothing depends on the records."""
     limit = balance.limit
     lines = [
         f"released {release.id}: {release.guarantee}",
@@ -56,15 +56,15 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     if below:
         named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(below.items())[:8])
         more = f", and {len(below) - 8} more families" if len(below) > 8 else ""
-        lines.append(f"rows below the noise (their total is smaller than its standard deviation): {named}{more}")
+        lines.append(f"too few records to estimate (rows whose total is below the noise): {named}{more}")
     else:
-        lines.append("no row is below the noise")
+        lines.append("no row has too few records to estimate")
     lines.append(f"network: {dc.check_fit(release)}")
     return "\n".join(map(printable, lines))
 
 
 def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
-    """The same as `release_lines` says, for JSON."""
+    """Write the content of `release_lines` as JSON."""
     promise = release.guarantee
     summary: dict[str, object] = {
         "id": release.id,
@@ -98,12 +98,12 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
 
 
 def origin_lines(*networks: dc.Network) -> list[str]:
-    """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
+    """Describe networks that were learned from the records, and their cost; nothing for public ones."""
     return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
 
 
 def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str, object]:
-    """A plan as JSON; of an audited one the first stage, and what the second may cost."""
+    """Write a plan as JSON; for a plan with an audit the first stage, and the second's budget."""
     if isinstance(plan, dc.kinds.AuditNoise):
         pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
         return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
@@ -119,26 +119,24 @@ def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str,
 
 
 def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) -> str:
-    """What the second stage would measure of so many records.
+    """Describe what the second stage would measure with so many records.
 
     Args:
         network: of the release.
         plan: of its two stages.
-        records: a guess.
+        records: guessed number.
     """
     candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
     number, law = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
     how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
     noise = ", Gaussian noise" if law.concentrated else ""
-    pairs = (
-        f"{number} of them ({how}{noise})" if number else "none of them: too few records, and the plan gets that, too"
-    )
+    pairs = f"{number} of them ({how}{noise})" if number else "none of them: too few records, so the plan gets it"
     counted = "" if plan.total_epsilon is None else f", and {float(plan.total_epsilon):.4g} for the number of records"
     return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
 
 
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
-    """The tables of a planned release with their budgets, and the error to expect of every family."""
+    """Write the tables of a planned release with their budgets, and the expected error of each family."""
     kind = plan.law.name.removeprefix("discrete ")
     families = [
         (_describe_family(network, node, measured_part(network, plan.scales, node)[:-1]),
@@ -155,15 +153,15 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     )
 
 
-def _describe_family(network: dc.Network, node: str, kept: Sequence[str]) -> str:
-    """Describe a node and its parents, and which of them its table is measured without."""
-    words = f"{node} given {', '.join(kept)}" if kept else node
-    left = [name for name in network.parents[node] if name not in kept]
+def _describe_family(network: dc.Network, node: str, measured: Sequence[str]) -> str:
+    """Describe a node and its parents, and the parents that its table leaves out."""
+    words = f"{node} given {', '.join(measured)}" if measured else node
+    left = [name for name in network.parents[node] if name not in measured]
     return f"{words} (without {', '.join(left)})" if left else words
 
 
 def _list_tables(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:
-    """List tables, entries, what their noise agrees on, budgets and scales; of a star the first has all the budget."""
+    """List tables, cells, variables of agreeing noise, budgets and scales; a star's first table has all its budget."""
     heads = {star[0]: f"agrees on {', '.join(shared_by(star))}" for star in star_scopes(plan.stars)}
     rows: list[tuple[str, ...]] = []
     for scope, budget in plan.budgets.items():
@@ -175,7 +173,7 @@ def _list_tables(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...
 
 
 def _describe_noise(release: dc.Release) -> str:
-    """Describe how large the noise is, in the unit of what was released, and what follows from it."""
+    """Describe the size of the noise, in the unit of the release, and its consequences."""
     calibration, line = release.calibration, release.payload.summary(release.calibration)
     if isinstance(calibration, TableNoise):
         cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)

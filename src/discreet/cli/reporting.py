@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import check_draws
-from discreet.cli.posteriors import Drawing, load_asked, posterior_of
+from discreet.cli.posteriors import Drawing, load_source, posterior_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError, shown
 from discreet.posterior.read import posterior_kind
@@ -44,19 +44,19 @@ def report(
     """
     form = FORMS.get(output.suffix)
     if form is None:
-        raise InputError(f"a report ends in .html or .md, not in {output.suffix!r}")
+        raise InputError(f"a report is a .html or .md file, not {output.suffix!r}")
     check_output(output, replace)
-    evidence, stored = load_asked(release)
-    own = evidence.one_release
-    if own is None:
-        raise InputError("a report is of one release: name those that were combined one by one")
+    evidence, stored = load_source(release)
+    single = evidence.one_release
+    if single is None:
+        raise InputError("a report is of one release: give the combined releases one by one")
     how = Drawing(draws=draws, seed=seed)
     check_draws(how.with_stored(stored), level)
-    balance = None if account is None else _find_balance(own, account, ledger)
+    balance = None if account is None else _find_balance(single, account, ledger)
     readable = posterior_kind(evidence) in ("network", "family")
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
-        own,
+        single,
         posterior=posterior,
         form=form,
         balance=balance,
@@ -68,10 +68,12 @@ def report(
 
 
 def _find_balance(release: dc.Release, account: str, ledger: str | None) -> Balance:
-    """The balance of the account that paid; another's would say nothing of these records."""
+    """Find the balance of the account that paid; refuse another account."""
     book = dc.Ledger(ledger_address(ledger))
-    found = book.account(account)
+    payer = book.account(account)
     paid = book.paid(release.id)
-    if release.private and (paid is None or paid[0] != found.name):
-        raise InputError(f"account {shown(account)} did not pay for this release; name the one that did, or none")
-    return found.balance()
+    if release.private and (paid is None or paid[0] != payer.name):
+        raise InputError(
+            f"account {shown(account)} did not pay for this release; give the one that did, or leave out --account"
+        )
+    return payer.balance()

@@ -1,7 +1,7 @@
-"""How a command line is run: exit codes, and errors as one line on stderr.
+"""Run a command line: exit codes, and errors as one line on stderr.
 
-Exit codes: 0 done, 2 bad input, 3 the budget was refused, 1 anything else. A traceback is shown with `--debug` only,
-and never holds a value of a record.
+Exit codes: 0 success, 2 invalid input, 3 refused budget, 1 any other error. Only `--debug` shows a traceback; it never
+has a value of a record.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import typer
 from discreet.display.terminal import abandon_stdout
 from discreet.errors import BudgetError, DiscreetError, InputError
 
-INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
+INTERRUPTED = "interrupted; `discreet ledger show` shows any charge"
 EXIT_CODES = {BudgetError: 3, InputError: 2}
-"""Exit codes of what the package refuses; 1 of anything else."""
+"""Exit codes of the package's errors; 1 for any other."""
 TYPER_INTERRUPTED = 130
-"""What Typer returns, without a word, where a command was interrupted."""
+"""Value that Typer returns, without a message, for an interrupted command."""
 
 
 def run(app: typer.Typer, argv: list[str] | None = None) -> int:
@@ -35,22 +35,22 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    given = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in given
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
-    arguments = [word for word in given if word != "--debug"]
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not fail
+    arguments = [word for word in words if word != "--debug"]
     try:
         with _collect_seldom():
             code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
         return _report_failure(INTERRUPTED, 1, debug) if code == TYPER_INTERRUPTED else _as_exit_code(code)
-    except SystemExit as ended:  # Typer's completion ends the process itself
+    except SystemExit as ended:  # Typer's completion exits by itself
         return _as_exit_code(ended.code)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         message = message.replace("Value error, ", "")
-        return _report_failure(f"{message} (discreet --help lists what there is)", 2, debug)
+        return _report_failure(f"{message} (discreet --help lists commands and options)", 2, debug)
     except (typer.Abort, KeyboardInterrupt):
         return _report_failure(INTERRUPTED, 1, debug)
     except OSError as error:
@@ -61,7 +61,7 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
             str(error), next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1), debug
         )
     except Exception as error:
-        # Whatever this is, its text was not written by us and may quote anything.
+        # The text of an unknown error may quote private values.
         return _report_failure(
             f"internal error ({type(error).__name__}); run again with --debug and report it", 1, debug
         )
@@ -69,7 +69,7 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
 
 @contextmanager
 def _collect_seldom() -> Iterator[None]:
-    """Look for cycles seldom: while modules load that takes an eighth of a short command's time, and finds none."""
+    """Run the garbage collector rarely: while modules load it takes an eighth of a short command's time in vain."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, *before[1:])
     try:
@@ -79,12 +79,12 @@ def _collect_seldom() -> Iterator[None]:
 
 
 def _as_exit_code(code: object) -> int:
-    """An exit code; 0 where nothing was said."""
+    """Return an exit code; 0 by default."""
     return code if isinstance(code, int) else 0
 
 
 def _report_failure(message: str, code: int, debug: bool) -> int:
-    """One line on stderr."""
+    """Print one line on stderr."""
     if debug:
         traceback.print_exc()
     print(f"discreet: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""`discreet draw`: the draws of a posterior as a file, which commands take in the place of a release."""
+"""`discreet draw`: store the draws of a posterior in a file, which commands take instead of a release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from discreet.cli import flags
-from discreet.cli.posteriors import Drawing, believed_prior, load_evidence, posterior_of
+from discreet.cli.posteriors import Drawing, load_evidence, posterior_of, read_prior
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.posterior.read import posterior_kind
@@ -37,10 +37,10 @@ def draw(
     check_output(output, replace)
     evidence = load_evidence(release)
     if posterior_kind(evidence) in ("weights", "states"):
-        raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
+        raise InputError("a release of a regression or a direction is read quickly; there is nothing to store")
     how = Drawing(method, draws, seed, trust_network=trust_network)
-    how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
+    how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how)
     posterior.save(output, replace=replace)
-    told = {"output": str(output), "method": posterior.method, "draws": how.number}
-    show(as_json, told, f"wrote {output}: {how.number:,} draws, posterior: {posterior.method}")
+    document = {"output": str(output), "method": posterior.method, "draws": how.number}
+    show(as_json, document, f"wrote {output}: {how.number:,} draws, posterior: {posterior.method}")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from discreet.display.network_svg import MARGIN_PIXELS, place_nodes
 from discreet.display.renderers import new_axes
 from discreet.model.network import Network
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-patches = import_late("matplotlib.patches")
-paths = import_late("matplotlib.path")
+patches = lazy_import("matplotlib.patches")
+paths = lazy_import("matplotlib.path")
 
 PIXELS_OF_AN_INCH = 96
 MOST_INCHES = 40.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.display.charts import interval_bar
 from discreet.display.text_tables import columns, fold, html_text
 from discreet.errors import InputError, printable, require, require_word
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.tabular import Block, Library
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 else:
-    pa = import_late("pyarrow")
-    polars = import_late("polars")
+    pa = lazy_import("pyarrow")
+    polars = lazy_import("polars")
 
-pyplot = import_late("matplotlib.pyplot")
+pyplot = lazy_import("matplotlib.pyplot")
 
 MOST_HTML_ROWS = 200
 """Rows that a notebook shows; a frame has all."""

@@ -4,11 +4,11 @@ They need scikit-learn, which is an extra. Importing one without it raises an er
 """
 
 from discreet.errors import InputError
-from discreet.util.lazy_imports import late_names
+from discreet.util.lazy_imports import lazy_exports
 
 try:
     import sklearn  # noqa: F401 - imported to learn if it is installed
 except ModuleNotFoundError:
     raise InputError("private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet") from None
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -13,10 +13,10 @@ from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.read import read
 from discreet.releases.release import Release
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.progress import under_way
 
-stored_draws = import_late("discreet.posterior.stored")
+stored_draws = lazy_import("discreet.posterior.stored")
 """Imported late, because few estimators are pickled."""
 
 

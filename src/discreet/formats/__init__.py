@@ -1,1 +1,1 @@
-"""Files of what is public: networks, tables, projects, scores."""
+"""Read and write files of public content: networks, tables, projects, scores."""

@@ -1,16 +1,16 @@
-"""Bayesian Interchange Format: read what is really out there. `bif_writing.py` writes what every reader accepts.
+"""Read the Bayesian Interchange Format as programs write it; `bif_writing.py` writes what every reader accepts.
 
-`xmlbif.py` has the same content in XML, and `network_files.py` tells which of the two a file is.
+`xmlbif.py` has the same content in XML, and `network_files.py` detects the notation of a file.
 
-The grammar is that of BIF 0.15 with what real files add: state names that are no identifiers (`<5`, `Asy/Patch`,
-`>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers.
-A conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
-entries declares structure only. Bounds and bins of a numeric variable live in the comments `// discreet-bounds` and
-`// discreet-bins` of its block (in files of old, in properties of these names), that the last state says that a value
-is missing in `// discreet-missing`, what is said of the network in comments `// discreet:` of its own.
+The grammar is that of BIF 0.15 with extensions of real files: state names that are no identifiers (`<5`, `Asy/Patch`,
+`>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers. A
+conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
+entries declares structure only. Bounds and bins of a numeric variable live in the comments `// discreet-bounds` and `//
+discreet-bins` of its block (in old files, in properties of these names). `// discreet-missing` marks the last state as
+that of missing values; comments `// discreet:` describe the network.
 
-The text may come from anybody: it is read as it is parsed, in time and memory that are proportional to its length, and
-tables are made only after all of them together were found to fit (`limits.py`).
+The text may come from anybody: time and memory of parsing are proportional to its length, and tables are allocated only
+after their total size was checked (`limits.py`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ BIF_TOKEN = re.compile(
     |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
     re.DOTALL | re.VERBOSE,
 )
-"""A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
+"""Tokens of BIF. An unclosed comment is an error at once: as words, each would search the rest of the text."""
 PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
-"""Numbers up to their semicolon, and nothing that could be a name or comment."""
+"""Numbers up to their semicolon, without names and comments."""
 
 
 def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
@@ -52,7 +52,7 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
 
     Args:
         text: the file's content.
-        where: named in errors.
+        where: name of the text in errors.
 
     Returns:
         Variables, parents and probabilities.
@@ -73,7 +73,7 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
 
 
 class _BifToken(NamedTuple):
-    """One word, quoted name or mark, and its place in the text; `raw` is what follows the word `property`."""
+    """A word, quoted name or mark, and its position; `raw` is the text after the word `property`."""
 
     text: str
     at: int
@@ -82,12 +82,12 @@ class _BifToken(NamedTuple):
 
 
 Row = tuple[tuple[float, ...], int]
-"""Numbers, and their place in the text."""
+"""Numbers, and their position in the text."""
 
 
 @dataclass(frozen=True)
 class _ProbabilityBlock:
-    """A probability block before its rows are looked up."""
+    """A probability block before its states are looked up."""
 
     node: str
     parents: tuple[str, ...]
@@ -98,12 +98,12 @@ class _ProbabilityBlock:
 
     @property
     def entries(self) -> bool:
-        """Whether the block has probabilities."""
+        """True if the block has probabilities."""
         return bool(self.rows) or self.table is not None or self.default is not None
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text, which are made one by one."""
+    """Recursive descent parser over the tokens of one text, which are scanned one by one."""
 
     def __init__(self, text: str, where: str) -> None:
         self.where = shortened(where)
@@ -115,13 +115,13 @@ class _Parser:
         self.states = 0
 
     def fail(self, at: int, message: str) -> NoReturn:
-        """Refuse the text."""
+        """Refuse the text with the number of a line."""
         raise InputError(f"{self.where}, line {self.text.count(chr(10), 0, at) + 1}: {message}")
 
     # -------------------------------------------------------------------------------------------- tokens
 
     def scan(self) -> _BifToken | None:
-        """The next token of the text, or None at its end; notes of ours on the way are kept."""
+        """Scan the next token; None at the end. Notes of this package on the way are collected."""
         while self.at < len(self.text):
             at = self.at
             match = BIF_TOKEN.match(self.text, at)
@@ -140,7 +140,7 @@ class _Parser:
         return None
 
     def scan_property(self, at: int) -> _BifToken:
-        """A property is kept raw, up to its semicolon, because anything may stand in it."""
+        """Scan a property as raw text up to its semicolon, because it may contain anything."""
         end = self.text.find(";", self.at)
         if end < 0:
             self.fail(at, "a property that does not end with ';'")
@@ -149,13 +149,13 @@ class _Parser:
         return _BifToken("property", at, False, raw)
 
     def more(self) -> bool:
-        """Whether there is another token."""
+        """Return True if there is another token."""
         if self.ahead is None:
             self.ahead = self.scan()
         return self.ahead is not None
 
     def peek(self) -> _BifToken:
-        """The next token; an error at the end of the text."""
+        """Return the next token without taking it; fail at the end of the text."""
         if not self.more() or self.ahead is None:
             self.fail(self.last, "the file ends too early; is a '}' missing?")
         return self.ahead
@@ -180,26 +180,26 @@ class _Parser:
             return True
         return False
 
-    def name(self, what: str) -> _BifToken:
+    def name(self, noun: str) -> _BifToken:
         """Take a name."""
         token = self.next()
         if token.mark or not token.text:
-            self.fail(token.at, f"expected {what}, got {shown(token.text)}")
+            self.fail(token.at, f"expected {noun}, got {shown(token.text)}")
         return token
 
-    def names_until(self, mark: str, what: str, limit: int) -> tuple[str, ...]:
+    def names_until(self, mark: str, noun: str, limit: int) -> tuple[str, ...]:
         """Take names, separated by commas or blanks, and the closing mark."""
         names: list[str] = []
         while not self.take(mark):
             if not self.take(","):
-                names.append(self.name(what).text)
-                self.limit(limit, len(names), f"names where {what} was expected")
+                names.append(self.name(noun).text)
+                self.limit(limit, len(names), f"names where {noun} was expected")
         return tuple(names)
 
-    def limit(self, most: int, found: int, what: str) -> None:
-        """Refuse what is too many."""
+    def limit(self, most: int, count: int, noun: str) -> None:
+        """Refuse a number above a limit."""
         try:
-            at_most(most, found, what)
+            at_most(most, count, noun)
         except InputError as error:
             self.fail(self.last, str(error))
 
@@ -218,7 +218,7 @@ class _Parser:
         return self.odd_numbers(), at
 
     def odd_numbers(self) -> tuple[float, ...]:
-        """Take numbers one by one: comments or quotes stand between them, or a fault is to be named."""
+        """Take numbers one by one: comments or quotes stand between them, or one is invalid."""
         numbers: list[float] = []
         while not self.take(";"):
             if self.take(","):
@@ -235,7 +235,7 @@ class _Parser:
     # -------------------------------------------------------------------------------------------- blocks
 
     def file(self) -> Bif:
-        """The whole file."""
+        """Parse the whole file."""
         name, properties = "unknown", tuple[str, ...]()
         variables, blocks = dict[str, Variable](), dict[str, _ProbabilityBlock]()
         while self.more():
@@ -265,33 +265,33 @@ class _Parser:
     def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
         """Refuse blocks of undeclared variables, and variables without a block."""
         for block in blocks.values():
-            for known in (block.node, *block.parents):
-                if known not in variables:
+            for name in (block.node, *block.parents):
+                if name not in variables:
                     self.fail(
-                        block.at, f"probability of {shown(block.node)} names an undeclared variable {shown(known)}"
+                        block.at, f"probability of {shown(block.node)} names an undeclared variable {shown(name)}"
                     )
         for node in variables:
             if node not in blocks:
                 raise InputError(f"{self.where}: variable {shown(node)} has no probability block; add one")
 
     def network(self) -> tuple[str, ...]:
-        """`{ properties }`: what files of old say as properties, and ours in comments."""
+        """Parse `{ properties }`: properties of old files, and comments of this package."""
         self.expect("{")
         self.notes.clear()
-        found: list[tuple[int, str]] = []
+        properties: list[tuple[int, str]] = []
         while not self.take("}"):
-            found.append((self.peek().at, self.property()))
-        found += [(at, note[1:].strip()) for note, at in self.notes if note.startswith(":")]
-        return tuple(text for _, text in sorted(found))
+            properties.append((self.peek().at, self.property()))
+        properties += [(at, note[1:].strip()) for note, at in self.notes if note.startswith(":")]
+        return tuple(text for _, text in sorted(properties))
 
     def property(self) -> str:
-        """`property anything ;`."""
+        """Parse `property anything ;`."""
         token = self.expect("property")
         self.expect(";")
         return token.raw
 
     def variable(self) -> Variable:
-        """`variable NAME { type discrete [ K ] { states }; properties }`."""
+        """Parse `variable NAME { type discrete [ K ] { states }; properties }`."""
         name = self.name("a variable's name")
         self.expect("{")
         self.notes.clear()
@@ -318,7 +318,7 @@ class _Parser:
             self.fail(name.at, str(error))
 
     def type(self, variable: str) -> tuple[str, ...]:
-        """`discrete [ K ] { states };` after the word `type`."""
+        """Parse `discrete [ K ] { states };` after the word `type`."""
         self.expect("discrete")
         declared = None
         if self.take("["):
@@ -336,7 +336,7 @@ class _Parser:
         return states
 
     def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
-        """Keep bounds or bins, or that the last state is no value; other properties say nothing that is used."""
+        """Record bounds, bins or the mark of missing values; ignore other properties."""
         key, _, value = text.partition(" ")
         if key in NUMERIC_NOTES:
             numeric[key] = self.floats(value, at)
@@ -349,7 +349,7 @@ class _Parser:
             self.fail(at, f"expected numbers, got {shown(text)}")
 
     def probability(self, at: int) -> _ProbabilityBlock:
-        """`probability ( NODE | PARENTS ) { entries }`."""
+        """Parse `probability ( NODE | PARENTS ) { entries }`."""
         self.expect("(")
         node = self.name("a variable's name").text
         self.take("|")
@@ -375,7 +375,7 @@ class _Parser:
     # -------------------------------------------------------------------------------------------- tables
 
     def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
-        """Refuse tables that are too large, one by one and all together, before the first is made."""
+        """Refuse tables that are too large, alone or in total, before the first is allocated."""
         total = 0
         for block in blocks.values():
             if block.entries:
@@ -386,10 +386,10 @@ class _Parser:
                     self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
     def array(self, variables: Mapping[str, Variable], block: _ProbabilityBlock) -> Floats:
-        """The table of a block."""
+        """Make the table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
         if block.table is not None:
-            return self.whole(block, tuple(parent_shape), size)
+            return self.full_table(block, tuple(parent_shape), size)
         array = np.full((*parent_shape, size), np.nan)
         if block.default is not None:
             array[...] = self.row(block.default, block.node, size)
@@ -407,12 +407,12 @@ class _Parser:
             self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
-    def whole(self, block: _ProbabilityBlock, parent_shape: tuple[int, ...], size: int) -> Floats:
-        """The table of a block that lists it as one, the child slowest."""
+    def full_table(self, block: _ProbabilityBlock, parent_shape: tuple[int, ...], size: int) -> Floats:
+        """Make the table of a block with one `table` entry, in which the child varies slowest."""
         assert block.table is not None
         numbers, at = block.table
         if block.rows or block.default is not None:
-            self.fail(at, f"{shown(block.node)} has a 'table' and other entries; keep one of them")
+            self.fail(at, f"{shown(block.node)} has a 'table' and other entries; remove one of them")
         cells = math.prod((*parent_shape, size))
         if len(numbers) != cells:
             self.fail(at, f"the table of {shown(block.node)} needs {cells} numbers, got {len(numbers)}")
@@ -423,7 +423,7 @@ class _Parser:
     def codes(
         self, variables: Mapping[str, Variable], block: _ProbabilityBlock, states: tuple[str, ...], at: int
     ) -> tuple[int, ...]:
-        """Positions of the parents' states."""
+        """Look up the positions of the parents' states."""
         if len(states) != len(block.parents):
             self.fail(at, f"{shown(block.node)} has {len(block.parents)} parents, the row names {len(states)} states")
         try:
@@ -432,7 +432,7 @@ class _Parser:
             self.fail(at, str(error))
 
     def row(self, row: Row, node: str, size: int) -> Floats:
-        """Check one row, and renormalise rounded text."""
+        """Check one row, and renormalise rounded numbers."""
         try:
             return scaled_row(row[0], node, size)
         except InputError as error:
@@ -440,5 +440,5 @@ class _Parser:
 
 
 def _strip_quotes(text: str) -> str:
-    """The text of a property that is one quoted string, any other as it is."""
+    """Remove the quotes of a property that is one quoted string."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text

@@ -1,4 +1,4 @@
-"""What BIF and XMLBIF files say, whichever is the notation: the content, and what both readers hold it to."""
+"""Content of BIF and XMLBIF files, and the checks of both readers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from discreet.model.schema import Variable
 from discreet.util.arrays import Floats
 
 ROW_TOLERANCE = 1.000001e-6
-"""A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
+"""Largest distance of a row's sum from 1 that rounding explains; such rows are renormalised, others are errors."""
 SIX_DIGITS = 5.000001e-6
 """Largest distance of a row's sum from 1 where each number has six digits, as pyAgrum writes XMLBIF: rounding moves a
 number by at most 5e-6 of itself, so it moves the sum by at most 5e-6."""
 EXACT_ROW = 1e-15
-"""A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
+"""Distance of a row's sum from 1 below which it is kept, so that writing and reading again change nothing."""
 NUMERIC_NOTES = ("discreet-bounds", "discreet-bins", "discreet-integer", "discreet-missing")
-"""What a file says of a variable in words of ours."""
+"""Notes of this package on a variable."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bif:
-    """What a BIF or XMLBIF file says; whether its arcs form a network is checked by `Network`.
+    """Content of a BIF or XMLBIF file; `Network` checks its arcs.
 
     Args:
         variables: in the order of the file.
@@ -43,15 +43,15 @@ class Bif:
 
 
 def noted_variable(name: str, states: tuple[str, ...], notes: Mapping[str, tuple[float, ...]]) -> Variable:
-    """A variable with the bounds and bins that a file notes.
+    """Make a variable with the bounds and bins that a file notes.
 
     Args:
         name: of the variable.
         states: as the file names them.
-        notes: numbers by the words of `NUMERIC_NOTES`; of the last two only that they are there is read.
+        notes: numbers by the words of `NUMERIC_NOTES`; the last two have none.
 
     Raises:
-        InputError: the bounds are no pair, or as of `Variable`.
+        InputError: the bounds are no pair, or as in `Variable`.
 
     Example:
         >>> noted_variable("age", ("young", "old"), {"discreet-bounds": (0, 99), "discreet-bins": (40,)}).edges
@@ -67,11 +67,11 @@ def noted_variable(name: str, states: tuple[str, ...], notes: Mapping[str, tuple
 
 
 def scaled_row(numbers: Sequence[float], node: str, size: int, tolerance: float = ROW_TOLERANCE) -> Floats:
-    """A row of probabilities that sums to 1, made of one that was rounded.
+    """Renormalise a rounded row of probabilities to sum to 1.
 
     Args:
         numbers: the row.
-        node: whose it is, for the error.
+        node: of the row, for the error.
         size: states of the node.
         tolerance: largest distance of the sum from 1 that rounding explains.
 
@@ -94,7 +94,7 @@ def scaled_row(numbers: Sequence[float], node: str, size: int, tolerance: float 
 
 
 def scaled_table(table: Floats, family: Sequence[Variable]) -> Floats:
-    """A table of probabilities whose rows sum to 1, made of one with at least six digits.
+    """Renormalise the rows of a table of probabilities with at least six digits.
 
     Args:
         table: float64, axes `(*parents, child)`.
@@ -104,7 +104,8 @@ def scaled_table(table: Floats, family: Sequence[Variable]) -> Floats:
         A new array of the same shape.
 
     Raises:
-        InputError: a number that is no probability, or a row that does not sum to 1, named by its parents' states.
+        InputError: a number that is no probability, or a row that does not sum to 1; the message has its parents'
+            states.
 
     Example:
         >>> scaled_table(np.array([0.333333, 0.666666]), [Variable("wet", ("no", "yes"))]).sum()
@@ -112,22 +113,22 @@ def scaled_table(table: Floats, family: Sequence[Variable]) -> Floats:
     """
     *parents, child = family
     rows = table.reshape(-1, child.size)
-    found = np.empty_like(rows)
+    scaled = np.empty_like(rows)
     for at, row in enumerate(rows.tolist()):
-        fault = "" if are_probabilities(row) else f"a row of {shown(child.name)} has a number that is none from 0 to 1"
+        fault = "" if are_probabilities(row) else f"a row of {shown(child.name)} has a number outside 0 to 1"
         try:
-            found[at] = row if fault else scaled_row(row, child.name, child.size, SIX_DIGITS)
+            scaled[at] = row if fault else scaled_row(row, child.name, child.size, SIX_DIGITS)
         except InputError as error:
             fault = str(error)
         if fault:
             codes = np.unravel_index(at, table.shape[:-1]) if parents else ()
-            given = listed(f"{one.name}={one.states[int(code)]}" for one, code in zip(parents, codes, strict=True))
-            raise InputError(f"{fault}{', given ' if given else ''}{given}")
-    return found.reshape(table.shape)
+            states = listed(f"{node.name}={node.states[int(code)]}" for node, code in zip(parents, codes, strict=True))
+            raise InputError(f"{fault}{', given ' if states else ''}{states}")
+    return scaled.reshape(table.shape)
 
 
 def are_probabilities(numbers: Sequence[float]) -> bool:
-    """Whether all numbers lie between 0 and 1, but for rounding.
+    """Return True if all numbers lie between 0 and 1, up to rounding.
 
     Example:
         >>> are_probabilities([0.5, 1.0]), are_probabilities([0.5, float("nan")])

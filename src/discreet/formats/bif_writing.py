@@ -1,7 +1,7 @@
-"""Bayesian Interchange Format: write what every reader accepts.
+"""Write the Bayesian Interchange Format in the form that every reader accepts.
 
-What BIF 0.15 has no word for stands in comments, because readers disagree on properties: pyAgrum 3.3 stops at those of
-the network. Probabilities have the shortest text that reads back exactly. pyAgrum and pgmpy read no quoted names;
+Content that BIF 0.15 cannot express is in comments, because readers disagree on properties: pyAgrum 3.3 fails at those
+of the network. Probabilities have the shortest text that reads back exactly. pyAgrum and pgmpy read no quoted names;
 `plain_names` makes names that all three read.
 """
 
@@ -16,10 +16,10 @@ from discreet.errors import InputError, shown
 from discreet.formats.bif_content import Bif
 
 UNQUOTED_NAME = re.compile(r"[^\s{}()\[\],;|\"]+")
-"""Names that BIF needs no quotes for."""
+"""Names that need no quotes in BIF."""
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 PLAIN_STATE = re.compile(rf"{PLAIN_NAME.pattern}|[0-9]+|[0-9]+_[A-Za-z0-9_]+")
-"""Names that pyAgrum 3.3 and pgmpy 1.1 read as they are."""
+"""Names that pyAgrum 3.3 and pgmpy 1.1 read unchanged."""
 KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "table", "default"}
 
 
@@ -65,21 +65,21 @@ def format_bif(bif: Bif) -> str:
 
 
 def odd_names(bif: Bif) -> tuple[str, ...]:
-    """Names of variables and states that other programs do not read: pyAgrum none of them, pgmpy some."""
-    found = [name for name in (variable.name for variable in bif.variables) if not _is_plain(name, PLAIN_NAME)]
-    found += [state for variable in bif.variables for state in variable.states if not _is_plain(state, PLAIN_STATE)]
-    return tuple(dict.fromkeys(found))
+    """List the names of variables and states that other programs cannot read: pyAgrum none of them, pgmpy some."""
+    names = [name for name in (variable.name for variable in bif.variables) if not _is_plain(name, PLAIN_NAME)]
+    names += [state for variable in bif.variables for state in variable.states if not _is_plain(state, PLAIN_STATE)]
+    return tuple(dict.fromkeys(names))
 
 
 def plain_names(bif: Bif) -> Bif:
-    """The same network with names that pyAgrum and pgmpy read, each other one listed beside its new name.
+    """Replace names that pyAgrum and pgmpy cannot read; properties list each with its new name.
 
     Args:
         bif: with any names.
 
     Returns:
-        Names with an underscore for every character that is none of A-Z, a-z, 0-9, dot, hyphen and underscore, made
-        different by a number where needed; its properties say which name was which.
+        The network with an underscore for every character except A-Z, a-z, 0-9, dot, hyphen and underscore, with
+        numbers to keep names different.
 
     Example:
         >>> from discreet.model.schema import Variable
@@ -89,12 +89,12 @@ def plain_names(bif: Bif) -> Bif:
         ('O2_level', ('_5', '_'), "state _5 of O2_level is '<5'")
     """
     names = dict(zip(named := [v.name for v in bif.variables], _make_plain(named, PLAIN_NAME), strict=True))
-    said = [f"variable {new} is {shown(old)}" for old, new in names.items() if old != new]
+    notes = [f"variable {new} is {shown(old)}" for old, new in names.items() if old != new]
     variables = []
     for variable in bif.variables:
         states = _make_plain(variable.states, PLAIN_STATE)
         pairs = zip(variable.states, states, strict=True)
-        said += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
+        notes += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
         missing = None if variable.missing is None else states[-1]
         variables.append(replace(variable, name=names[variable.name], states=states, missing=missing))
     return replace(
@@ -102,15 +102,15 @@ def plain_names(bif: Bif) -> Bif:
         variables=tuple(variables),
         parents={names[node]: tuple(names[parent] for parent in parents) for node, parents in bif.parents.items()},
         arrays={names[node]: array for node, array in bif.arrays.items()},
-        properties=(*bif.properties, *said),
+        properties=(*bif.properties, *notes),
     )
 
 
 def _make_plain(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """A different plain name for each; those that are plain keep theirs."""
+    """Make a unique plain name for each; plain names stay."""
     listed = tuple(names)
     taken = {name for name in listed if _is_plain(name, pattern)}
-    found, counts = [], dict[str, int]()
+    plain, counts = [], dict[str, int]()
     for name in listed:
         new = name
         if not _is_plain(name, pattern):
@@ -121,29 +121,29 @@ def _make_plain(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ..
                 counts[stem] = counts.get(stem, 1) + 1
                 new = f"{stem}_{counts[stem]}"
             taken.add(new)
-        found.append(new)
-    return tuple(found)
+        plain.append(new)
+    return tuple(plain)
 
 
 def _is_plain(name: str, pattern: re.Pattern[str]) -> bool:
-    """Whether other programs read a name."""
+    """Return True if other programs can read a name."""
     return pattern.fullmatch(name) is not None and name not in KEYWORDS
 
 
 def _quote(name: str) -> str:
-    """The name as BIF text."""
+    """Write a name as BIF text."""
     if not name:
         raise InputError("a BIF network needs a name that is not empty")
     if '"' in name or "\n" in name or "\r" in name:
-        raise InputError(f"name {shown(name)} holds a quote or a line break, which BIF cannot express; rename it")
+        raise InputError(f"name {shown(name)} has a quote or a line break, which BIF cannot express; rename it")
     plain = UNQUOTED_NAME.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
     return name if plain else f'"{name}"'
 
 
 def _check_property(text: str) -> str:
-    """What is said of the network, in a comment that ends with its line."""
+    """Refuse a property with a line break: its comment ends with the line."""
     if "\n" in text or "\r" in text:
-        raise InputError("what a BIF file says of its network cannot hold a line break")
+        raise InputError("a property of a BIF network cannot have a line break; remove it")
     return text
 
 

@@ -1,7 +1,7 @@
-"""Files of networks in BIF or XMLBIF: which of the two a file is, read and written whole.
+"""Read and write network files in BIF or XMLBIF, and detect the notation.
 
-What a file holds is told by its beginning, because files are renamed and come through pipes; where that tells nothing
-by the end of its name. A file is written in the notation that its name ends with.
+The beginning of a file decides, because files are renamed and come through pipes; if it does not, the suffix of the
+name does. A file is written in the notation of its suffix.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from discreet.util.limits import NETWORK_BYTES
 Notation = Literal["bif", "xmlbif"]
 
 BIF_ENDINGS, XMLBIF_ENDINGS, PACKED = (".bif",), (".xml", ".xmlbif", ".bifxml"), ".gz"
-"""Ends of names; the last one of XMLBIF is pyAgrum's."""
+"""Suffixes of names; the last one of XMLBIF is pyAgrum's."""
 XMLBIF_START = re.compile(r"\s*+<(?:\?xml\b|!--|!DOCTYPE\b|BIF\b)")
-"""How XMLBIF begins; no BIF begins so, and no arc."""
+"""Beginning of XMLBIF; BIF and arcs never begin like this."""
 
 
 def notation_of(name: str | Path) -> Notation:
-    """The notation that a file of this name is written in: XMLBIF where it ends so, packed or not, else BIF.
+    """Return the notation for a name: XMLBIF by its suffix, packed or not, else BIF.
 
     Example:
         >>> notation_of("asia.xml.gz"), notation_of("asia.bif")
@@ -41,7 +41,7 @@ def notation_of(name: str | Path) -> Notation:
 
 
 def ends_as_network(name: str) -> bool:
-    """Whether a file's name ends as that of a BIF or XMLBIF file, packed or not.
+    """Return True if a name has a suffix of BIF or XMLBIF, packed or not.
 
     Example:
         >>> ends_as_network("asia.bif.gz"), ends_as_network("asia.csv")
@@ -51,7 +51,7 @@ def ends_as_network(name: str) -> bool:
 
 
 def holds_network(text: str, name: str) -> bool:
-    """Whether a text is BIF or XMLBIF, by its beginning or the end of its file's name; what is not can only be arcs.
+    """Return True if a text is BIF or XMLBIF, by its beginning or its name's suffix; else it can only be arcs.
 
     Example:
         >>> holds_network("<?xml version='1.0'?>", "x"), holds_network("smoke -> lung", "x")
@@ -65,7 +65,7 @@ def parse_network(text: str, *, where: str) -> Bif:
 
     Args:
         text: BIF or XMLBIF.
-        where: the file, named in errors.
+        where: name of the file in errors.
 
     Returns:
         Variables, parents and probabilities.
@@ -85,13 +85,13 @@ def read_network(path: str | Path) -> Bif:
     """Read a network file.
 
     Args:
-        path: BIF or XMLBIF in UTF-8, or the same packed by gzip (by content, whatever the ending).
+        path: BIF or XMLBIF in UTF-8, or the same packed by gzip (detected by content).
 
     Returns:
         Variables, parents and probabilities.
 
     Raises:
-        InputError: no such file, not UTF-8, or as of `parse_network`.
+        InputError: no such file, not UTF-8, or as in `parse_network`.
     """
     return parse_network(read_packed_text(path, "network", NETWORK_BYTES), where=str(path))
 
@@ -113,15 +113,15 @@ def format_network(bif: Bif, notation: Notation) -> str:
 
 
 def write_network(path: str | Path, bif: Bif, notation: Notation | None = None) -> None:
-    """Write a network file, whole or not at all.
+    """Write a network file completely, or leave it as it was.
 
     Args:
-        path: of the file; one that ends in `.gz` is packed by gzip.
+        path: of the file; with suffix `.gz` it is packed by gzip.
         bif: variables, parents and probabilities.
-        notation: None for that of the file's ending.
+        notation: None for that of the file's suffix.
 
     Raises:
-        InputError: as of `format_network`, or a place that cannot be written.
+        InputError: as in `format_network`, or a file that cannot be written.
     """
     raw = format_network(bif, notation or notation_of(path)).encode()
     packed = gzip.compress(raw, mtime=0) if str(path).endswith(PACKED) else raw
@@ -129,7 +129,7 @@ def write_network(path: str | Path, bif: Bif, notation: Notation | None = None) 
 
 
 def network_of(bif: Bif, *, where: str) -> Network:
-    """The network of a file that was read already.
+    """Make the network of a file's content.
 
     Args:
         bif: its content.
@@ -139,7 +139,7 @@ def network_of(bif: Bif, *, where: str) -> Network:
         The network.
 
     Raises:
-        InputError: the arcs form a cycle, or a table that no machine can hold.
+        InputError: the arcs form a cycle, or a table is too large for any machine.
     """
     try:
         return Network(bif.variables, bif.parents)
@@ -148,7 +148,7 @@ def network_of(bif: Bif, *, where: str) -> Network:
 
 
 def bif_of(tables: Tables, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
-    """The content of a file with probabilities.
+    """Make the content of a file with probabilities.
 
     Args:
         tables: of one network.
@@ -159,7 +159,7 @@ def bif_of(tables: Tables, *, name: str = "unknown", properties: tuple[str, ...]
         The content of a file.
 
     Raises:
-        InputError: these are draws.
+        InputError: the tables are draws.
     """
     network = tables.network
     return Bif(network.variables, network.parents, tables.of_one("a network file"), name, properties)
@@ -181,7 +181,7 @@ def read_tables(path: str | Path) -> Tables:
     network = network_of(bif, where=str(path))
     for node in network.nodes:
         if node not in bif.arrays:
-            raise InputError(f"{shortened(str(path))}: there are no probabilities of {shown(node)}; give its rows")
+            raise InputError(f"{shortened(str(path))}: no probabilities of {shown(node)}; add its rows")
     return Tables(network, bif.arrays)
 
 

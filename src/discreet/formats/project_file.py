@@ -1,13 +1,13 @@
-"""Project files: all that is public of a table, and how it is read, in one TOML file that people edit.
+"""Read and write project files: all that is public of a table, and how to read it, in one TOML file for people.
 
-    arcs = ["smoke -> lung"]                   # who depends on whom; as in a file of arcs
+    arcs = ["smoke -> lung"]                   # parent -> child; as in a file of arcs
 
     [source]
-    data = "visits.parquet"                    # path, glob or database URL; where it is relative, to where you stand
-    na_values = ["?"]                          # also table, missing, out_of_bounds: as of `read_records`
+    data = "visits.parquet"                    # path, glob or database URL; relative to the working folder
+    na_values = ["?"]                          # also table, missing, out_of_bounds: as in `read_records`
 
     [unit]
-    name = "patient"                           # what the promise is for
+    name = "patient"                           # protected unit
     column = "patient_id"                      # also order, max_records, weights; or one_record = true
 
     [account]
@@ -17,8 +17,8 @@
     name = "smoke"
     states = ["no", "yes"]                     # or bounds, bins, type; also missing
 
-Whatever reads a network takes one. It holds nothing of a record: who drafts it from a table, drafts it from a codebook
-or from a sample that is public. Comments survive when a program changes it.
+All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
+codebook or a public sample. Comments survive when a program changes the file.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ SECTIONS: Mapping[str, Mapping[str, type]] = {
     "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},
     "account": {"name": str, "ledger": str},
 }
-"""What each section may say, and of which type it is."""
+"""Words of each section, with their types."""
 READING_OPTIONS = {
     "source": ("table", "missing", "out_of_bounds", "na_values"),
     "unit": ("column", "order", "max_records", "weights", "one_record"),
 }
-"""What of it is an option of `read_records`."""
+"""Words that are options of `read_records`."""
 RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
-"""Names of these options there, where they are others."""
+"""Names of these options in `read_records`, if they differ."""
 KEY_PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')[ \t]*+\.[ \t]*+"""
 DEEP_KEY = re.compile(f"(?:{KEY_PART}){{{NESTING}}}")
-"""A key of more parts than anything has, which takes time with their square: `a.a.a`."""
+"""Key with more parts than any valid one, such as `a.a.a`: parsing takes time with their square."""
 TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True, eq=False)
 class Project:
-    """What a project file says.
+    """Content of a project file.
 
     Args:
         network: the variables and the arcs among them.
-        sections: "source", "unit" and "account" as they stand, without those that are empty.
-        text: the file's, with its comments.
+        sections: "source", "unit" and "account" as in the file, without empty ones.
+        text: of the file, with its comments.
     """
 
     network: Network
@@ -78,63 +78,63 @@ class Project:
         """Read a project file.
 
         Args:
-            path: TOML, as the top of this file says.
+            path: TOML; see the top of this module.
 
         Returns:
             The project.
 
         Raises:
-            InputError: no such file, not TOML, a word that is none of these, or no network.
+            InputError: no such file, not TOML, an unknown word, or no network.
         """
         return Project.parse(read_text(path, "project", PROJECT_BYTES), where=str(path))
 
     @staticmethod
     def parse(text: str, *, where: str = "project") -> Project:
-        r"""Read the text of a project file; as `read`.
+        r"""Read the text of a project file; see `read`.
 
         Example:
             >>> Project.parse('arcs = ["a -> b"]\n[[variables]]\nname = "a"\nstates = ["x", "y"]\n'
             ...     '[[variables]]\nname = "b"\nbounds = [0, 9]\nbins = [5]\n').network.parents["b"]
             ('a',)
         """
-        what = f"project {shown_path(where)}"
-        at_most(PROJECT_BYTES, text, f"characters of {what}")
-        require(
-            DEEP_KEY.search(text) is None, f"{what} has a key of more than {NESTING} parts; it has sections and words"
-        )
+        label = f"project {shown_path(where)}"
+        at_most(PROJECT_BYTES, text, f"characters of {label}")
+        require(DEEP_KEY.search(text) is None, f"{label} has a key of more than {NESTING} parts; use sections")
         try:
             raw = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            # Its messages have a place, and perhaps a character; a project file is public.
-            raise InputError(f"{what} is not TOML: {str(error)[:200]}") from None
+            # The message may quote a character: a project file is public.
+            raise InputError(f"{label} is not TOML: {str(error)[:200]}") from None
         odd = [name for name in map(str, raw) if name not in (*SECTIONS, "arcs", "variables")]
         if odd:
-            raise InputError(f"{what} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}")
+            raise InputError(f"{label} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}")
         parts, arcs = raw.get("variables"), raw.get("arcs", [])
         if parts is None:
-            raise InputError(f"{what} needs its variables, each in a section [[variables]]")
-        schema = schema_of_parts(parts, what)
+            raise InputError(f"{label} needs its variables, each in a section [[variables]]")
+        schema = schema_of_parts(parts, label)
         if not isinstance(arcs, list) or not all(isinstance(arc, str) for arc in arcs):
-            raise InputError(f'{what}: arcs are a list of texts such as "smoke -> lung"')
-        joined = parents_in("\n".join(arcs), schema, where=f"arcs of {what}") if arcs else {}
+            raise InputError(f'{label}: arcs are a list of texts such as "smoke -> lung"')
+        joined = parents_in("\n".join(arcs), schema, where=f"arcs of {label}") if arcs else {}
         network = Network(schema.variables, {name: joined.get(name, ()) for name in schema.names})
-        return Project(network, {name: _check_section(raw[name], name, what) for name in SECTIONS if name in raw}, text)
+        return Project(
+            network, {name: _check_section(raw[name], name, label) for name in SECTIONS if name in raw}, text
+        )
 
     @property
     def source(self) -> str | None:
-        """Place of the records; None where the file does not say."""
+        """Address of the records; None if the file has none."""
         return self.sections.get("source", {}).get("data")
 
     @property
     def reading(self) -> dict[str, Any]:
-        """Options of `read_records` that the file gives."""
-        found = {
-            name: self.sections.get(part, {}).get(name) for part, names in READING_OPTIONS.items() for name in names
+        """Options of `read_records` in the file."""
+        options = {
+            name: self.sections.get(group, {}).get(name) for group, names in READING_OPTIONS.items() for name in names
         }
-        return {RENAMED_OPTIONS.get(name, name): value for name, value in found.items() if value is not None}
+        return {RENAMED_OPTIONS.get(name, name): value for name, value in options.items() if value is not None}
 
     def with_network(self, network: Network) -> Project:
-        """The project with other arcs, such as those that `structure` chose; all comments and other words stay.
+        """Replace the arcs, such as by those of `structure`; comments and other words stay.
 
         Args:
             network: over the same variables.
@@ -151,7 +151,7 @@ class Project:
             document = tomlkit.parse(self.text)
         except TOMLKitError as error:
             raise InputError(
-                f"the project's text cannot be changed: {str(error)[:200]}; write its arcs by hand"
+                f"the project's text cannot be changed: {str(error)[:200]}; edit its arcs by hand"
             ) from None
         arcs = tomlkit.array()
         arcs.extend(f"{quoted(parent)} -> {quoted(child)}" for parent, child in network.arcs)
@@ -159,21 +159,20 @@ class Project:
         return Project.parse(tomlkit.dumps(document))
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the file, whole or not at all.
+        """Write the file completely, or leave it as it was.
 
         Args:
-            path: its place.
-            replace: whether a file that is there is replaced.
+            path: of the file.
+            replace: True replaces an existing file.
 
         Raises:
-            InputError: a name that commands would not take for a project, a file that is there, or a place that cannot
-                be written.
+            InputError: a name that is not a project's, a file that exists, or one that cannot be written.
         """
         require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
         try:
             write_whole(self.text, Path(path), "project", replace=replace)
         except FileExistsError:
-            raise InputError(f"{str(path)!r} exists; name a new file, or ask for it to be replaced") from None
+            raise InputError(f"{str(path)!r} exists; give a new file, or replace it (--replace)") from None
 
 
 def draft_project(
@@ -183,42 +182,42 @@ def draft_project(
     unit: Mapping[str, Any] | None = None,
     account: str | None = None,
 ) -> Project:
-    """Draft a project file, with comments that say what to decide.
+    """Draft a project file, with comments on what to decide.
 
     Args:
         network: variables and arcs; from a codebook or a sample that is public.
-        source: words of the section "source"; nothing for records that commands name.
+        source: words of the section "source"; None if commands name the records.
         unit: words of the section "unit"; None for records.
         account: that pays; None leaves it to commands.
 
     Returns:
-        The project; its text is what there is to edit.
+        The project, whose text is for the user to edit.
     """
     arcs = [f"{quoted(parent)} -> {quoted(child)}" for parent, child in network.arcs]
     lines = [
-        "# Public: nothing here may come from a record. Edit it, and give it to any command in place of --network.",
+        "# Public: nothing here may come from a record. Edit it, and give it to any command instead of --network.",
         "",
-        "# Who depends on whom, as far as you know; tables are released for each variable with those before it.",
+        "# Dependences, as far as known: parent -> child. A table is released for each variable with its parents.",
         "# `discreet structure` chooses arcs by the records, with noise.",
         tomlkit.dumps({"arcs": arcs}).strip(),
         "",
         "[source]",
         "# data is a path, glob or database URL; table names one there. missing: error, drop or keep; out_of_bounds:",
-        "# error or clip; na_values: words that say that a value is missing.",
+        "# error or clip; na_values: words that mean a missing value.",
         *(tomlkit.dumps(dict(source or {})).strip().splitlines()),
         "",
         "[unit]",
-        "# What is protected. If one may have several records, name the column that tells them apart, how many of each",
-        "# are kept, and whether each record counts or each unit once, as in",
-        '# column = "id", max_records = 3, weights = "unit". one_record = true is your word that each has one.',
+        "# The protected unit. If a unit may have several records, give the column that identifies it, the most",
+        "# records to keep, and whether each record or each unit has weight 1, as in",
+        '# column = "id", max_records = 3, weights = "unit". one_record = true declares that each has one.',
         tomlkit.dumps(dict(unit or {"name": "record"})).strip(),
         "",
         "[account]",
-        "# Who pays; `discreet ledger open` opens it, once, with a limit. ledger is a database URL.",
+        "# The account that pays; `discreet ledger open` opens it once, with a limit. ledger is a database URL.",
         *([] if account is None else [tomlkit.dumps({"name": account}).strip()]),
         "",
-        "# Every state that a column may have, whether or not a record has it; of numbers public bounds, the cuts",
-        '# between bins, and type = "integer" where all are whole.',
+        "# Every state that a column may have, whether or not a record has it; for numbers their public bounds, the",
+        '# cuts between bins, and type = "integer" if all are whole.',
     ]
     parts = [
         f"[[variables]]\n{tomlkit.dumps(_describe_variable(variable)).strip()}\n" for variable in network.variables
@@ -226,22 +225,22 @@ def draft_project(
     return Project.parse("\n".join([*lines, *parts]))
 
 
-def _check_section(raw: object, name: str, what: str) -> dict[str, Any]:
-    """A section whose words are known and of the right type."""
-    known = SECTIONS[name]
+def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:
+    """Check that the words of a section are known and of the right type."""
+    types = SECTIONS[name]
     if not isinstance(raw, dict):
-        raise InputError(f"{what}: [{name}] is a section")
+        raise InputError(f"{label}: [{name}] is a section")
     for word, value in raw.items():
-        if word not in known:
-            raise InputError(f"{what}: [{name}] has {shown(word)}; it may have {listed(known)}")
-        texts = not isinstance(value, list) or all(isinstance(one, str) for one in value)
-        if type(value) is not known[word] or not texts:
-            raise InputError(f"{what}: {word} of [{name}] is {TYPE_WORDS[known[word]]}")
+        if word not in types:
+            raise InputError(f"{label}: [{name}] has {shown(word)}; it may have {listed(types)}")
+        texts = not isinstance(value, list) or all(isinstance(member, str) for member in value)
+        if type(value) is not types[word] or not texts:
+            raise InputError(f"{label}: {word} of [{name}] is {TYPE_WORDS[types[word]]}")
     return raw
 
 
 def _describe_variable(variable: Variable) -> dict[str, Any]:
-    """A variable as a file says it."""
+    """Describe a variable as in a file."""
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
         return {"name": variable.name, "states": list(variable.values), **missing}
@@ -257,5 +256,5 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
 
 
 def _drop_point(value: float) -> float | int:
-    """A whole number without a point."""
+    """Write a whole number without a point."""
     return int(value) if value == int(value) else value

@@ -1,14 +1,14 @@
-"""XMLBIF, the interchange format for Bayesian networks in XML: read what is really out there, write what others read.
+"""Read XMLBIF, the XML interchange format for Bayesian networks, as programs write it; write what others read.
 
-The grammar is that of XMLBIF 0.3. A `TABLE` has a row for each joint state of the parents, in the order of `GIVEN`, of
-which the last changes fastest; in a row stand the probabilities of the states of `FOR`. A definition without a table,
-or with one of zeros alone (which pyAgrum writes for tables that nobody filled), declares structure only. Bounds and
-bins of a numeric variable are properties such as `discreet-bounds = 0.0 120.0`; the form `name = value` is the one that
-pgmpy reads. Blanks around a name are no part of it, because half of the programs drop them.
+The grammar is that of XMLBIF 0.3. A `TABLE` has a row for each joint state of the parents, in the order of `GIVEN`, the
+last varying fastest; a row has the probabilities of the states of `FOR`. A definition without a table, or with zeros
+only (which pyAgrum writes for unfilled tables), declares structure only. Bounds and bins of a numeric variable are
+properties such as `discreet-bounds = 0.0 120.0`; pgmpy reads the form `name = value`. Blanks around a name are dropped,
+because half of the programs drop them.
 
-The text may come from anybody. A document type may declare elements, and few attributes; entities are refused where
-they are declared, so none is ever expanded, and nothing that a text names is loaded. Time and memory are proportional
-to its length, and tables are made only after all of them together were found to fit (`limits.py`).
+The text may come from anybody. A document type may declare elements, and few attributes. Entities are refused at their
+declaration, so none is ever expanded, and no external resource is loaded. Time and memory are proportional to the
+text's length, and tables are allocated only after their total size was checked (`limits.py`).
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ CHILDREN = {
     "VARIABLE": ("NAME", "OUTCOME", "PROPERTY"),
     "DEFINITION": ("FOR", "GIVEN", "TABLE", "PROPERTY"),
 }
-"""Elements that may stand in an element; all others hold text alone."""
+"""Elements that an element may contain; all others contain only text."""
 BLANKS = " \t\r\n"
-"""What XML takes for blank."""
+"""White space of XML."""
 NUMBER = re.compile(rf"[^{BLANKS}]++")
 LINE_BREAKS = re.compile(rf"[{BLANKS}]*[\r\n][{BLANKS}]*")
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""A character that no XML text can hold."""
+"""Character that XML text cannot contain."""
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 NOTE = {"discreet-integer": "yes", "discreet-missing": "last"}
-"""What is said of a variable without numbers."""
+"""Values of notes on a variable that have no numbers."""
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
@@ -63,8 +63,8 @@ def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> Bif:
     """Parse XMLBIF text.
 
     Args:
-        text: the file's content; what it says of its encoding is passed over.
-        where: named in errors.
+        text: the file's content; its encoding declaration is ignored.
+        where: name of the text in errors.
 
     Returns:
         Variables, parents and probabilities.
@@ -90,14 +90,14 @@ def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> Bif:
 
 @dataclass
 class _XmlBlock:
-    """A `VARIABLE` or `DEFINITION`: the texts of its elements, in their order, and the line in which each begins."""
+    """Texts of a `VARIABLE` or `DEFINITION` by element, in their order, and the first line of each."""
 
     line: int
     texts: dict[str, list[str]] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
     def all(self, element: str) -> tuple[str, ...]:
-        """The texts of an element."""
+        """Return the texts of an element."""
         return tuple(self.texts.get(element, ()))
 
 
@@ -113,7 +113,7 @@ class _Definition:
 
 
 class _XmlHandler:
-    """What expat calls for one text: blocks are kept as texts until the last one is read."""
+    """Handlers of expat for one text: blocks stay text until the last one is read."""
 
     def __init__(self, text: str, where: str) -> None:
         self.where = shortened(where)
@@ -135,23 +135,23 @@ class _XmlHandler:
         self.parser.AttlistDeclHandler = self.count_attribute
 
     def fail(self, line: int, message: str) -> NoReturn:
-        """Refuse the text."""
+        """Refuse the text with the number of a line."""
         raise InputError(f"{self.where}, line {line}: {message}")
 
     @property
     def line(self) -> int:
-        """The line that is being read."""
+        """Number of the current line."""
         return self.parser.CurrentLineNumber
 
-    def limit(self, most: int, found: int, what: str) -> None:
-        """Refuse what is too many."""
+    def limit(self, most: int, count: int, noun: str) -> None:
+        """Refuse a number above a limit."""
         try:
-            at_most(most, found, what)
+            at_most(most, count, noun)
         except InputError as error:
             self.fail(self.line, str(error))
 
     def file(self) -> Bif:
-        """The whole file."""
+        """Parse the whole file."""
         try:
             self.parser.Parse(self.text.encode("utf-8", "surrogatepass"), True)
         except expat.ExpatError as error:
@@ -170,7 +170,7 @@ class _XmlHandler:
     # ---------------------------------------------------------------------------------------------------- elements
 
     def refuse_entity(self, name: str, *_: object) -> NoReturn:
-        """An entity is never what a network needs, and may be anything."""
+        """Refuse an entity: no network needs one, and it may be anything."""
         self.fail(self.line, f"an entity {shown(name)}, which no network needs; write its text itself")
 
     def count_attribute(self, *_: object) -> None:
@@ -179,10 +179,10 @@ class _XmlHandler:
         self.limit(XML_ATTRIBUTES, self.attributes, "declared attributes")
 
     def start(self, element: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        known = CHILDREN.get(self.path[-1], ())
-        if element not in known:
-            wanted = f"expected {' or '.join(known)}" if known else f"expected text in {self.path[-1]}"
+        """Start an element."""
+        children = CHILDREN.get(self.path[-1], ())
+        if element not in children:
+            wanted = f"expected {' or '.join(children)}" if children else f"expected text in {self.path[-1]}"
             self.fail(self.line, f"{wanted}, got the element {shown(element)}")
         self.path.append(element)
         self.parts = []
@@ -199,16 +199,16 @@ class _XmlHandler:
             self.fail(self.line, f"a variable of type {shown(kind)}; a network has variables of nature alone")
 
     def characters(self, text: str) -> None:
-        """Text of an element, or a part of it."""
+        """Take text of an element, or a part of it."""
         if self.path[-1] not in CHILDREN:
             self.parts.append(text)
         elif text.strip(BLANKS):
-            # What is read is handed on at the next element.
+            # The text before an element arrives when the element starts.
             begun = self.line - text.lstrip(BLANKS).count("\n")
-            self.fail(begun, f"a text outside of the elements of a network: {shown(text.strip(BLANKS))}")
+            self.fail(begun, f"text outside the elements of a network: {shown(text.strip(BLANKS))}")
 
     def end(self, element: str) -> None:
-        """An element ends."""
+        """End an element."""
         self.path.pop()
         if element == "VARIABLE":
             self.add_variable(self.block)
@@ -223,16 +223,16 @@ class _XmlHandler:
             if most is not None:
                 self.limit(most, len(texts), "states of a variable" if element == "OUTCOME" else "parents of a node")
 
-    def one(self, block: _XmlBlock, element: str) -> str:
-        """The text of an element that is there once."""
+    def single_text(self, block: _XmlBlock, element: str) -> str:
+        """Return the text of an element that must occur once."""
         texts = block.all(element)
         if len(texts) != 1 or not texts[0]:
             self.fail(block.line, f"expected one {element} with a text, got {len(texts)}")
         return texts[0]
 
     def add_variable(self, block: _XmlBlock) -> None:
-        """Make a variable of its block."""
-        name, states = self.one(block, "NAME"), block.all("OUTCOME")
+        """Make a variable from its block."""
+        name, states = self.single_text(block, "NAME"), block.all("OUTCOME")
         if name in self.variables:
             self.fail(block.line, f"variable {shown(name)} is declared twice")
         if not states:
@@ -257,8 +257,8 @@ class _XmlHandler:
             self.fail(line, f"expected numbers, got {shown(text.strip())}")
 
     def add_definition(self, block: _XmlBlock) -> None:
-        """Keep a definition; its variables may be declared below it."""
-        node, tables = self.one(block, "FOR"), block.all("TABLE")
+        """Store a definition; its variables may be declared after it."""
+        node, tables = self.single_text(block, "FOR"), block.all("TABLE")
         if node in self.definitions:
             self.fail(block.line, f"variable {shown(node)} has two definitions")
         if len(tables) > 1:
@@ -270,51 +270,51 @@ class _XmlHandler:
 
     def check_names(self) -> None:
         """Refuse definitions of undeclared variables, and variables without a definition."""
-        for one in self.definitions.values():
-            for known in (one.node, *one.parents):
-                if known not in self.variables:
+        for block in self.definitions.values():
+            for name in (block.node, *block.parents):
+                if name not in self.variables:
                     self.fail(
-                        one.line, f"the definition of {shown(one.node)} names an undeclared variable {shown(known)}"
+                        block.line, f"the definition of {shown(block.node)} names an undeclared variable {shown(name)}"
                     )
         for name in self.variables:
             if name not in self.definitions:
                 raise InputError(f"{self.where}: variable {shown(name)} has no definition; add one")
 
     def check_cells(self) -> None:
-        """Refuse tables that are too large, one by one and all together, before the first is made."""
+        """Refuse tables that are too large, alone or in total, before the first is allocated."""
         total = 0
-        for one in self.definitions.values():
-            if one.table:
+        for block in self.definitions.values():
+            if block.table:
                 try:
-                    total += table_cells(self.variables[name].size for name in (*one.parents, one.node))
+                    total += table_cells(self.variables[name].size for name in (*block.parents, block.node))
                     at_most(free_cells(len(self.text)), total, "cells of all tables")
                 except InputError as error:
-                    self.fail(one.line, f"{shown(one.node)}: {error}; give it fewer parents")
+                    self.fail(block.line, f"{shown(block.node)}: {error}; give it fewer parents")
 
-    def array(self, one: _Definition) -> Floats | None:
-        """The table of a definition, axes `(*parents, child)`; None where it says nothing."""
-        if not one.table:
+    def array(self, block: _Definition) -> Floats | None:
+        """Make the table of a definition, axes `(*parents, child)`; None without numbers."""
+        if not block.table:
             return None
-        shape = tuple(self.variables[name].size for name in (*one.parents, one.node))
+        shape = tuple(self.variables[name].size for name in (*block.parents, block.node))
         cells = int(np.prod(shape))
-        found = np.fromiter(islice(self.numbers(one), cells + 1), float)
-        if found.size != cells:
-            got = "more" if found.size > cells else f"{found.size}"
-            self.fail(one.table_line, f"the table of {shown(one.node)} needs {cells} numbers, got {got}")
-        if not found.any():
+        numbers = np.fromiter(islice(self.numbers(block), cells + 1), float)
+        if numbers.size != cells:
+            got = "more" if numbers.size > cells else f"{numbers.size}"
+            self.fail(block.table_line, f"the table of {shown(block.node)} needs {cells} numbers, got {got}")
+        if not numbers.any():
             return None
         try:
-            return scaled_table(found.reshape(shape), [self.variables[name] for name in (*one.parents, one.node)])
+            return scaled_table(numbers.reshape(shape), [self.variables[name] for name in (*block.parents, block.node)])
         except InputError as error:
-            self.fail(one.table_line, str(error))
+            self.fail(block.table_line, str(error))
 
-    def numbers(self, one: _Definition) -> Iterator[float]:
-        """The numbers of a table, one after the other."""
-        for match in NUMBER.finditer(one.table):
+    def numbers(self, block: _Definition) -> Iterator[float]:
+        """Parse the numbers of a table, one by one."""
+        for match in NUMBER.finditer(block.table):
             try:
                 yield float(match[0])
             except ValueError:
-                self.fail(one.table_line, f"expected a probability of {shown(one.node)}, got {shown(match[0])}")
+                self.fail(block.table_line, f"expected a probability of {shown(block.node)}, got {shown(match[0])}")
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
@@ -355,20 +355,20 @@ def format_xmlbif(bif: Bif) -> str:
 
 
 def _notes(variable: Variable) -> Iterator[str]:
-    """What is said of a variable beside its states."""
+    """List the notes on a variable beside its states."""
     numbers = {"discreet-bounds": variable.bounds or (), "discreet-bins": variable.bins}
     yield from (f"{key} = {' '.join(map(repr, values))}" for key, values in numbers.items() if values)
     holds = {"discreet-integer": variable.type == "integer", "discreet-missing": variable.missing is not None}
-    yield from (f"{key} = {NOTE[key]}" for key, said in holds.items() if said)
+    yield from (f"{key} = {NOTE[key]}" for key, is_set in holds.items() if is_set)
 
 
 def _write(element: str, text: str) -> str:
-    """An element with a text."""
+    """Write an element with a text."""
     return f"<{element}>{text.translate(ESCAPES)}</{element}>"
 
 
 def _check(name: str) -> str:
-    """A name that XMLBIF can express."""
+    """Check that XMLBIF can express a name."""
     if not name:
         raise InputError("an XMLBIF network needs a name that is not empty")
     if name != name.strip(BLANKS):
@@ -377,7 +377,7 @@ def _check(name: str) -> str:
 
 
 def _check_text(text: str) -> str:
-    """A text that XML can express."""
+    """Check that XML can express a text."""
     if NO_XML.search(text):
-        raise InputError(f"{shown(text)} holds a character that XML cannot express; rename it")
+        raise InputError(f"{shown(text)} has a character that XML cannot express; rename it")
     return text

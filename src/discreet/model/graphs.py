@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from discreet.errors import InputError
 from discreet.model.arcs import topological_order
 from discreet.model.schema import Schema
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = import_late("networkx")
-approximation = import_late("networkx.algorithms.approximation")
+    nx = lazy_import("networkx")
+approximation = lazy_import("networkx.algorithms.approximation")
 
 COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""

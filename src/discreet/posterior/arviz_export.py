@@ -13,9 +13,9 @@ from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.util.arrays import Array
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-arviz = import_late("arviz")
+arviz = lazy_import("arviz")
 
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"

@@ -33,14 +33,14 @@ from discreet.queries.explanation import InferenceLimits, MetricLimits, write_fa
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.option_texts import DEFAULT_LEVEL, ReportForm
 from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger_balance import Balance
 
-jinja2 = import_late("jinja2")
+jinja2 = lazy_import("jinja2")
 
 MOST_UNCERTAIN = 10
 """Number of the network's least certain probabilities that a report lists."""

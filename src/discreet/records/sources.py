@@ -28,7 +28,7 @@ from discreet.records.engine import open_engine, query_batches
 from discreet.records.record_files import BLOCK, Blocks, is_data, open_file, parse_csv, positions
 from discreet.records.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
 from discreet.util.frames import arrow_table, read_guarded
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     import pyarrow.dataset
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # DuckDB loads no extensions here, so Arrow lists and reads the files. Credentials are where Arrow looks for them (the
 # environment, a profile, the machine's role); no part of a URL is ever shown, as it may hold some.
 
-datasets = import_late("pyarrow.dataset")
+datasets = lazy_import("pyarrow.dataset")
 """Imported lazily, since it imports pandas if that is installed."""
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")

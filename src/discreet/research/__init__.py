@@ -4,6 +4,6 @@ It registers through the entry points of the package (`discreet.util.pack_entrie
 Without it, the kernel reads, plans and audits its own mechanisms.
 """
 
-from discreet.util.lazy_imports import late_names
+from discreet.util.lazy_imports import lazy_exports
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -18,9 +18,9 @@ from discreet.model.network import Network
 from discreet.queries.answers import Answer, Answers, assumption_lines, state_text
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-jinja2 = import_late("jinja2")
+jinja2 = lazy_import("jinja2")
 
 MOST_NOTES = 40
 """Most lines on a page about assumptions of answers."""

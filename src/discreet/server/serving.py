@@ -13,15 +13,15 @@ from discreet.display.terminal import say
 from discreet.errors import InputError
 from discreet.server.server_limits import ServerLimits
 from discreet.util.json_files import json_text
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     from discreet.server.application import Settings
     from discreet.server.catalog import ReleaseCatalog
 
-application = import_late("discreet.server.application")
-catalog = import_late("discreet.server.catalog")
-tokens = import_late("discreet.server.tokens")
+application = lazy_import("discreet.server.application")
+catalog = lazy_import("discreet.server.catalog")
+tokens = lazy_import("discreet.server.tokens")
 
 DEFAULTS = ServerLimits()
 of_posterior, of_access, of_limits, of_output = (

@@ -15,20 +15,20 @@ from typing import Any
 from discreet.errors import InputError
 
 
-def import_late(name: str) -> Any:
+def lazy_import(name: str) -> Any:
     """Stand for a module at the top of a file; its first attribute that is asked for loads it.
 
     Args:
         name: of the module, dotted.
 
     Example:
-        >>> import_late("math").sqrt(4)
+        >>> lazy_import("math").sqrt(4)
         2.0
     """
-    return _Late(name)
+    return _LazyModule(name)
 
 
-class _Late:
+class _LazyModule:
     """Stands for a module."""
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ class _Late:
         return getattr(importlib.import_module(self._name), attribute)
 
 
-def late_names(
+def lazy_exports(
     module: str,
     file: str,
     extras: Mapping[str, str] = MappingProxyType({}),
@@ -62,7 +62,7 @@ def late_names(
 
     Example:
         >>> import discreet
-        >>> load, _, names = late_names("discreet", discreet.__file__)
+        >>> load, _, names = lazy_exports("discreet", discreet.__file__)
         >>> load("Schema").__name__, "Schema" in names, "tools" in names
         ('Schema', True, False)
     """

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from discreet.errors import printable
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-console = import_late("rich.console")
-bars = import_late("rich.progress")
-notebook = import_late("IPython.display")
+console = lazy_import("rich.console")
+bars = lazy_import("rich.progress")
+notebook = lazy_import("IPython.display")
 
 SWITCH = "DISCREET_PROGRESS"
 """Variable of the environment that silences all bars."""

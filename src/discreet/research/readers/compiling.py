@@ -8,9 +8,9 @@ from functools import cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
-from discreet.util.lazy_imports import import_late
+from discreet.util.lazy_imports import lazy_import
 
-numba, extending = import_late("numba"), import_late("numba.extending")
+numba, extending = lazy_import("numba"), lazy_import("numba.extending")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
