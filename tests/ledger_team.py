@@ -121,7 +121,7 @@ def work(url: str, folder: Path, mouth: int) -> None:
                 time.sleep(0.05)
             except dc.DiscreetError as error:
                 os.write(mouth, b"u")
-                if "unknown whether it was charged" not in str(error):
+                if "outcome of the charge is unknown" not in str(error):
                     raise
     except BaseException:
         with (folder / "errors").open("a") as errors:

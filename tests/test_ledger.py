@@ -292,7 +292,7 @@ def test_an_entry_past_the_package_is_noticed(ledger: dc.Ledger, file: Path, dro
             attempt()
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 500
-    with pytest.raises(dc.InputError, match="entry 1 does not fit"):
+    with pytest.raises(dc.InputError, match="entry 1 does not match"):
         account.verify()
 
 

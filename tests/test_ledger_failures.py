@@ -221,7 +221,7 @@ def test_a_server_that_is_gone_for_good_leaves_it_unknown(
     monkeypatch.setattr(ledger_database, "TRANSACTION_TRIES", 2)
     line.cuts, line.deliver, line.gone = 1, deliver, True
     told = refused(lambda: there.charge("r", "laplace", spend("0.1")), dc.DiscreetError)
-    assert "it is unknown whether it was charged: look with `discreet ledger show r` once the ledger answers" in told
+    assert "the outcome of the charge is unknown: check with `discreet ledger show r` once the ledger answers" in told
     assert "nothing was charged" not in told
     account.ledger._database.write(
         lambda opened: account._books.find_existing(opened, "a", "r"), lambda _: None, "r"

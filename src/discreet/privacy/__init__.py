@@ -1,1 +1,1 @@
-"""Guarantees, their composition, and the ledger of charges."""
+"""Account for privacy: guarantees, their composition, and the ledger."""

@@ -1,7 +1,7 @@
-"""Default account, which fits without an account of their own spend from.
+"""The default account, from which fits without an account spend.
 
-It is opened once, in the ledger that commands use without `--ledger`, with a constant limit, which depends neither on
-the fit that opens it nor on the folder. Like any limit it never rises.
+It is opened once, in the ledger of commands without `--ledger`, with the fixed limit below. The limit does not depend
+on the fit that opens the account, on the number of fits, or on the folder. Like any limit it never rises.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from discreet.privacy.settings import ledger_address
 DEFAULT_ACCOUNT = "default"
 """Name of the default account."""
 DEFAULT_LIMIT = Guarantee(epsilon=3, delta="0.000001", relation=Relation.ADD_REMOVE, unit="record")
-"""Lifetime limit of the default account: three fits of epsilon 1. Odds about one record then change by a factor of at
-most 20. For more, open an account."""
+"""Lifetime limit: three fits of epsilon 1. Odds about one record then change by a factor of at most 20; for more, open
+an account.
+"""
 
 
 class DefaultAccountWarning(UserWarning):
-    """Warning that a fit spends from the default account, with the ledger and the limit; shown once in a process.
+    """Warning that a fit spends from the default account; shown once in a process, with the ledger and the limit.
 
     Args:
-        message: names the account, and explains how to pass another one.
+        message: the account, and how to give another one.
 
     Raises:
         Nothing: it is a warning; `warnings.simplefilter("error", DefaultAccountWarning)` makes an error of it.
@@ -38,27 +39,27 @@ class DefaultAccountWarning(UserWarning):
 
 
 def default_account() -> Account:
-    """Open the default account of the default ledger (`DISCREET_LEDGER`, the file of settings, or a file of the user).
+    """Find or open the default account of the default ledger (`DISCREET_LEDGER`, the settings, or a file of this user).
 
     Returns:
-        The account, opened with `DEFAULT_LIMIT` unless it is open already, perhaps with another limit.
+        The account, opened with `DEFAULT_LIMIT` if needed; its first opener may choose another limit.
 
     Raises:
-        InputError: the ledger cannot be opened, lives in memory or depends on the folder, or has an account of this
-            name for another relation or unit.
+        InputError: the ledger cannot be opened, is in memory, depends on the folder, or has an account of this name
+            for another relation or unit.
 
     Guarantee:
         None spent: it opens an account and charges nothing.
 
     Example:
         >>> from discreet.privacy.default_account import DEFAULT_LIMIT
-        >>> print(DEFAULT_LIMIT)  # what the account is opened with
+        >>> print(DEFAULT_LIMIT)  # the limit of the account
         epsilon 3, delta 0.000001, add-remove one record
     """
     ledger = Ledger(ledger_address())
     if ledger.place == ":memory:":
         raise InputError(
-            "a ledger in memory forgets what was spent: let DISCREET_LEDGER name a file, such as "
+            "a ledger in memory forgets all charges: set DISCREET_LEDGER to a file, such as "
             "sqlite:////home/ada/budget.db, or give account="
         )
     account = _open_or_find(ledger)
@@ -66,7 +67,7 @@ def default_account() -> Account:
     if (limit.relation, limit.unit) != (DEFAULT_LIMIT.relation, DEFAULT_LIMIT.unit):
         raise InputError(
             f"account {DEFAULT_ACCOUNT!r} of ledger {shown_path(ledger.place)} was opened for another relation or unit "
-            f"than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, and epsilon= is then meant for it"
+            f"than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, to which epsilon= then applies"
         )
     _warn_once(ledger.place, str(limit))
     return account
@@ -78,7 +79,7 @@ def _open_or_find(ledger: Ledger) -> Account:
         try:
             return ledger.open(DEFAULT_ACCOUNT, DEFAULT_LIMIT)
         except InputError:
-            # Another process may have been faster; otherwise raise the reason.
+            # Another process may have opened it meanwhile.
             if DEFAULT_ACCOUNT not in ledger.names():
                 raise
     return ledger.account(DEFAULT_ACCOUNT)
@@ -86,11 +87,11 @@ def _open_or_find(ledger: Ledger) -> Account:
 
 @cache
 def _warn_once(address: str, limit: str) -> None:
-    """Warn that fits spend from the default account, once in a process."""
+    """Warn once in a process from which account fits spend."""
     warnings.warn(
-        f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(address)}, one for all "
-        f"records, in every folder and for good; its limit: {limit}. For a budget of its own open an account for each "
+        f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(address)}, one account "
+        f"for all records and folders, with the lifetime limit {limit}. To separate budgets, open an account for each "
         "data set: account=Ledger(url).open(name, limit)",
         DefaultAccountWarning,
-        stacklevel=6,  # of whoever called fit
+        stacklevel=6,  # the caller of fit
     )

@@ -1,7 +1,7 @@
-"""Guarantees of releases, with exact numbers, and all arithmetic on them.
+"""Guarantees of releases, kept exactly, and all arithmetic on them.
 
-Budgets are exact rationals: ten times "0.1" is 1, without rounding. Sums of guarantees and conversions between
-neighbouring relations are here and nowhere else; a conversion that is not rational is rounded up.
+Budgets are exact rationals: ten times "0.1" is 1. Only this module adds guarantees and converts them between
+neighbouring relations. If a conversion is not rational, it is rounded towards the weaker guarantee.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Literal, SupportsFloat, TypeVar
 from discreet.errors import InputError, printable
 
 Number = Rational | Decimal | SupportsFloat | str
-"""Types of a budget: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
+"""Types of a budget: int, Fraction, Decimal, decimal text, or float (read as its shortest text)."""
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
-"""Most digits of a budget's numerator or denominator: far more than useful, far fewer than Python prints."""
+"""Most digits of a budget's numerator or denominator: far above any use, far below what Python prints."""
 
 
 RelationName = Literal["add-remove", "replace", "metric"]
@@ -32,18 +32,18 @@ RelationName = Literal["add-remove", "replace", "metric"]
 
 
 class Relation(StrEnum):
-    """Relation of neighbouring data sets, or, for METRIC, their distance.
+    """Neighbouring relation of data sets, or, for METRIC, their distance.
 
     * ADD_REMOVE: one has one record more than the other; the number of records is private.
     * REPLACE: they differ in one record; the number of records is public.
-    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. The
-      protection decreases with the distance, so it hides small changes and protects no record as a whole.
+    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. The guarantee
+      weakens with the distance, so it hides small changes and protects no record as a whole.
 
     Args:
         value: "add-remove", "replace" or "metric"; underscores and capitals are accepted.
 
     Raises:
-        InputError: another text.
+        InputError: another text, by name.
 
     Example:
         >>> import discreet as dc
@@ -57,19 +57,19 @@ class Relation(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Relation:
-        """Accept underscores and capitals; refuse other texts."""
+        """Accept underscores and capitals; refuse other values."""
         for relation in cls:
             if isinstance(value, str) and value.lower().replace("_", "-") == relation.value:
                 return relation
-        raise InputError(f"unknown relation {value!r}; it is one of: {', '.join(cls)}")
+        raise InputError(f"unknown relation {value!r}; the relations are: {', '.join(cls)}")
 
     @property
     def public_number(self) -> bool:
-        """True if the number of records is public, because neighbours have the same number."""
+        """True if the number of records is public: neighbours have equal numbers."""
         return self is not Relation.ADD_REMOVE
 
     def by_record(self, add_remove: Value, replace: Value) -> Value:
-        """Select the value for adding or removing a record, or that for replacing one.
+        """Return the value for adding or removing a record, or for replacing one.
 
         Args:
             add_remove: for ADD_REMOVE.
@@ -79,7 +79,7 @@ class Relation(StrEnum):
             One of them.
 
         Raises:
-            InputError: for METRIC, under which all records may change a little: a result for one record does not hold.
+            InputError: for METRIC, under which all records may change a little: results for one record do not hold.
         """
         match self:
             case Relation.ADD_REMOVE:
@@ -88,36 +88,36 @@ class Relation(StrEnum):
                 return replace
             case Relation.METRIC:
                 raise InputError(
-                    "this is worked out for one record that is added, removed or replaced, not for distances in a "
-                    "metric; ask for an add-remove or a replace guarantee, or for a mechanism that takes a metric"
+                    "this holds for one record that is added, removed or replaced, not for distances in a "
+                    "metric; use an add-remove or a replace guarantee, or a mechanism that takes a metric"
                 )
 
 
 RECORD_RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE)
-"""Relations about whole records, for which all mechanisms of records are proved."""
+"""Relations between whole records: all mechanisms of records are proved for these."""
 
 
 @dataclass(frozen=True, init=False)
 class Guarantee:
-    """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no part has a default.
+    """`(epsilon, delta)`-differential privacy for one relation and one unit of protection; no parameter has a default.
 
     `P(M(D) in S) <= exp(epsilon) P(M(D') in S) + delta` for all neighbours D, D' and all sets S of outputs. For METRIC
     `P(M(D) in S) <= exp(epsilon rho) P(M(D') in S)` for all D, D' of one size, where rho is the sum, over all values
-    that differ, of their differences in units, each rounded up to a whole number: it protects changes, not whole
-    records, let alone persons.
+    that differ, of their distances in units, each rounded up to a whole number. It protects changes, not whole records
+    or persons.
 
     Args:
-        epsilon: nats; greater than 0, finite. "0.1" and "1/3" are stored exactly; the float 0.1 is read as one tenth.
+        epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
-        relation: of neighbouring data sets.
-        unit: unit of protection, such as "record" or "patient". For patients, `read_records` needs the column that
-            identifies them (`unit_column`), or the declaration that each has one record. For METRIC the change of
-            distance 1: an amount and the quantity, such as "1 mmHg in one reading", in the unit of the released
-            column's bounds.
+        relation: neighbouring relation of data sets.
+        unit: protected unit of one record, such as "record" or "patient": `read_records` needs the column that
+            identifies patients (`unit_column`), or the statement that each has one record. For METRIC the change of
+            distance 1, an amount and the quantity that changes, such as "1 mmHg in one reading", in the unit of the
+            bounds of the released column.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
-            empty unit, or, for METRIC, a delta or a unit without an amount.
+            empty unit, or, for METRIC, a delta or a unit that is no amount.
 
     Source:
         Dwork and Roth (2014), Definition 2.4. METRIC: Dimitrakakis et al. (JMLR 2017), Definition 2, for delta 0 and
@@ -152,13 +152,13 @@ class Guarantee:
                 raise InputError("a guarantee under a metric is pure; ask for delta 0")
             if not begins_with_amount(unit):
                 raise InputError(
-                    f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
+                    f"the unit of a metric is the change of distance 1, an amount and the quantity that changes, such "
                     f"as '1 mmHg in one reading', not {_show(unit)}"
                 )
 
     @property
     def unit_amount(self) -> Fraction:
-        """Amount at the beginning of a metric's unit.
+        """Amount in a metric's unit.
 
         Raises:
             InputError: the guarantee is about records.
@@ -168,7 +168,7 @@ class Guarantee:
         return Fraction(self.unit.split()[0])
 
     def __str__(self) -> str:
-        """Format the guarantee as one line."""
+        """Write the guarantee in one line."""
         if self.relation is Relation.METRIC:
             promised = f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
             return printable(f"{promised}(metric: protects no record and no person)")
@@ -177,13 +177,13 @@ class Guarantee:
 
 
 def begins_with_amount(unit: str) -> bool:
-    """Return True if a unit begins with an amount above 0, which a metric's must and that of records must not.
+    """Return True if a unit begins with an amount above 0, as a metric's does and a record's must not.
 
     Args:
         unit: of protection, or of change.
 
     Returns:
-        True for a metric's.
+        True for a metric's unit.
 
     Example:
         >>> begins_with_amount("1 mmHg in one reading"), begins_with_amount("record")
@@ -215,7 +215,7 @@ def as_rational(value: Number, name: str) -> Fraction:
         if isinstance(value, Decimal):
             return _parse_text(str(value))
         if isinstance(value, Rational) and not isinstance(value, bool):
-            # Integers of NumPy would wrap around in later sums.
+            # Integers of numpy would wrap around in later sums.
             return _refuse_long(Fraction(int(value.numerator), int(value.denominator)))
         if type(value).__name__ in ("bool", "bool_"):
             raise ValueError
@@ -225,7 +225,7 @@ def as_rational(value: Number, name: str) -> Fraction:
 
 
 def _show(value: object) -> str:
-    """Print a value for an error, if it can be printed."""
+    """Write a value for an error, if it can be written."""
     try:
         return repr(value)[:40]
     except ValueError:
@@ -233,7 +233,7 @@ def _show(value: object) -> str:
 
 
 def _parse_text(text: str) -> Fraction:
-    """Parse decimal text or a fraction; refuse a long exponent, which would make a number of millions of digits."""
+    """Parse decimal text or a fraction; refuse a long exponent, which would make millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
@@ -241,20 +241,20 @@ def _parse_text(text: str) -> Fraction:
 
 
 def _refuse_long(value: Fraction) -> Fraction:
-    """Refuse a number with too many digits to be printed."""
+    """Refuse a number with too many digits to print."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
         raise ValueError
     return value
 
 
 def as_text(value: Fraction) -> str:
-    """Format a rational exactly: as a decimal if one exists, else as a fraction.
+    """Write the exact text of a rational: a decimal if one exists, else a fraction.
 
     Args:
         value: any rational.
 
     Returns:
-        Text that `as_rational` reads as the same number.
+        Text that `as_rational` reads back as the same number.
 
     Example:
         >>> as_text(Fraction(1, 8)), as_text(Fraction(1, 3)), as_text(Fraction(2))
@@ -269,12 +269,12 @@ def as_text(value: Fraction) -> str:
     if rest != 1 or digits > 400:
         return f"{value.numerator}/{value.denominator}"
     shifted = str(abs(value.numerator) * 10**digits // value.denominator).rjust(digits + 1, "0")
-    integer, fraction = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
-    return ("-" if value < 0 else "") + integer + (f".{fraction}" if fraction else "")
+    integral, tail = shifted[: len(shifted) - digits], shifted[len(shifted) - digits :]
+    return ("-" if value < 0 else "") + integral + (f".{tail}" if tail else "")
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Add up guarantees of several releases on the same records: epsilons and deltas sum.
+    """Add the guarantees of several releases of the same records: epsilons and deltas sum.
 
     Args:
         guarantees: at least one; all for the same relation and unit (`convert` them first).
@@ -283,10 +283,11 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         Their exact sum.
 
     Raises:
-        InputError: there is none, or they differ in relation or unit.
+        InputError: none given, or they differ in relation or unit.
 
     Guarantee:
-        The sum holds for all of the releases together, if each depends on the records and the others' outputs only.
+        The sum holds for all releases together, if each was drawn independently or depended only on the others'
+        outputs.
 
     Source:
         Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
@@ -297,42 +298,42 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
         >>> dc.tools.compose([promise, promise]).epsilon
         Fraction(1, 1)
     """
-    listed = list(guarantees)
-    if not listed:
+    terms = list(guarantees)
+    if not terms:
         raise InputError("compose needs at least one guarantee")
-    if len({(each.relation, each.unit) for each in listed}) > 1:
-        if any(each.relation is Relation.METRIC for each in listed):
+    if len({(each.relation, each.unit) for each in terms}) > 1:
+        if any(each.relation is Relation.METRIC for each in terms):
             raise InputError(
-                "a guarantee under a metric adds up with others in the very same unit only: a change of one unit is no "
-                "number of others, and no record"
+                "guarantees under a metric add up only in the same unit: changes in different units, and records, "
+                "cannot be compared; use one unit"
             )
         raise InputError("guarantees for different relations or units do not add up; convert them first")
     return Guarantee(
-        epsilon=sum((each.epsilon for each in listed), Fraction()),
-        delta=sum((each.delta for each in listed), Fraction()),
-        relation=listed[0].relation,
-        unit=listed[0].unit,
+        epsilon=sum((each.epsilon for each in terms), Fraction()),
+        delta=sum((each.delta for each in terms), Fraction()),
+        relation=terms[0].relation,
+        unit=terms[0].unit,
     )
 
 
 def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
-    """Convert a guarantee to another relation, if one follows.
+    """Convert a guarantee to another relation, if it implies one.
 
     Replacing a record is removing one and adding one: `(epsilon, delta)` for ADD_REMOVE is
-    `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. There is no converse.
+    `(2 epsilon, (1 + exp(epsilon)) delta)` for REPLACE, delta rounded up. Nothing follows the other way.
 
     Args:
-        guarantee: to be converted.
+        guarantee: to convert.
         relation: of the result.
 
     Returns:
-        The guarantee that follows.
+        The implied guarantee.
 
     Raises:
         InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
     Guarantee:
-        The result follows from the argument, for the same releases; nothing more is spent.
+        The result follows from the given guarantee, for the same releases; nothing more is spent.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
@@ -347,33 +348,33 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
         return guarantee
     if Relation.METRIC in (guarantee.relation, relation):
         raise InputError(
-            "a guarantee under a metric is about changes by so many units and one for records about whole records, "
-            "however large the change: neither is turned into the other"
+            "a guarantee under a metric protects changes by a number of units, and one for records whole records: "
+            "neither can be converted to the other; use the other relation from the start"
         )
     if guarantee.relation is Relation.REPLACE:
-        raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
+        raise InputError("a guarantee for replacing a record implies none for adding or removing one; use add-remove")
     delta = guarantee.delta and guarantee.delta * (1 + _round_exp_up(guarantee.epsilon))
     if delta >= 1:
         raise InputError(
-            "the guarantee, converted to replacing a record, has a delta of 1 or more and promises nothing"
+            "the guarantee, converted to replacing a record, has a delta of 1 or more and guarantees nothing"
         )
     return Guarantee(epsilon=2 * guarantee.epsilon, delta=delta, relation=relation, unit=guarantee.unit)
 
 
 def for_each(guarantee: Guarantee, number: int) -> Guarantee:
-    """Compute the guarantee for one record from which that of a unit with several records follows.
+    """Compute the guarantee for one record that gives a unit with several records the wanted guarantee.
 
-    If adding or removing (or replacing) one record changes probabilities by `(e, d)`, then k of them, one after the
-    other, change them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each has epsilon / k, exactly, and delta
-    over that sum, rounded down. For delta 0 this equals noise for k times the sensitivity; Gaussian noise has up to 7 %
-    more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
+    If adding or removing (or replacing) one record moves probabilities by `(e, d)`, then k of them, one after the
+    other, move them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each gets epsilon / k, exactly, and delta
+    over that sum, rounded down. For pure guarantees this equals noise for k times the sensitivity; Gaussian noise gets
+    up to 7 % more scale than that at epsilon 5 and delta 1e-3, and less elsewhere (`test_several_records.py`).
 
     Args:
-        guarantee: of a unit; under a record relation if `number` is above 1.
+        guarantee: wanted for a unit; for several records it must not be under a metric.
         number: most records of a unit, at least 1.
 
     Returns:
-        The guarantee for one record, with the same relation and unit.
+        The guarantee of the same relation and unit that one record needs.
 
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy).
@@ -392,7 +393,7 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
 
 
 def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Bound epsilon of a pure mechanism on a Poisson sample of the records (amplification by sampling).
+    """Bound the epsilon of a pure guarantee after Poisson sampling of the records.
 
     Args:
         epsilon: of the mechanism on the sample, for ADD_REMOVE; nats.
@@ -406,7 +407,7 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
         InputError: a probability outside (0, 1], or an epsilon above 1,000.
 
     Source:
-        Li, Qardaji and Su (2012); Chowdhury, Rekatsinas and Jha (2020), Lemma 2.3. The bound is tight.
+        Li, Qardaji and Su (2012); Chowdhury, Rekatsinas and Jha (2020), Lemma 2.3. It is attained.
 
     Example:
         >>> float(amplified(Fraction(1), Fraction(1, 10)))
@@ -419,10 +420,10 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """Compute the epsilon on a sample that amplification by sampling turns into `epsilon`; rounded down.
+    """Compute the epsilon on a Poisson sample that sampling turns into `epsilon`, rounded down.
 
     Args:
-        epsilon: for the records, under ADD_REMOVE; nats.
+        epsilon: wanted for the records, for ADD_REMOVE; nats.
         probability: of each record to be in the sample, in (0, 1].
 
     Returns:
@@ -441,16 +442,16 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
     if probability == 1:
         return epsilon
     below = _round_exp_up(epsilon) * (1 - Fraction(1, 10**28)) - 1
-    sampled = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
-    while sampled > 0 and amplified(sampled, probability) > epsilon:
-        sampled *= 1 - Fraction(1, 10**25)
-    if not sampled > 0:
-        raise InputError("epsilon is too small to be spent on a sample")
-    return _shorten_down(sampled)
+    inverse = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
+    while inverse > 0 and amplified(inverse, probability) > epsilon:
+        inverse *= 1 - Fraction(1, 10**25)
+    if not inverse > 0:
+        raise InputError("epsilon is too small for a sample; use a larger one")
+    return _shorten_down(inverse)
 
 
 def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
-    """Refuse an invalid probability or epsilon."""
+    """Refuse an invalid sampling probability or epsilon."""
     if not 0 < probability <= 1:
         raise InputError(f"a sampling probability must be greater than 0 and at most 1, got {as_text(probability)}")
     if not epsilon > 0:
@@ -471,15 +472,15 @@ def _shorten_down(value: Fraction) -> Fraction:
 
 
 def _round_down(value: Fraction) -> Fraction:
-    """Round a value between 0 and 1 down, by 1e-30 of it at most, to a short denominator."""
-    digits = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
-    return Fraction(math.floor(value * 10**digits), 10**digits)
+    """Round a value between 0 and 1 down, by a relative 1e-30 at most, to a short denominator."""
+    places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
+    return Fraction(math.floor(value * 10**places), 10**places)
 
 
 def _round_exp_up(value: Fraction) -> Fraction:
     """Round exp(value) up to a rational, by a relative 1e-30 at most."""
     if value > 1000:
-        raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")
+        raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee protects nothing")
     context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)
     above = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return Fraction(context.next_plus(context.exp(above)))

@@ -1,10 +1,9 @@
-"""Ledger of charges: the spent part of each limit, by release, in a database that outlives every process.
+"""The ledger: charges of releases against lifetime limits, in a database that survives every process.
 
-An account is opened once with a limit that never rises; a charge is one transaction that either fits under the limit or
-changes nothing. Entries are only added: there is no refund, because an output that may have been seen cannot be
-withdrawn. Each entry has its number, the exact sum after it, and a digest of all before it (`ledger_entries.py`):
-a charge reads a few rows, and `verify` finds the first changed one. This file never reads a record
-or a release's content.
+An account is opened once with a limit that never rises. A charge is one transaction that either fits under the limit or
+changes nothing. Entries are only added: there is no refund, because an output that may have been seen cannot be unseen.
+Each entry has its number, the exact sum after it, and a digest of all before it (`ledger_entries.py`): a charge reads a
+few rows, and `verify` finds the first changed one. This module never sees a record or a release's content.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """Accounts of privacy budgets in a database, which no number of processes can overspend.
+    """Accounts of privacy budgets in a database that no number of processes can overspend.
 
     Args:
-        url: `sqlite:///budget.db`, or `postgresql://host/base`; missing tables are made, and only its owner can read
-            and write a new file (0600). `sqlite://` is in this process's memory.
+        url: `sqlite:///budget.db`, or `postgresql://host/base`; missing tables are made, and only the owner can access
+            a new file (0600). `sqlite://` is in this process's memory.
 
     Raises:
-        InputError: the URL is invalid, has an argument that could weaken the ledger (any for SQLite; for PostgreSQL
-            those other than of the connection), or its database cannot be opened, has another version, or could lose
-            charges in a crash.
+        InputError: an invalid URL, one with an argument that could weaken the ledger (any for SQLite; for PostgreSQL
+            all but those of the server's address and connection), or a database that cannot be opened, has another
+            version, or could lose charges in a crash.
 
     Guarantee:
         Charges of an account never sum to more than its limit; see `Account.charge`.
@@ -66,36 +65,36 @@ class Ledger:
         self._limits: dict[str, Guarantee] = {}
         version = self._read(self._find_version)
         if version is None:
-            version = self._run(lambda: self._database.make(self._make_tables))
+            version = self._run_in_words(lambda: self._database.make(self._make_tables))
         if version != VERSION:
             raise other_version(version, shown_address(url))
 
     @property
     def place(self) -> str:
-        """Location of the ledger: the full path of its file, `:memory:`, or the server's address without a password."""
+        """Address of the ledger: absolute path of its file, `:memory:`, or the server's address without a password."""
         return self._database.place
 
     def __repr__(self) -> str:
-        """Format the address without its password."""
+        """Return the address without its password."""
         return f"Ledger({shown_address(self.url)})"
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
-        """Pickle the address: copies are handles on the same database, but cannot reach one in memory (`sqlite://`)."""
+        """Copy and pickle the handle; copies of one in memory (`sqlite://`) cannot reach it."""
         return (Ledger, (self._database.url,))
 
     def open(self, name: str, limit: Guarantee) -> Account:
         """Open an account with a limit that never rises.
 
         Args:
-            name: new in this ledger; one per data set, not per analyst. At most 80 visible characters, and not similar
-                to another account's.
-            limit: lifetime budget of the records, for one relation and unit.
+            name: new in this ledger; one per data set, not per analyst. At most 80 visible characters, not confusable
+                with another account's name.
+            limit: lifetime limit for the records, for one relation and unit.
 
         Returns:
             The account.
 
         Raises:
-            InputError: the name looks like another one, or is already taken; or the limit is no guarantee.
+            InputError: the name is illegible, confusable with another, or taken; or the limit is no guarantee.
         """
         refuse_illegible(name, "an account's name")
         refuse_other(limit, Guarantee, "the limit of an account")
@@ -107,41 +106,41 @@ class Ledger:
             for existing in self._books.names(connection):
                 if existing != name and confusable_key(existing) == confusable_key(name):
                     raise InputError(
-                        f"account {shown(name)} would look like {shown(existing)}, which is open; take another name"
+                        f"account {shown(name)} would look like the open account {shown(existing)}; use another name"
                     )
             return self._books.append(connection, draft)
 
         def find_existing(connection: sa.Connection) -> LedgerEntry | None:
-            entry = self._books.first(connection, name) if name in self._books.names(connection) else None
-            return entry if entry is not None and entry.is_for(draft) else None
+            first = self._books.first(connection, name) if name in self._books.names(connection) else None
+            return first if first is not None and first.is_for(draft) else None
 
-        self._run(lambda: self._database.write(add, find_existing, name), name)
+        self._run_in_words(lambda: self._database.write(add, find_existing, name), name)
         return Account(self, name)
 
     def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
-        """Find an account that was opened before, in this program or another.
+        """Find an open account.
 
         Args:
-            name: of the account, or a similar one.
-            purpose: of charges through this handle; stored and shown, and perhaps limited.
-            request: key of the charge through this handle; see `Account.charge`.
+            name: of the account, or a name that looks like it.
+            purpose: of charges through this handle; recorded, shown, and perhaps limited.
+            request: key of charges through this handle; see `Account.charge`.
 
         Returns:
             The account.
 
         Raises:
-            InputError: there is none of this name; the message lists the existing ones.
+            InputError: no account has this name; the message lists the open ones.
         """
-        handle = Account(self, name, purpose, request)
+        account = Account(self, name, purpose, request)
         names = self.names()
         if name in names:
-            return handle
-        alike = [existing for existing in names if confusable_key(existing) == confusable_key(name)]
+            return account
+        alike = [each for each in names if confusable_key(each) == confusable_key(name)]
         if len(alike) != 1:
             there = listed(names) or "none"
             where = f"ledger {shown_address(self.url)}; open it first (open now: {there}){in_memory_hint(self.place)}"
             raise InputError(f"no account {shown(name)} in {where}")
-        return replace(handle, name=alike[0])
+        return replace(account, name=alike[0])
 
     def names(self) -> tuple[str, ...]:
         """List the names of all accounts, sorted.
@@ -153,20 +152,20 @@ class Ledger:
 
     @property
     def durability(self) -> str:
-        """Durability of a returned charge, and what may still lose it, in one line."""
+        """Durability of a charge, in one line."""
         return self._read(self._books.durability)
 
     def paid(self, release: str) -> tuple[str, Charge] | None:
-        """Find the charge for a release, for a program that did not learn if it had paid.
+        """Find the charge for a release, if a program does not know whether it paid.
 
         Args:
             release: its id.
 
         Returns:
-            (name of the account, the charge); None if nothing was charged for it.
+            (name of the account, the charge); None without a charge.
         """
         if not isinstance(release, str) or any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in release):
-            return None  # not every database can compare this text
+            return None  # not text that every database can compare
 
         def find(connection: sa.Connection) -> tuple[str, Charge] | None:
             entry = self._books.paid(connection, release)
@@ -175,29 +174,29 @@ class Ledger:
         return self._read(find)
 
     def _read(self, work: Callable[[sa.Connection], T], name: str = "") -> T:
-        """Read in one transaction; raise refusals as errors."""
-        return self._run(lambda: self._database.read(work), name)
+        """Read in one transaction; turn refusals into errors."""
+        return self._run_in_words(lambda: self._database.read(work), name)
 
     def _find_limit(self, connection: sa.Connection, name: str) -> Guarantee:
-        """Find the limit with which an account was opened; it never changes, and is read once."""
+        """Find the limit that an account was opened with; it never changes, so it is read once."""
         if name not in self._limits:
             self._limits[name] = limit_of(self._books.first(connection, name))
         return self._limits[name]
 
     def _find_version(self, connection: sa.Connection) -> int | None:
-        """Find the version of the tables, after a check of the database."""
+        """Find the version of the tables, and check that the database is safe."""
         self._books.require_safe(connection)
         return self._books.version(connection)
 
     def _make_tables(self, connection: sa.Connection) -> int:
-        """Make the tables, unless another process was faster, and return their version."""
+        """Make the tables, unless another process did, and return their version."""
         version = self._books.version(connection)
         if version is None:
             self._books.make(connection)
         return VERSION if version is None else version
 
-    def _run(self, work: Callable[[], T], name: str = "") -> T:
-        """Run the work; raise refusals as errors."""
+    def _run_in_words(self, work: Callable[[], T], name: str = "") -> T:
+        """Run work; turn refusals into errors."""
         try:
             return work()
         except Refusal as refusal:
@@ -207,16 +206,16 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Account:
-    """Handle on one account; it holds no budget itself, so copies spend from the same limit.
+    """Handle on an account; it has no budget itself, so copies spend from the same limit.
 
     Args:
-        ledger: with the account.
+        ledger: of the account.
         name: of the account.
         purpose: of charges through this handle.
-        request: key of the charge through this handle.
+        request: key of charges through this handle.
 
     Raises:
-        InputError: a database cannot store the name.
+        InputError: the name is not text that a database can store.
 
     Guarantee:
         See `charge`: charges through all handles sum to no more than the limit.
@@ -239,23 +238,23 @@ class Account:
     request: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse invalid names; those of old ledgers may be unusual."""
+        """Refuse an invalid name; names in old ledgers may look odd."""
         refuse_other(self.ledger, Ledger, "the ledger of an account")
         refuse_other(self.name, str, "an account's name")
         if any("\ud800" <= letter <= "\udfff" for letter in self.name):
             raise InputError(f"no account {shown(self.name)}: its name is not Unicode text")
-        for text, subject in ((self.purpose, "the purpose of a charge"), (self.request, "the key of a request")):
+        for text, label in ((self.purpose, "the purpose of a charge"), (self.request, "the key of a request")):
             if text != "":
-                refuse_illegible(text, subject)
+                refuse_illegible(text, label)
 
     @property
     def id(self) -> str | None:
-        """Random id of the account in all its releases: that of the first release; None before it."""
+        """Random id of the account in all its releases: that of the first of them; None before the first."""
         return self._read(lambda connection: self._books.first_release(connection, self.name))
 
     @property
     def limit(self) -> Guarantee:
-        """Lifetime budget of the account."""
+        """Lifetime limit of the account."""
         return self.balance().limit
 
     def balance(self) -> Balance:
@@ -265,18 +264,18 @@ class Account:
             The balance now.
 
         Raises:
-            InputError: the account is not open, or its last entry or balance was tampered with.
+            InputError: the account is not open, or its last entry or its balance was changed.
         """
         return self._read(lambda connection: self._find_state(connection)[0])
 
     def shares(self) -> dict[str, Balance]:
-        """List balances of the people ("person NAME") and purposes ("purpose TEXT") with limits of their own.
+        """Read the balances of people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own.
 
         Returns:
             Balances by subject, sorted; empty without such limits.
 
         Raises:
-            InputError: as for `balance`.
+            InputError: as in `balance`.
         """
 
         def read(connection: sa.Connection) -> dict[str, Balance]:
@@ -291,13 +290,13 @@ class Account:
         return self._read(read)
 
     def charges(self) -> tuple[Charge, ...]:
-        """Read all charges, oldest first, without verification; see `verify`.
+        """Read all charges, oldest first, without verifying digests; see `verify`.
 
         Returns:
             The charges.
 
         Raises:
-            InputError: the account is not open, or a row was not written by discreet.
+            InputError: the account is not open, or a row was changed.
         """
 
         def read(connection: sa.Connection) -> tuple[Charge, ...]:
@@ -311,12 +310,11 @@ class Account:
         """Recompute all entries and balances from the first on, and compare.
 
         Returns:
-            The last entry. If its number and digest are stored elsewhere, they prove later that no entry before it
-            changed.
+            The last entry. Its number and digest, kept elsewhere, prove later that no entry before it changed.
 
         Raises:
-            InputError: the account is not open, or an entry does not follow from those before it; the message names the
-                first such entry.
+            InputError: the account is not open, or an entry or balance does not follow from those before it; the
+                message names the first such entry.
         """
         return self._read(self._verify_all)[-1]
 
@@ -327,7 +325,7 @@ class Account:
             The document.
 
         Raises:
-            InputError: as for `verify`.
+            InputError: as in `verify`.
         """
         return {
             "format": "discreet ledger account",
@@ -337,78 +335,78 @@ class Account:
         }
 
     def check(self, guarantee: Guarantee) -> None:
-        """Refuse now what `charge` would refuse, and write nothing.
+        """Refuse what `charge` would refuse, without writing.
 
         Args:
-            guarantee: to be spent.
+            guarantee: to spend.
 
         Raises:
             BudgetError: it does not fit under the limit.
             InputError: it is for another unit, or for a relation that cannot be converted to the account's.
         """
-        refuse_other(guarantee, Guarantee, "what is to be spent")
+        refuse_other(guarantee, Guarantee, "the guarantee to spend")
 
         def read(connection: sa.Connection) -> None:
             _, last, held = self._find_state(connection)
             draft = replace(self._draft(connection, "r", "m", guarantee), who=self._books.user(connection))
-            existing = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
-            following(last, {"": held, **{share.subject: share for share in existing if share is not None}}, draft)
+            listed_shares = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
+            following(last, {"": held, **{share.subject: share for share in listed_shares if share is not None}}, draft)
 
         self._pay(lambda: self.ledger._database.read(read), guarantee)
 
     def charge(self, release: str, mechanism: str, guarantee: Guarantee, *, anew: bool = False) -> Balance:
-        """Spend, in one transaction, or change nothing.
+        """Spend in one transaction, or change nothing.
 
         Args:
-            release: id of the release to pay for; new in this ledger.
+            release: id of the release; new in this ledger.
             mechanism: its name.
-            guarantee: to be spent; for another relation than the account's it is converted exactly.
-            anew: if True, refuse a request that was charged before, whose output would be drawn a second time.
+            guarantee: to spend; one for another relation than the account's is converted exactly.
+            anew: True refuses a request that was charged before: its release would be drawn a second time.
 
         Returns:
             The balance after the charge. A request of this handle that was charged before, by the same user, for the
             same amount, mechanism and purpose, is not charged again.
 
         Raises:
-            BudgetError: it does not fit under a limit; the message has the spent and requested amounts, and the rest.
+            BudgetError: it does not fit under a limit; the message has the amounts spent, requested and left.
             InputError: it is for another unit, or for a relation that cannot be converted to the account's; or the
-                account was tampered with, or is closed. Nothing was charged.
-            DiscreetError: the database failed during the commit, and its outcome cannot be looked up.
+                account was changed or is closed. Nothing was charged.
+            DiscreetError: the database failed during the commit, and cannot tell the outcome.
 
         Guarantee:
-            When this returns, the charge is on disk, and all charges of the account sum to no more than its limit, for
-            any processes and threads that charge at the same time, and wherever any of them is killed. On PostgreSQL
-            this holds for any actions of users who may only charge.
+            When this returns, the charge is on disk, and all charges of the account sum to no more than its limit,
+            whichever processes and threads charge at the same time, and wherever any of them was killed. On PostgreSQL
+            this also holds against users who may only charge.
         """
         refuse_illegible(release, "the id of a release")
         refuse_illegible(mechanism, "the name of a mechanism")
-        refuse_other(guarantee, Guarantee, "what is to be spent")
+        refuse_other(guarantee, Guarantee, "the guarantee to spend")
 
         def spend(connection: sa.Connection) -> tuple[LedgerEntry, Balance]:
             entry = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
             return entry, self._find_balance(connection, entry)
 
         def find_existing(connection: sa.Connection) -> tuple[LedgerEntry, Balance] | None:
-            entry = self._books.find_existing(connection, self.name, release)
+            paid = self._books.find_existing(connection, self.name, release)
             draft = self._draft(connection, release, mechanism, guarantee)
-            # Another's charge under the same id is not this one.
-            return (entry, self._find_balance(connection, entry)) if entry is not None and entry.is_for(draft) else None
+            # Another user's charge under the same id does not count.
+            return (paid, self._find_balance(connection, paid)) if paid is not None and paid.is_for(draft) else None
 
-        entry, balance = self._pay(lambda: self.ledger._database.write(spend, find_existing, release), guarantee)
-        if anew and entry.release != release:
+        paid, balance = self._pay(lambda: self.ledger._database.write(spend, find_existing, release), guarantee)
+        if anew and paid.release != release:
             raise InputError(
-                f"request {shown(self.request)} was charged before, for release {entry.release}: look for its output, "
-                "because drawing it again would cost again; nothing more was charged"
+                f"request {shown(self.request)} was charged before, for release {paid.release}: find its output, "
+                "because drawing again would cost again; nothing more was charged"
             )
         return balance
 
     def lower(self, limit: Guarantee, *, person: str = "", purpose: str = "") -> None:
-        """Lower a limit permanently: of the account, or of a person or a purpose in it.
+        """Lower a limit, for good: of the account, or of a person or a purpose in it.
 
         Args:
             limit: at most the current one, in the account's relation and unit.
-            person: name of a user of the server (for SQLite of the operating system, without further authentication).
-            purpose: as for an account's handle.
+            person: name of a user of the server (for SQLite: of the system, which is not verified).
+            purpose: as in an account's handle.
 
         Raises:
             InputError: the limit would rise, or is for another relation or unit.
@@ -419,18 +417,17 @@ class Account:
         if person or purpose:
             refuse_illegible(person or purpose, "a person or a purpose")
         whose = PERSON + person if person else PURPOSE + purpose if purpose else ""
-        account_limit = self.limit
-        if (limit.relation, limit.unit) != (account_limit.relation, account_limit.unit):
+        current = self.limit
+        if (limit.relation, limit.unit) != (current.relation, current.unit):
             raise InputError(
-                f"account {shown(self.name)} is for {account_limit.relation} and one {account_limit.unit}; "
-                "so is each limit in it"
+                f"account {shown(self.name)} is for {current.relation} and one {current.unit}; so is each limit in it"
             )
         self._write(
             LedgerEntry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose)
         )
 
     def close(self) -> None:
-        """Close the account permanently: nothing can be charged any more.
+        """Close the account, for good: further charges are refused.
 
         Raises:
             InputError: it is closed already.
@@ -443,11 +440,11 @@ class Account:
         return self.ledger._books
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Read in one transaction; raise refusals as errors."""
+        """Read in one transaction; turn refusals into errors."""
         return self.ledger._read(work, self.name)
 
     def _write(self, draft: LedgerEntry) -> None:
-        """Write an entry that charges nothing."""
+        """Write an entry that is no charge."""
 
         def find_existing(connection: sa.Connection) -> LedgerEntry | None:
             last = self._books.account_share(connection, self.name)[1]
@@ -455,14 +452,12 @@ class Account:
             return last if all(getattr(last, name) == getattr(draft, name) for name in same) else None
 
         def work() -> LedgerEntry:
-            return self.ledger._database.write(
-                lambda connection: self._books.append(connection, draft), find_existing, self.name
-            )
+            return self.ledger._database.write(lambda each: self._books.append(each, draft), find_existing, self.name)
 
-        self.ledger._run(work, self.name)
+        self.ledger._run_in_words(work, self.name)
 
     def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
-        """Run the work that pays; an error of a limit has its figures."""
+        """Run work that pays; an error beyond a limit has the figures of that limit."""
         try:
             return work()
         except Refusal as refusal:
@@ -473,23 +468,20 @@ class Account:
 
     def _explain_limit(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
         """Make the error for a price beyond the limit of a subject."""
-        account_limit = self.ledger._find_limit(connection, self.name)
+        limit = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
-        balance, price = balance_of(account_limit, share), price_in(self.name, account_limit, guarantee)
+        balance, price = balance_of(limit, share), price_in(self.name, limit, guarantee)
         return beyond_limit(self.name, subject, balance, price)
 
     def _find_balance(self, connection: sa.Connection, entry: LedgerEntry) -> Balance:
-        """Find the balance after a charge of this transaction; for a request charged before, the current one."""
-        account_limit, share = (
-            self.ledger._find_limit(connection, self.name),
-            self._books.share(connection, self.name, ""),
-        )
-        assert share is not None, f"entry {entry.sequence} was made"
-        return balance_of(account_limit, share)
+        """Find the balance after a charge of this transaction; for an earlier request, the current one."""
+        limit, share = self.ledger._find_limit(connection, self.name), self._books.share(connection, self.name, "")
+        assert share is not None, f"entry {entry.sequence} exists"
+        return balance_of(limit, share)
 
     def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> LedgerEntry:
-        """Draft a charge, in the account's relation."""
+        """Draft a charge in the account's relation."""
         price = price_in(self.name, self.ledger._find_limit(connection, self.name), guarantee)
         return LedgerEntry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
@@ -497,12 +489,12 @@ class Account:
         )  # fmt: skip
 
     def _find_state(self, connection: sa.Connection) -> tuple[Balance, LedgerEntry, Share]:
-        """Find the balance, the last entry, and the row of the balance, inside a transaction."""
+        """Find the balance, the last entry, and the balance's row, inside a transaction."""
         share, last = self._books.account_share(connection, self.name)
         balance = balance_of(self.ledger._find_limit(connection, self.name), share)
         return replace(balance, closed=last.kind == "closed"), last, share
 
     def _verify_all(self, connection: sa.Connection) -> tuple[LedgerEntry, ...]:
-        """Read all entries, and verify them."""
+        """Read and verify all entries."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))

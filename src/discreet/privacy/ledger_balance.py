@@ -13,16 +13,16 @@ from discreet.privacy.ledger_entries import LedgerEntry, Refusal, Share
 
 @dataclass(frozen=True)
 class Charge:
-    """Charge of an account.
+    """One charge of an account.
 
     Args:
-        release: id of the paid release.
+        release: id of the release that was paid for.
         mechanism: its name.
-        guarantee: of the release, in the account's relation and unit.
-        date: day of the charge (UTC), by the server's clock if there is a server.
-        sequence: number of the entry in the account.
+        guarantee: what was spent, for the account's relation and unit.
+        date: day of the charge (UTC), by the server's clock where there is a server.
+        sequence: its place in the account.
         who: user of the server, or of the system, who made it.
-        purpose: of the charge, or empty.
+        purpose: of the charge, if it was given.
     """
 
     release: str
@@ -36,7 +36,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Balance:
-    """State of an account, or of a person or a purpose in it: the limit, and the exact sum of the charges so far."""
+    """State of an account, or of a person or a purpose in it: the limit, and the exact sum of the charges."""
 
     limit: Guarantee
     epsilon_spent: Fraction
@@ -44,7 +44,7 @@ class Balance:
     closed: bool = False
 
     def __str__(self) -> str:
-        """Format the spent sum, the limit and the rest."""
+        """Write the sums spent, the limit, and the rest."""
         spent = f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)}"
         left = f"epsilon {as_text(self.epsilon_left)}"
         if self.limit.delta:
@@ -64,7 +64,7 @@ class Balance:
 
 
 def limit_of(first: LedgerEntry) -> Guarantee:
-    """Read the limit with which an account was opened."""
+    """Read the limit of an account from its first entry."""
     try:
         return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=Relation(first.relation), unit=first.unit)
     except InputError:
@@ -72,7 +72,7 @@ def limit_of(first: LedgerEntry) -> Guarantee:
 
 
 def balance_of(account_limit: Guarantee, share: Share) -> Balance:
-    """Read a balance from its row."""
+    """Read a balance."""
     try:
         epsilon, delta = share.limit if share.limit is not None else (account_limit.epsilon, account_limit.delta)
         return Balance(replace(account_limit, epsilon=epsilon, delta=delta), *share.sums)
@@ -81,7 +81,7 @@ def balance_of(account_limit: Guarantee, share: Share) -> Balance:
 
 
 def charge_of(first: LedgerEntry, entry: LedgerEntry) -> Charge:
-    """Read a charge from its entry."""
+    """Read a charge."""
     try:
         spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))
         day = date.fromisoformat(entry.day)

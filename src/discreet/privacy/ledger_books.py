@@ -1,8 +1,8 @@
-"""Books: tables of a ledger's entries in a database, and the code that writes them.
+"""Books: the entries of a ledger in a database, and the code that writes them.
 
-For SQLite this process writes them, in a transaction with an exclusive lock. For PostgreSQL functions of the server
-write them (`ledger_postgresql.sql`), so a client has no write access. Both are read in the same way, and rows are
-verified by their digests.
+For SQLite this process writes them, in a transaction with an exclusive lock on the file. For PostgreSQL functions of
+the server write them (`ledger_postgresql.sql`), so a client can only call these. Both are read in the same way, and
+checked against their digests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VERSION = 2
 T = TypeVar("T", LedgerEntry, Share)
 
 OLDEST_SERVER = 130_000
-"""Oldest supported version of PostgreSQL: the first with `gcd`."""
+"""Oldest accepted version of PostgreSQL: the first with `gcd`."""
 ENTRIES_BLOCK = 1000
-"""Number of entries in a block of a read."""
+"""Number of entries that are read at a time."""
 SHARE_COLUMNS = tuple(field.name for field in fields(Share))
 
 REFUSALS = {
@@ -37,11 +37,11 @@ REFUSALS = {
     "DP013": "spent", "23505": "paid", "42501": "forbidden", "25006": "read-only", "3F000": "gone", "42883": "gone",
     "42P01": "gone",
 }  # fmt: skip
-"""Reasons of refusals, by the codes of our functions and a few of the server's own."""
+"""Refusals by the server's codes: those of the ledger's functions, and a few of PostgreSQL."""
 
 
 class Books(ABC):
-    """Abstract books, with the reading of entries and balances, which is the same on both databases.
+    """Entries and balances in a database; reading is the same in both.
 
     Args:
         prefix: of the names of tables.
@@ -51,7 +51,7 @@ class Books(ABC):
 
     @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:
-        """Read the version of the tables; None without tables."""
+        """Return the version of the tables; None without tables."""
 
     @abstractmethod
     def make(self, connection: sa.Connection) -> None:
@@ -59,15 +59,15 @@ class Books(ABC):
 
     @abstractmethod
     def require_safe(self, connection: sa.Connection) -> None:
-        """Refuse a database that may lose committed transactions."""
+        """Refuse a database that may lose committed data."""
 
     def durability(self, connection: sa.Connection) -> str:
-        """Describe the durability of a returned charge, and what may still lose it, in one line."""
-        return "a charge that returns is on this machine's disk; a copy that is put back forgets what came after it"
+        """Describe the durability of a charge, in one line."""
+        return "a charge that returns is on this machine's disk; restoring a backup loses later charges"
 
     @abstractmethod
     def user(self, connection: sa.Connection) -> str:
-        """Find the user who would make an entry."""
+        """Return the user that an entry would have."""
 
     @abstractmethod
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
@@ -75,10 +75,10 @@ class Books(ABC):
 
         Args:
             connection: in a transaction of `Database.write`.
-            draft: as for `following`; who and day are set here.
+            draft: as in `following`; user and day are added here.
 
         Returns:
-            The entry; for a request that was charged before, that charge.
+            The entry; for a request that was charged before, the earlier charge.
 
         Raises:
             Refusal: nothing was written.
@@ -86,21 +86,21 @@ class Books(ABC):
 
     @abstractmethod
     def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """Find the charge of a release, after all other writers of the account have finished."""
+        """Find a charge of unknown outcome, after all other writes to the account have ended."""
 
     def names(self, connection: sa.Connection) -> tuple[str, ...]:
         """List the names of all accounts, sorted."""
         rows = connection.execute(sa.text(f"SELECT account FROM {self.prefix}balances WHERE subject = ''"))
-        account_names = rows.scalars().all()
-        if not all(type(name) is str for name in account_names):
+        names = rows.scalars().all()
+        if not all(type(name) is str for name in names):
             raise Refusal("tampered", "a name")
-        return tuple(sorted(account_names))
+        return tuple(sorted(names))
 
     def first(self, connection: sa.Connection, account: str) -> LedgerEntry:
-        """Read the entry that opened an account.
+        """Return the entry that opened an account.
 
         Raises:
-            Refusal: the account is not open, or its first entry is invalid.
+            Refusal: the account is not open, or the entry was changed.
         """
         entries = self._select_entries(connection, "account = :account AND sequence = 0", account=account)
         if not entries:
@@ -110,10 +110,10 @@ class Books(ABC):
         return entries[0]
 
     def account_share(self, connection: sa.Connection, account: str) -> tuple[Share, LedgerEntry]:
-        """Read the balance of an account and its last entry.
+        """Return the balance of an account and its last entry.
 
         Raises:
-            Refusal: the account is not open, or balance and entry do not fit each other.
+            Refusal: the account is not open, or balance and entry do not match.
         """
         share = self.share(connection, account, "")
         if share is None:
@@ -127,32 +127,32 @@ class Books(ABC):
         return share, last[-1]
 
     def share(self, connection: sa.Connection, account: str, subject: str) -> Share | None:
-        """Read the balance of a subject.
+        """Return the balance of a subject.
 
         Raises:
-            Refusal: its seal does not fit.
+            Refusal: its seal does not match.
         """
         statement = f"{self._select_shares} AND subject = :subject"
         row = connection.execute(sa.text(statement), {"account": account, "subject": subject}).one_or_none()
         if row is None:
             return None
-        stored_share = _check_row(Share, row)
-        if stored_share != stored_share.sealed():
+        share = _check_row(Share, row)
+        if share != share.sealed():
             raise Refusal("tampered", "a balance")
-        return stored_share
+        return share
 
     def shares(self, connection: sa.Connection, account: str) -> dict[str, Share]:
-        """Read all balances of an account by subject, without verification."""
+        """List all balances of an account by subject, unchecked."""
         rows = connection.execute(sa.text(self._select_shares), {"account": account})
         return {share.subject: share for share in (_check_row(Share, row) for row in rows)}
 
     @property
     def _select_shares(self) -> str:
-        """SQL for the balances of an account."""
+        """SQL statement for the balances of an account."""
         return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
 
     def entries(self, connection: sa.Connection, account: str) -> Iterator[LedgerEntry]:
-        """Read all entries of an account in their order, without verification."""
+        """List all entries of an account in order, unchecked."""
         last = -1
         while True:
             block = self._select_entries(
@@ -165,12 +165,12 @@ class Books(ABC):
             last = block[-1].sequence
 
     def paid(self, connection: sa.Connection, release: str) -> LedgerEntry | None:
-        """Read the charge for a release, in any account."""
+        """Find the charge for a release, in any account."""
         entries = self._select_entries(connection, "release = :release AND release <> ''", release=release)
         return entries[0] if entries else None
 
     def first_release(self, connection: sa.Connection, account: str) -> str | None:
-        """Read the id of the first release that an account paid for; ids of another form are no releases."""
+        """Find the id of the first release that an account paid for; other names of charges are skipped."""
         entries = self._select_entries(
             connection, "account = :account AND kind = 'charged' AND length(release) = 32 AND "
             "ltrim(release, :digits) = '' ORDER BY sequence LIMIT 1", account=account, digits="0123456789abcdef",
@@ -178,7 +178,7 @@ class Books(ABC):
         return entries[0].release if entries else None
 
     def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[LedgerEntry]:
-        """Select the entries that satisfy a condition."""
+        """Select the entries that fulfil a condition."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
         return [_check_row(LedgerEntry, row) for row in connection.execute(sa.text(statement), values)]
 
@@ -198,21 +198,21 @@ class Books(ABC):
 
 
 class SqliteBooks(Books):
-    """Books in a file."""
+    """Books in a file of SQLite."""
 
     prefix = "discreet_"
 
     def version(self, connection: sa.Connection) -> int | None:
-        """Read the version of the tables; None without tables."""
+        """Return the version of the tables; None without tables."""
         statement = "SELECT name FROM sqlite_master WHERE name IN ('discreet_ledger', 'discreet_accounts')"
-        tables = set(connection.exec_driver_sql(statement).scalars())
-        if "discreet_ledger" in tables:
-            newest = connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar()
-            return newest if type(newest) is int else 0
-        return 1 if tables else None
+        there = set(connection.exec_driver_sql(statement).scalars())
+        if "discreet_ledger" in there:
+            version = connection.exec_driver_sql("SELECT max(version) FROM discreet_ledger").scalar()
+            return version if type(version) is int else 0
+        return 1 if there else None
 
     def require_safe(self, connection: sa.Connection) -> None:
-        """Accept: each transaction sets the durability of a file, and `Database` checks its location."""
+        """Do nothing: each transaction sets how the file is written, and `Database` checks the file system."""
 
     def make(self, connection: sa.Connection) -> None:
         """Make the tables."""
@@ -220,13 +220,13 @@ class SqliteBooks(Books):
             connection.exec_driver_sql(statement)
 
     def user(self, connection: sa.Connection) -> str:
-        """Find the user of this process, by the operating system; SQLite has no users of its own."""
+        """Return the system's user of this process; SQLite has no users."""
         with suppress(KeyError):
             return pwd.getpwuid(os.getuid()).pw_name
         return str(os.getuid())
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
-        """See `Books`; the transaction has an exclusive lock."""
+        """Add an entry; see `Books`. The transaction has an exclusive lock on the file."""
         draft = replace(draft, who=self.user(connection), day=datetime.now(UTC).date().isoformat())
         if self.version(connection) != VERSION:
             raise Refusal("gone")
@@ -236,8 +236,8 @@ class SqliteBooks(Books):
                 raise Refusal("open")
         else:
             held, last = self.account_share(connection, draft.account)
-            existing = (self.share(connection, draft.account, subject) for subject in subjects_of(draft)[1:])
-            shares = {"": held, **{share.subject: share for share in existing if share is not None}}
+            listed_shares = (self.share(connection, draft.account, subject) for subject in subjects_of(draft)[1:])
+            shares = {"": held, **{share.subject: share for share in listed_shares if share is not None}}
         if draft.request:
             earlier = self._select_entries(
                 connection, "account = :account AND request = :request", account=draft.account, request=draft.request
@@ -254,19 +254,19 @@ class SqliteBooks(Books):
         return entry
 
     def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """See `Books`; in a transaction with an exclusive lock."""
+        """Find a charge; see `Books`. The transaction has an exclusive lock on the file."""
         entry = self.paid(connection, release)
         return entry if entry is not None and entry.account == account else None
 
 
 class PostgresBooks(Books):
-    """Books on a server, which writes them itself."""
+    """Books on a server, whose functions write them."""
 
     prefix = "discreet."
 
     def version(self, connection: sa.Connection) -> int | None:
-        """Read the version of the tables; None without tables."""
-        # Read from the catalog: a name may be resolved before a wait for another process.
+        """Return the version of the tables; None without tables."""
+        # Read the catalogue tables: name lookups are cached from before a wait for another process.
         statement = (
             "SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON relnamespace = n.oid "
             "WHERE nspname = 'discreet' AND relname = 'ledger'), to_regclass('discreet_accounts') IS NOT NULL"
@@ -277,12 +277,12 @@ class PostgresBooks(Books):
         return 1 if old else None
 
     def make(self, connection: sa.Connection) -> None:
-        """Make the schema and its tables and functions, owned by the role of the transaction."""
-        connection.exec_driver_sql("CREATE SCHEMA discreet")  # an existing one may be somebody else's
+        """Make the schema and all in it, owned by the transaction's role."""
+        connection.exec_driver_sql("CREATE SCHEMA discreet")  # fails if it exists: it may have another owner
         connection.execution_options(no_parameters=True).exec_driver_sql(script("ledger_postgresql.sql"))
 
     def require_safe(self, connection: sa.Connection) -> None:
-        """Refuse a server that is too old, not in UTF-8, or may lose committed transactions in a crash."""
+        """Refuse a server that is too old, not in UTF-8, or may lose committed data in a crash."""
         statement = (
             "SELECT current_setting('server_version_num')::int, getdatabaseencoding(), current_setting('fsync'), "
             "current_setting('full_page_writes')"
@@ -290,35 +290,33 @@ class PostgresBooks(Books):
         version, encoding, *writes = connection.exec_driver_sql(statement).one()
         if version < OLDEST_SERVER:
             raise Refusal(
-                "unsafe", f"the server has version {version // 10_000}, and {OLDEST_SERVER // 10_000} is the oldest"
+                "unsafe", f"the server has version {version // 10_000}; use {OLDEST_SERVER // 10_000} or newer"
             )
         if encoding != "UTF8":
             raise Refusal("unsafe", "the database is not in UTF8; make one with ENCODING 'UTF8'")
         if writes != ["on", "on"]:
-            raise Refusal(
-                "unsafe", "fsync or full_page_writes is off: a crash could give back what was spent; set both on"
-            )
+            raise Refusal("unsafe", "fsync or full_page_writes is off: a crash could lose charges; set both on")
 
     def durability(self, connection: sa.Connection) -> str:
-        """See `Books`; for the server that answers, which may be a standby."""
+        """Describe the durability of a charge; see `Books`. The answering server may be a standby."""
         names, standby = connection.exec_driver_sql(
             "SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery()"
         ).one()
         if standby:
-            return "this is a standby: what it has is what it received so far"
+            return "this is a standby: it has only the charges received so far"
         if names:
             return f"a charge that returns is on the server's disk and on synchronous standbys ({names})"
         return (
-            "a charge that returns is on the server's disk; a failover to a standby may lose the last ones, because "
+            "a charge that returns is on the server's disk; a failover to a standby may lose the last charges, because "
             "synchronous_standby_names is empty"
         )
 
     def user(self, connection: sa.Connection) -> str:
-        """Find the connected user, for any role set since."""
+        """Return the user of the session, whatever role was set since."""
         return str(connection.exec_driver_sql("SELECT session_user").scalar())
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
-        """See `Books`."""
+        """Add an entry; see `Books`."""
         arguments: tuple[str, ...]
         match draft.kind:
             case "charged":
@@ -333,14 +331,14 @@ class PostgresBooks(Books):
         return self._call(connection, name, (draft.account, *arguments))[0]
 
     def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
-        """See `Books`; the server waits for the lock on the account."""
+        """Find a charge; see `Books`. The server waits for transactions on the account."""
         entries = self._call(connection, "settled", (account, release))
         return entries[0] if entries else None
 
     def _call(self, connection: sa.Connection, name: str, arguments: tuple[str, ...]) -> list[LedgerEntry]:
         """Call a function of the server, and return its entries."""
-        marks = ", ".join(f":p{index}" for index in range(len(arguments)))
-        values = {f"p{index}": value for index, value in enumerate(arguments)}
+        marks = ", ".join(f":p{number}" for number in range(len(arguments)))
+        values = {f"p{number}": value for number, value in enumerate(arguments)}
         try:
             rows = connection.execute(sa.text(f"SELECT {', '.join(COLUMNS)} FROM discreet.{name}({marks})"), values)
             return [LedgerEntry(*row) for row in rows]
@@ -354,7 +352,7 @@ class PostgresBooks(Books):
 
 
 def _check_row(kind: type[T], row: Sequence[Any]) -> T:
-    """Check the types of a row: a damaged file may have a number for a text."""
+    """Check the types of a row: a damaged file may have a number instead of text."""
     names = [field.name for field in fields(kind)]
     if any(type(value) is not (int if name == "sequence" else str) for name, value in zip(names, row, strict=True)):
         raise Refusal("tampered", "a row")
@@ -362,7 +360,7 @@ def _check_row(kind: type[T], row: Sequence[Any]) -> T:
 
 
 def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
-    """Return the earlier charge of a request, if it has the same fields; else refuse."""
+    """Return the earlier charge of a request, or refuse a different request."""
     same = ("mechanism", "epsilon", "delta", "purpose", "who")
     if any(getattr(earlier, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
@@ -370,5 +368,5 @@ def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEnt
 
 
 def script(name: str) -> str:
-    """Read a file of SQL in this package."""
+    """Read an SQL file of this room."""
     return (files("discreet.privacy") / name).read_text("utf-8")

@@ -1,8 +1,8 @@
-"""Database of the ledger: accepted addresses, and transactions that end whatever happens to the process.
+"""The ledger's database: accepted addresses, and transactions that end whatever happens to the process.
 
-A writer of an SQLite file has an exclusive lock from its first statement to its commit; a server writes its accounts
-itself (`ledger_books.py`). An error states if the transaction was written: a commit without an answer is looked up. The
-code does not depend on the contents of transactions.
+A transaction that writes to SQLite has an exclusive lock on the file from its first statement to its commit; a server
+writes its accounts itself (`ledger_books.py`). An error states whether data was written: after a commit without an
+answer, the outcome is looked up. This module knows nothing about charges.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from discreet.errors import DiscreetError, InputError, shown
 T = TypeVar("T")
 
 WAIT_S = 60
-"""Seconds to wait for another process's transaction, and most seconds that a transaction may be idle."""
+"""Seconds to wait for another process's transaction, and that a transaction may be idle."""
 
 TRANSACTION_TRIES = 10
-"""Most attempts at a transaction that the server aborts."""
+"""Attempts at a transaction that the server aborted."""
 
 BUSY_PAUSE_S, RESTART_PAUSE_S = (0.01, 0.8), (0.05, 8.0)
-"""First and longest pause between attempts, which double: they sum to 4 s for conflicts with another transaction, and
-to half a minute for a lost server, which may have to recover."""
+"""First and longest pause between attempts, doubled each time, in seconds. In total 4 s after a conflict with another
+transaction, and half a minute after the loss of the server, which may have to recover."""
 
 ADDRESS_LIMIT = 2_000
-"""Most characters of an address, more than any path or server needs."""
+"""Most characters of an address: more than any path or server needs."""
 
 SHOWN_LIMIT = 80
 """Most characters of an address in a message."""
@@ -46,8 +46,8 @@ REASON_LIMIT = 160
 """Most characters of a database's own error in a message."""
 
 BROKEN_OFF = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
-"""PostgreSQL's codes for a transaction that failed because of another one (serialisation, deadlock), or because the
-server stops or starts."""
+"""PostgreSQL's codes for a transaction aborted because of another one (serialisation, deadlock), or because the server
+stops or starts."""
 
 POSTGRESQL_ARGUMENTS = frozenset({
     "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "keepalives",
@@ -56,39 +56,39 @@ POSTGRESQL_ARGUMENTS = frozenset({
     "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslrootcert", "sslsni", "target_session_attrs",
     "tcp_user_timeout",
 })  # fmt: skip
-"""Allowed arguments: of the server's location and the connection. `options` is harmless: `_settings` come after it."""
+"""Accepted arguments: the server's address and connection. `options` is safe: `_settings` run after it."""
 
-# Our own BEGIN: the driver's would start too late to serialise readers that then write. EXTRA also syncs the folder:
-# without it a power cut can restore the journal of a committed charge, and undo it.
+# BEGIN is explicit: the driver's own would start too late to serialise a read followed by a write. EXTRA also syncs the
+# folder: without it, a power failure can restore the journal of a committed charge, and undo the charge.
 WRITING_SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
 READING_SQLITE = ("BEGIN",)
 MOUNTS_FILE = "/proc/self/mountinfo"
-"""Linux's list of mounted file systems."""
+"""File in which Linux lists the mounted file systems."""
 
 NETWORK_SYSTEMS = frozenset({
     "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs",
     "nfs4", "smb3", "smbfs",
 })  # fmt: skip
-"""File systems whose locks and writes do not meet SQLite's needs."""
+"""File systems whose locks and writes are not reliable enough for SQLite."""
 
 MAKING_LOCK = "SELECT pg_advisory_xact_lock(7306926)"
-"""Lock under which one process at a time makes the tables; its number is arbitrary."""
+"""Lock so that one process at a time makes the tables; the number is arbitrary."""
 
 _gate = threading.RLock()
-"""Lock of the thread that is in a transaction, which is also held while the process forks.
+"""Lock of the thread in a transaction, also held while the process forks.
 
-SQLite stores the locks of its process in memory. A child that was forked in the middle of a transaction would wait for
-a thread that it does not have.
+SQLite keeps the locks of its process in memory. A child forked during a transaction would wait for a thread that it
+does not have.
 """
 
 
 _servers: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
-"""Engines whose connections a child must leave to its parent."""
+"""Engines whose connections a forked child must leave to its parent."""
 
 
 def _renew_gate() -> None:
-    """Make a new lock for the child, which has one thread, and discard its parent's connections."""
+    """Make a new lock for a forked child, and drop the parent's connections."""
     global _gate
     _gate = threading.RLock()
     for engine in _servers:
@@ -103,15 +103,16 @@ os.register_at_fork(
 class Database:
     """Transactions on one database.
 
-    A transaction on a file has a connection of its own, which is closed at the end. A connection to a server costs ten
-    times as much as a charge, and is reused; it is closed if a transaction ends otherwise than by its commit.
+    Each transaction on a file has its own connection, closed at its end. A connection to a server costs ten times as
+    much as a charge, so it is reused; it is closed after a transaction that did not commit.
 
     Args:
-        url: an SQLAlchemy URL of SQLite or PostgreSQL. Only its owner can read and write a new file (0600); an existing
-            one keeps its permissions.
+        url: SQLAlchemy URL of SQLite or PostgreSQL. Only the owner can access a new file (0600); an existing file keeps
+            its permissions.
 
     Raises:
-        InputError: the URL is invalid, has an argument that could weaken the ledger, or its database cannot be opened.
+        InputError: an invalid URL, one with an argument that could weaken the ledger, or a database that cannot be
+            opened.
     """
 
     def __init__(self, url: str) -> None:
@@ -130,27 +131,27 @@ class Database:
             self.url = address.render_as_string(hide_password=False)
         self._engine = _make_engine(address, self._sqlite)
         if self._memory:
-            self._alive = self._engine.connect()  # the database exists as long as one connection to it
+            self._alive = self._engine.connect()  # an open connection keeps the database in memory
         elif self._sqlite:
             _refuse_network(self.place)
             _create_private(self.place)
         self._worked = False
         if not self._sqlite:
-            weakref.finalize(self, self._engine.dispose)  # closes idle connections with this object or the process
+            weakref.finalize(self, self._engine.dispose)  # closes its connections with it, or with the process
 
     @property
     def sqlite(self) -> bool:
-        """True for a file or memory, False for a server."""
+        """True for SQLite, in a file or in memory; False for a server."""
         return self._sqlite
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run work that reads, in one transaction, from one snapshot.
+        """Run work that reads, in one transaction with a consistent snapshot.
 
         Args:
             work: function of a connection.
 
         Returns:
-            The work's result.
+            Its result.
 
         Raises:
             InputError: the database failed.
@@ -163,17 +164,17 @@ class Database:
         """Run work in one transaction; on a file it has an exclusive lock from its first statement to its commit.
 
         Args:
-            work: function of a connection; it is run again if the server aborts it.
-            find_existing: looks the work up, on another connection, if the commit has no answer: it returns the work's
-                result, or None if nothing was written. It must wait for a transaction that is still under way.
+            work: function of a connection; it runs again if the server aborts it.
+            find_existing: finds the work's result on another connection after a commit without an answer; None if
+                nothing was written. It must wait for a transaction that is still running.
             known_as: name for `discreet ledger show`.
 
         Returns:
-            The work's result, after its commit.
+            The result of the work, once it is committed.
 
         Raises:
             InputError: the database failed; nothing was written.
-            DiscreetError: the database failed during the commit, and its outcome cannot be looked up.
+            DiscreetError: the database failed during the commit, and cannot tell the outcome.
         """
         try:
             return self._transact(self._alone, work)
@@ -181,9 +182,9 @@ class Database:
             reason = str(error)
         try:
             existing = self._transact(self._alone, find_existing)
-        except Exception:  # for any error there is no answer
+        except Exception:  # any error leaves the outcome unknown
             raise DiscreetError(
-                f"ledger {self._shown}: {reason}; it is unknown whether it was charged: look with `discreet ledger "
+                f"ledger {self._shown}: {reason}; the outcome of the charge is unknown: check with `discreet ledger "
                 f"show {known_as}` once the ledger answers"
             ) from None
         if existing is None:
@@ -194,10 +195,10 @@ class Database:
         """Run work that makes tables, one process at a time.
 
         Args:
-            work: function of a connection; it must check if another process was faster.
+            work: function of a connection; it must check whether another process has made the tables.
 
         Returns:
-            The work's result.
+            Its result.
 
         Raises:
             InputError: the database failed; nothing was made.
@@ -206,11 +207,11 @@ class Database:
 
     @property
     def _alone(self) -> tuple[str, ...]:
-        """Statements that begin a writing transaction."""
+        """Statements that begin a transaction that writes."""
         return WRITING_SQLITE if self._sqlite else (_settings(),)
 
     def _transact_certainly(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Run a transaction that charges nothing; an unknown outcome is an InputError."""
+        """Run a transaction that charges nothing, so an unknown outcome is harmless."""
         try:
             return self._transact(opening, work)
         except _UnsureError as error:
@@ -230,9 +231,9 @@ class Database:
             except _BrokenOffError as error:
                 lost, reason = error.lost, str(error)
                 if lost and not self._worked:
-                    break  # the server may not exist; after a success a lost one may restart
+                    break  # the server may never have existed; retry only one that worked before
             except KeyboardInterrupt as interrupt:
-                # A notebook keeps the exception with all frames, one of which holds the new connection.
+                # A notebook keeps the exception and its frames; one of them has the new connection.
                 traceback.clear_frames(interrupt.__traceback__)
                 raise
             first, longest = RESTART_PAUSE_S if lost else BUSY_PAUSE_S
@@ -242,7 +243,7 @@ class Database:
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
     def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Run one transaction on one connection; its locks end with it, in all cases."""
+        """Run one transaction on one connection; its locks are released however it ends."""
         failure: Exception
         committing = clean = False
         with _gate:
@@ -250,37 +251,37 @@ class Database:
                 connection = self._engine.connect()
             except sa.exc.DBAPIError as error:
                 failure = self._describe_failure(error, committing)
-            except ValueError:  # an invalid name of a server
+            except ValueError:  # an impossible server name
                 failure = InputError(f"cannot understand the address {self._shown}; try sqlite:///budget.db")
             else:
                 cursors, end = self._collect_endings(connection)
                 try:
                     for statement in opening:
                         connection.exec_driver_sql(statement)
-                    value = work(connection)
+                    result = work(connection)
                     committing = True
                     connection.commit()
                     self._worked = clean = True
-                    return value
+                    return result
                 except sa.exc.DBAPIError as error:
                     failure = self._describe_failure(error, committing)
-                except UnicodeDecodeError:  # raised by the driver's reads
-                    failure = InputError(f"ledger {self._shown} is damaged: a text in it is none; nothing was charged")
+                except UnicodeDecodeError:  # raised by the driver
+                    failure = InputError(f"ledger {self._shown} is damaged: invalid text; nothing was charged")
                 finally:
                     if clean and not self._sqlite:
                         connection.close()  # without locks; the next transaction reuses it
                     else:
-                        # Ctrl-C interrupts between Python calls, so everything necessary is one call in C, the first.
+                        # Ctrl-C arrives between Python calls, so all releases happen in one C call, the first.
                         try:  # noqa: SIM105
                             deque(map(call, [*cursors, end]), maxlen=0)
-                        except Exception:  # the server or the disk is lost, and with it the locks
+                        except Exception:  # a lost server or disk has released all locks
                             pass
                         connection.invalidate()
                         connection.close()
         raise failure
 
     def _collect_endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
-        """Collect the calls that release all locks: a growing list that closes cursors, and the transaction's end."""
+        """Collect the calls that release all locks: a growing list to close cursors, and the transaction's end."""
         raw = connection.connection.driver_connection
         if raw is None:
             raise InputError(f"ledger {self._shown} has no connection; nothing was charged")
@@ -288,12 +289,12 @@ class Database:
         return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
 
     def _describe_failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
-        """Convert an error of the database to one of ours."""
+        """Turn an error of the database into one of the package."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
         state = getattr(error.orig, "sqlstate", None)
         if committing and state not in ("40001", "40P01"):
             return _UnsureError(reason)
-        # An error of the driver without a code of the server means a failed or lost connection.
+        # A driver's error without a server's code means that the connection failed or is lost.
         lost = not self._sqlite and (state is None or state.startswith(("08", "57P"))) and isinstance(
             error, sa.exc.OperationalError
         )  # fmt: skip
@@ -303,11 +304,11 @@ class Database:
 
 
 class _BrokenOffError(Exception):
-    """Error for a transaction that the server aborted, or that was lost with the server; nothing was written.
+    """The server aborted a transaction, because of another one or because it stops; nothing was written.
 
     Args:
-        reason: the database's message.
-        lost: whether the server is lost, or was not reached.
+        reason: the database's words.
+        lost: True if the server is not reachable.
     """
 
     def __init__(self, reason: str, *, lost: bool) -> None:
@@ -316,14 +317,14 @@ class _BrokenOffError(Exception):
 
 
 class _UnsureError(Exception):
-    """Error for a commit without an answer, which may or may not have been written."""
+    """A commit without an answer: its outcome is unknown."""
 
 
 def _settings(level: str = "READ COMMITTED") -> str:
-    """Write the settings with which every transaction on a server begins, in one statement.
+    """Write the first statement of every transaction on a server.
 
-    None of them takes a snapshot, so the first statement that reads sees everything committed before. At REPEATABLE
-    READ later statements see the same; a charge must see what was committed while it waited.
+    It takes no snapshot, so the first read sees all earlier commits. At REPEATABLE READ later reads see the same; a
+    charge must see what was committed while it waited.
     """
     return (
         f"SET TRANSACTION ISOLATION LEVEL {level}; "
@@ -332,7 +333,7 @@ def _settings(level: str = "READ COMMITTED") -> str:
 
 
 def _check_address(url: str) -> sa.URL:
-    """Parse the address; refuse arguments that could weaken the ledger."""
+    """Parse an address, and refuse one that could weaken the ledger."""
     if not isinstance(url, str):
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
     if len(url) > ADDRESS_LIMIT:
@@ -350,25 +351,25 @@ def _check_address(url: str) -> sa.URL:
         raise InputError(f"a ledger needs the driver pysqlite or psycopg, not {shown(driver)}")
     if backend == "sqlite" and (address.host or address.username or address.password or address.port):
         raise InputError(
-            f"cannot understand the address {shown_address(url)}; a path comes after three strokes, sqlite:///"
+            f"cannot understand the address {shown_address(url)}; write a path after three slashes, sqlite:///"
         )
     if backend == "sqlite" and address.database == "":
-        raise InputError("sqlite:/// names no file: sqlite:///budget.db does, and sqlite:// is a ledger in memory")
+        raise InputError("sqlite:/// names no file: write sqlite:///budget.db, or sqlite:// for a ledger in memory")
     refused = sorted(set(address.query) - (POSTGRESQL_ARGUMENTS if backend == "postgresql" else set()))
     if refused:
         raise InputError(
-            f"the address of a ledger takes no argument {shown(refused[0])}: what changes how a database locks or "
-            "writes could lose a charge; leave it out"
+            f"the address of a ledger takes no argument {shown(refused[0])}: it could change how the database locks or "
+            "writes, and lose a charge; leave it out"
         )
     return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
 
 
 def _resolve_path(address: sa.URL) -> sa.URL:
-    """Write the full path of its file into the address, so that it does not depend on the current folder."""
+    """Make the path of the file absolute, so that it stays the same when the process changes folders."""
     try:
         return address.set(database=str(Path(str(address.database)).resolve()))
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or an invalid character
-        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; name a file") from None
+    except (OSError, RuntimeError, ValueError):  # a cycle of links, or an invalid character
+        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; give a file") from None
 
 
 def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
@@ -377,7 +378,7 @@ def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
     if not sqlite:
         waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
         options = {name: wait for name, wait in waits.items() if name not in address.query}
-        options["client_encoding"] = "utf8"  # for any environment: all names can be written and read
+        options["client_encoding"] = "utf8"  # for any name, whatever the environment sets
     try:
         engine = sa.create_engine(
             address,
@@ -401,43 +402,43 @@ def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
 
 
 def _note_cursor(connection: sa.Connection, cursor: Any, *_: object) -> None:
-    """Collect cursors to close: one with unread rows holds a lock, even after a rollback."""
+    """Record a cursor to close: one with unread rows holds a lock, even after a rollback."""
     connection.info.setdefault("cursors", []).append(cursor.close)
 
 
 def _leave_open(context: sa.ExceptionContext) -> None:
-    """Keep an interrupted connection open: SQLite keeps the locks of one that is closed before its cursors."""
+    """Keep an interrupted connection open: SQLite keeps its locks if it is closed before its cursors."""
     context.is_disconnect = False
 
 
 def _create_private(path: str) -> None:
-    """Make a missing file that only its owner can read and write; SQLite's journal has the same permissions."""
-    # If it cannot be made, SQLite raises the reason. An existing file is not opened: closing it would drop the locks of
-    # all transactions of this process.
+    """Make a missing file that only its owner can access; SQLite gives its journal the same permissions."""
+    # If this fails, SQLite reports the reason. An existing file is not opened: closing it would drop the locks of all
+    # transactions of this process.
     with suppress(OSError, ValueError), _gate:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _refuse_network(path: str) -> None:
-    """Refuse a file on a network file system, if this is detectable: two machines may both hold its lock."""
+    """Refuse a file on a network file system, if that is known: two machines could both hold its lock."""
     try:
         mounts = Path(MOUNTS_FILE).read_text().splitlines()
     except OSError:
         return
-    systems = {}
+    kind_of = {}
     for line in mounts:
         before, _, after = line.partition(" - ")
-        systems[before.split(" ")[4].encode().decode("unicode_escape")] = after.split(" ")[0]
-    kind = systems[max((mount for mount in systems if Path(path).is_relative_to(mount)), key=len, default="/")]
+        kind_of[before.split(" ")[4].encode().decode("unicode_escape")] = after.split(" ")[0]
+    kind = kind_of[max((folder for folder in kind_of if Path(path).is_relative_to(folder)), key=len, default="/")]
     if kind in NETWORK_SYSTEMS:
         raise InputError(
-            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
-            "needs: take a file on a disk of this machine, or PostgreSQL (--ledger, DISCREET_LEDGER)"
+            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks are not reliable enough: "
+            "use a file on a local disk, or PostgreSQL (--ledger, DISCREET_LEDGER)"
         )
 
 
 def shown_address(url: str) -> str:
-    """Write an address for a message: without its password and arguments, and without its middle if it is long.
+    """Write an address for a message: without password and arguments, shortened in the middle if it is long.
 
     Args:
         url: any text.
@@ -452,7 +453,7 @@ def shown_address(url: str) -> str:
     try:
         return _shorten(_render(sa.make_url(url)))
     except (sa.exc.ArgumentError, ValueError):
-        return "of the ledger"  # it may contain a password at an unknown position
+        return "of the ledger"  # it may contain a password at an unknown place
 
 
 def _render(address: sa.URL) -> str:

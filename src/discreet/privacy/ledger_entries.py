@@ -1,10 +1,9 @@
 """Entries of a ledger: an account's history as a hash chain, and the balances that follow from it.
 
-The first entry opens an account with its limit; others are charges, lower limits, and its closing. Each has its
-sequence number, the exact sums after it, and a digest of itself and of the digest before it, so the last digest
-verifies all entries. Balances of the account, and of each person and purpose in it, are what a charge reads; they
-follow from the entries. All functions here are pure: `following` makes an entry, and `verify` recomputes all entries of
-an account and compares.
+The first entry opens an account with its limit; others are charges, lower limits, and its closing. Each has its number,
+the exact sums after it, and a digest of itself and of the digest before it: with the last digest all entries can be
+checked. A charge reads the balances of the account and of the person and purpose; they follow from the entries. All
+functions are pure, on frozen data: `following` makes an entry, and `verify` recomputes an account and compares.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from typing import Any
 from discreet.errors import InputError, shown
 
 SUM_BITS = 10_000
-"""Most bits of the numerator or denominator of the sum of charges, so that the rest of a limit can be printed."""
+"""Most bits of the numerator or denominator of a sum of charges; the rest of a limit can then still be printed."""
 PERSON, PURPOSE = "person ", "purpose "
-"""Prefixes of the subject of a limit; that of the account itself is empty."""
+"""Prefixes of the subjects of limits; that of the account itself is empty."""
 
 
 class Refusal(Exception):
-    """Refusal by a ledger, as a code that `error_for` turns into a message.
+    """Refusal of a ledger by reason; `error_for` makes its message.
 
     Args:
         reason: "limit", "closed", "absent", "paid", "request", "tampered", "forbidden", "form", "open", "rises",
             "spent", "digits", "unsafe", "read-only" or "gone".
-        detail: the subject of a limit, or the cause.
+        detail: the subject of a limit, or the fault.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -39,23 +38,23 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Entry of an account; fields that its kind does not use are empty. Numbers are texts of reduced fractions.
+    """One entry; fields that its kind does not use are empty. Numbers are reduced fractions as text (`str(Fraction)`).
 
     Args:
         account: its name.
-        sequence: number of the entry: 0, 1, 2, ...
+        sequence: its number: 0, 1, 2, ...
         kind: "opened", "charged", "limited" or "closed".
-        release: id of the paid release.
+        release: id of the release that was paid for.
         mechanism: its name.
         epsilon, delta: amount of a charge, or the new limit.
-        relation, unit: protection of the account.
-        subject: subject of a limit: "person NAME", "purpose TEXT", or empty for the account.
+        relation, unit: of the account.
+        subject: of a limit: "person NAME", "purpose TEXT", or "" for the account.
         purpose: of a charge.
-        request: key of a charge that may be retried.
-        who: user who made it: of the database server, or of the system.
-        day: of the entry (UTC, `2026-11-25`).
+        request: key of a request that may be repeated.
+        who: user of the database server, or of the system.
+        day: date (UTC, `2026-11-25`).
         epsilon_spent, delta_spent: sums of the account after it.
-        digest: SHA-256 of the previous digest and all fields above, each after its length in bytes.
+        digest: SHA-256 of the digest before it and all of the above, each after its length in bytes.
     """
 
     account: str
@@ -77,17 +76,17 @@ class LedgerEntry:
     digest: str = ""
 
     def sealed(self, before: str) -> LedgerEntry:
-        """Return the entry with its digest, after an entry with the digest `before`; empty for the first."""
+        """Return the entry with its digest after the digest `before`; "" for the first entry."""
         return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
     def is_for(self, draft: LedgerEntry) -> bool:
-        """True if it is the entry of a draft, by any user on any day."""
+        """Return True if the entry is for a draft, whoever made it and when."""
         written = ("sequence", "who", "day", "epsilon_spent", "delta_spent", "digest")
         return self == replace(draft, **{name: getattr(self, name) for name in written})
 
 
 COLUMNS = tuple(field.name for field in fields(LedgerEntry))
-"""Columns of the table of entries, and of an export, in this order."""
+"""Columns of the table of entries, and of exports, in this order."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,11 @@ class Share:
     Args:
         account: its name.
         subject: as in an entry.
-        epsilon_limit, delta_limit: lowest limit; empty without a limit of its own.
+        epsilon_limit, delta_limit: the lowest limit set; "" if only the account's applies.
         epsilon_spent, delta_spent: sums so far.
-        sequence: number of the last entry that changed it; for an account that of its last entry.
+        sequence: number of the last entry that changed it; for an account of its last entry.
         digest: of that entry.
-        seal: digest of all fields above, which detects damage.
+        seal: digest of all of the above, to detect damage.
     """
 
     account: str
@@ -120,12 +119,12 @@ class Share:
 
     @property
     def sums(self) -> tuple[Fraction, Fraction]:
-        """Spent epsilon and delta."""
+        """Epsilon and delta spent."""
         return Fraction(self.epsilon_spent), Fraction(self.delta_spent)
 
     @property
     def limit(self) -> tuple[Fraction, Fraction] | None:
-        """Limits of epsilon and delta; None without a limit of its own."""
+        """Limits of epsilon and delta; None if only the account's applies."""
         return (Fraction(self.epsilon_limit), Fraction(self.delta_limit)) if self.epsilon_limit else None
 
     def after(self, entry: LedgerEntry, **changes: str) -> Share:
@@ -134,7 +133,7 @@ class Share:
 
 
 def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
-    """List the subjects whose balances an entry reads and changes, the account first.
+    """List the subjects whose balances an entry reads and changes; the account's is the first.
 
     Args:
         draft: an entry.
@@ -154,18 +153,18 @@ def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
 def following(
     last: LedgerEntry | None, shares: Mapping[str, Share], draft: LedgerEntry
 ) -> tuple[LedgerEntry, tuple[Share, ...]]:
-    """Add an entry to an account, by a pure function, so that a ledger can be recomputed from its entries.
+    """Add an entry to an account; a pure function, so that `verify` can recompute a ledger.
 
     Args:
         last: the account's last entry; None for its first.
         shares: existing balances of `subjects_of(draft)`.
-        draft: account, kind, amounts or limit, who, day, and the fields of its kind.
+        draft: account, kind, amounts or limit, user, day, and the fields of its kind.
 
     Returns:
         The entry with its number, sums and digest; and the balances after it.
 
     Raises:
-        Refusal: it exceeds a limit, would raise one, or comes after the account's closing or before its opening.
+        Refusal: the entry exceeds a limit, would raise one, or the account is closed or not open.
 
     Example:
         >>> opened = LedgerEntry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
@@ -201,7 +200,7 @@ def following(
 
 
 def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
-    """Add a draft to the sums of a balance, if it fits."""
+    """Add a draft to the sums of a balance, if it fits under the limit."""
     if draft.kind != "charged":
         return share.sums
     epsilon, delta = (
@@ -215,7 +214,7 @@ def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
 
 
 def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
-    """Refuse a limit above the current one, or else the account's; and one below the spent sums."""
+    """Refuse a limit above the current one, or the account's, and one below the sum spent."""
     before, spent = next(share.limit for share in reversed(held) if share.limit is not None), held[-1].sums
     if Fraction(draft.epsilon) > before[0] or Fraction(draft.delta) > before[1]:
         raise Refusal("rises")
@@ -224,18 +223,18 @@ def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
 
 
 def is_sound(share: Share, last: Sequence[LedgerEntry]) -> bool:
-    """True if an account's balance is undamaged, and fits its last entries.
+    """Return True if an account's balance is undamaged, and that of its last entries.
 
     Args:
         share: of the account itself.
-        last: the last two entries, from the table.
+        last: the last two entries in the table, or the only one.
     """
     if share != share.sealed() or not last or last[-1].sequence != share.sequence:
         return False
     before, entry = last[-2] if len(last) > 1 else None, last[-1]
     follows = entry.sequence == 0 if before is None else entry.sequence == before.sequence + 1
-    sealed = entry == entry.sealed("" if before is None else before.digest)
-    return follows and sealed and entry.digest == share.digest and entry.epsilon_spent == share.epsilon_spent \
+    intact = entry == entry.sealed("" if before is None else before.digest)
+    return follows and intact and entry.digest == share.digest and entry.epsilon_spent == share.epsilon_spent \
         and entry.delta_spent == share.delta_spent  # fmt: skip
 
 
@@ -243,8 +242,8 @@ def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = 
     """Recompute an account from its entries, and compare.
 
     Args:
-        entries: of one account, in their order.
-        shares: balances of a ledger; None for an export, which has none.
+        entries: of one account, in order.
+        shares: balances of the ledger; None for an export, which has none.
 
     Returns:
         The entries.
@@ -262,29 +261,28 @@ def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = 
             expected, changed = following(last, held, draft)
         except Refusal as refusal:
             raise InputError(
-                f"account {name}: entry {entry.sequence} could not have been made after those before it "
-                f"({refusal.reason})"
+                f"account {name}: entry {entry.sequence} is impossible after those before it ({refusal.reason})"
             ) from None
         except (ValueError, ZeroDivisionError):
-            raise InputError(f"account {name}: entry {entry.sequence} has no number where one belongs") from None
+            raise InputError(f"account {name}: entry {entry.sequence} has an invalid number") from None
         if expected != entry or (last is not None and last.account != entry.account):
             wrong = [column for column in COLUMNS if getattr(expected, column) != getattr(entry, column)] or ["account"]
             raise InputError(
-                f"account {name}: entry {entry.sequence} does not fit: {', '.join(wrong)} is not what follows from the "
+                f"account {name}: entry {entry.sequence} does not match: {', '.join(wrong)} does not follow from the "
                 "entries before it"
             )
         held |= {share.subject: share for share in changed}
         last = entry
         verified.append(entry)
     if shares is not None and dict(shares) != held:
-        subject_at_fault = next(subject for subject in {**held, **shares} if held.get(subject) != shares.get(subject))
-        whose = f"of {shown(subject_at_fault)} " if subject_at_fault else ""
+        subject = next(subject for subject in {**held, **shares} if held.get(subject) != shares.get(subject))
+        whose = f"of {shown(subject)} " if subject else ""
         raise InputError(f"account {shown(verified[0].account)}: the balance {whose}does not follow from its entries")
     return tuple(verified)
 
 
 def verify_document(document: Any) -> LedgerEntry:
-    """Verify an exported account without its database.
+    """Verify an exported account, without its database.
 
     Args:
         document: of `Account.export`, parsed from JSON.
@@ -293,24 +291,24 @@ def verify_document(document: Any) -> LedgerEntry:
         The last entry.
 
     Raises:
-        InputError: another document, or an entry does not follow from those before it.
+        InputError: another document, or an entry that does not follow from those before it.
     """
     match document:
         case {"format": "discreet ledger account", "version": 2, "entries": [_, *_] as rows}:
             pass
         case _:
-            raise InputError("this is no account that `ledger export` wrote as JSON")
+            raise InputError("this is no JSON document of `ledger export`")
     if not all(isinstance(row, dict) and set(row) == set(COLUMNS) for row in rows):
-        raise InputError("an entry of this account has other fields than `ledger export` writes")
+        raise InputError("an entry of this account has other fields than those of `ledger export`")
     entries = [LedgerEntry(**row) for row in rows]
     if not all(
         type(value) is (int if at == 1 else str) for entry in entries for at, value in enumerate(astuple(entry))
     ):
-        raise InputError("an entry of this account has a number for a text, or a text for a number")
+        raise InputError("an entry of this account has a number instead of text, or text instead of a number")
     return verify(entries)[-1]
 
 
-def _hash_texts(*texts: str) -> str:
+def _hash_texts(*values: str) -> str:
     """Compute SHA-256 of texts, each after its length in bytes."""
-    encoded = (text.encode() for text in texts)
-    return hashlib.sha256(b"".join(b"%d:%s" % (len(data), data) for data in encoded)).hexdigest()
+    texts = (value.encode() for value in values)
+    return hashlib.sha256(b"".join(b"%d:%s" % (len(text), text) for text in texts)).hexdigest()

@@ -1,6 +1,6 @@
-"""Roles of a ledger on PostgreSQL, as statements: its owner, openers of accounts, spenders, and auditors.
+"""Roles of a ledger on PostgreSQL as SQL statements: its owner, openers, spenders and auditors.
 
-The owner cannot log in; charges call its functions. A role belongs to the database, and must exist before a grant.
+The owner cannot log in: spenders call its functions. Roles are the database's, and must exist before a grant.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ END $$"""
 
 @dataclass(frozen=True)
 class Grant:
-    """Permissions of a role.
+    """Rights of a role.
 
     Args:
         kind: "opener" opens accounts, lowers limits, closes, and permits spenders; "spender" charges one account;
@@ -60,7 +60,7 @@ class Grant:
         """Read `opener=ROLE`, `spender=ROLE:ACCOUNT` or `auditor=ROLE`.
 
         Raises:
-            InputError: a text of another form.
+            InputError: the text has another form.
         """
         kind, _, rest = text.partition("=")
         role, colon, account = rest.partition(":")
@@ -74,15 +74,15 @@ class Grant:
 
 
 def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True) -> tuple[str, ...]:
-    """Write the statements that make a ledger, give it to its owner, and grant permissions to roles.
+    """Write the SQL statements that make a ledger, set its owner, and grant rights to roles.
 
     Args:
-        grants: for existing roles.
-        owner: made if it does not exist.
-        make: whether to make the ledger.
+        grants: to existing roles.
+        owner: role, made if missing.
+        make: True makes the ledger.
 
     Returns:
-        Statements, for one transaction by a role that may make roles and schemas.
+        Statements for one transaction of a role that may create roles and schemas.
     """
     name = _quote_name(owner)
     statements = [
@@ -106,13 +106,13 @@ def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True)
 
 
 def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -> tuple[str, ...]:
-    """Write the statements of `grant_sql` for a ledger in its current state, and run them.
+    """Write the statements of `grant_sql` for a ledger, and run them on request.
 
     Args:
         url: of a server.
-        grants: for existing roles.
-        owner: made if it does not exist.
-        run: whether to run them, all or none.
+        grants: to existing roles.
+        owner: role, made if missing.
+        run: True runs them, all or none.
 
     Returns:
         The statements.
@@ -122,7 +122,7 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
     """
     database, listed = Database(url), tuple(grants)
     if database.sqlite:
-        raise InputError("roles are PostgreSQL's; a file of SQLite belongs to whoever can write it")
+        raise InputError("only PostgreSQL has roles; protect a file of SQLite by its permissions")
     books = PostgresBooks()
 
     def work(connection: sa.Connection) -> tuple[str, ...]:

@@ -1,15 +1,15 @@
-"""Settings of a user: the ledger's address, and names of databases, from the environment and one file.
+"""Settings of a user: address of the ledger, and names of databases, from the environment and one file.
 
     # ~/.config/discreet/config.toml, or the file that DISCREET_CONFIG names
     ledger = "postgresql://ledger.example/budgets"
     [databases]
     hospital = "postgresql://reader@db.example/hospital"
 
-`@hospital` then stands for that address wherever an address is accepted. DISCREET_LEDGER and
-DISCREET_DATABASE_HOSPITAL take precedence over the file. Keep passwords in the driver's own files, such as ~/.pgpass.
+`@hospital` then means that address in all options. DISCREET_LEDGER and DISCREET_DATABASE_HOSPITAL override the file.
+Keep passwords in the driver's own files, such as ~/.pgpass.
 
-The default ledger is one file of the user (`DEFAULT_LEDGER`). Neither it nor the one in the environment or the settings
-may depend on the folder in which a program runs: its limit would apply in each folder anew.
+The default ledger is one file of the user (`DEFAULT_LEDGER`). Neither it nor the ledger of the environment or the
+settings depends on the working folder: otherwise each folder would have a limit of its own.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from typing import Any
 from discreet.errors import InputError, listed, shown, shown_path
 
 DEFAULT_LEDGER = "~/.local/state/discreet/ledger.db, or discreet/ledger.db under XDG_STATE_HOME"
-"""Path of the default ledger, as text for a reader."""
+"""Default address of the ledger, for help texts."""
 FILE_BYTES = 2**16
 """Most bytes of the file."""
 
 
-def ledger_address(*given: str | None) -> str:
+def ledger_address(*addresses: str | None) -> str:
     """Find the address of the ledger.
 
     Args:
-        given: from the command line, then from a project file; the first that is not None is used.
+        addresses: of the command line, then of a project file; the first that is not None is used.
 
     Returns:
-        That address, or else the environment's, the file's, or `DEFAULT_LEDGER`, whose folder is made for its owner
-        alone (0700).
+        The address given, or the environment's, the file's, or `DEFAULT_LEDGER`, whose folder only its owner can access
+        (0700).
 
     Raises:
-        InputError: no database has this name; the environment or the file names a path that depends on the folder; the
-            file cannot be read; or the folder of `DEFAULT_LEDGER` cannot be made.
+        InputError: an unknown name of a database; a path of the environment or the file that depends on the working
+            folder; a file that cannot be read; or a folder of `DEFAULT_LEDGER` that cannot be made.
     """
-    named = next((text for text in given if text is not None), None)
+    named = next((text for text in addresses if text is not None), None)
     if named is not None:
         return address_of(named)
-    configured = os.environ.get("DISCREET_LEDGER") or _read_settings().get("ledger")
-    if configured is None:
+    setting = os.environ.get("DISCREET_LEDGER") or _read_settings().get("ledger")
+    if setting is None:
         return f"sqlite:///{_make_state_folder() / 'ledger.db'}"
-    address = address_of(configured)
+    address = address_of(setting)
     if re.match(r"sqlite[^:]*:///(?!/|:memory:)", address):
         raise InputError(
-            f"ledger {shown(address)} would be another one in every folder: write the whole path, "
+            f"ledger {shown(address)} would be another one in every folder: write an absolute path, "
             "sqlite:////home/ada/budget.db, in DISCREET_LEDGER or the settings"
         )
     return address
 
 
 def address_of(text: str) -> str:
-    """Look up the address of a name such as `@hospital`; return any other text unchanged.
+    """Look up the address of a name such as `@hospital`; other texts are addresses.
 
     Args:
-        text: an address, or a name behind an @.
+        text: an address, or a name after an @.
 
     Returns:
         The address.
 
     Raises:
-        InputError: no database has this name; or the file of settings cannot be read.
+        InputError: an unknown name, or a file of settings that cannot be read.
 
     Example:
         >>> address_of("sqlite:///budget.db")
@@ -77,14 +77,14 @@ def address_of(text: str) -> str:
     if not text.startswith("@"):
         return text
     name = text[1:]
-    address = os.environ.get(f"DISCREET_DATABASE_{name.upper().replace('-', '_')}")
+    variable = os.environ.get(f"DISCREET_DATABASE_{name.upper().replace('-', '_')}")
     databases = _read_settings().get("databases", {})
-    if address is None and name not in databases:
+    if variable is None and name not in databases:
         raise InputError(
-            f"no database is called {shown(name)} in {shown_path(_find_file())}: name it under [databases] (there are: "
+            f"no database is called {shown(name)} in {shown_path(_find_file())}: add it to [databases] (it has: "
             f"{listed(databases) or 'none'})"
         )
-    return address or str(databases[name])
+    return variable or str(databases[name])
 
 
 def _make_state_folder() -> Path:
@@ -94,7 +94,7 @@ def _make_state_folder() -> Path:
         if not state.is_absolute():
             state = Path.home() / ".local" / "state"
         if not state.is_absolute():
-            raise RuntimeError  # a HOME that depends on the folder
+            raise RuntimeError  # a relative HOME
         folder = state / "discreet"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.access(folder, os.W_OK | os.X_OK):
@@ -102,20 +102,20 @@ def _make_state_folder() -> Path:
     except (OSError, RuntimeError, ValueError):
         pass
     raise InputError(
-        "the ledger has no place: there is no home folder in which discreet could write; name a ledger in "
-        "DISCREET_LEDGER, such as sqlite:////data/budget.db"
+        "there is no writable home folder for the default ledger; set DISCREET_LEDGER to another one, "
+        "such as sqlite:////data/budget.db"
     )
 
 
 def _find_file() -> Path:
-    """Find the file of settings."""
-    configured = os.environ.get("DISCREET_CONFIG")
+    """Find the path of the settings."""
+    variable = os.environ.get("DISCREET_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(configured) if configured else Path(home) / "discreet" / "config.toml"
+    return Path(variable) if variable else Path(home) / "discreet" / "config.toml"
 
 
 def _read_settings() -> Mapping[str, Any]:
-    """Read the file of settings; a missing file is empty."""
+    """Read the settings; empty without a file."""
     path = _find_file()
     try:
         if not path.is_file():
@@ -127,12 +127,12 @@ def _read_settings() -> Mapping[str, Any]:
         settings = tomllib.loads(text.decode())
     except (OSError, ValueError):
         raise InputError(
-            f"{shown_path(path)} cannot be read as TOML; mend it, or name another file in DISCREET_CONFIG"
+            f"{shown_path(path)} cannot be read as TOML; correct it, or set DISCREET_CONFIG to another file"
         ) from None
     databases = settings.get("databases", {})
     texts = [settings.get("ledger", ""), *(databases.values() if isinstance(databases, dict) else [None])]
     if set(settings) - {"ledger", "databases"} or not all(isinstance(text, str) for text in texts):
         raise InputError(
-            f"{shown_path(path)} has `ledger`, an address, and [databases], a name and an address in each line"
+            f"{shown_path(path)} may have `ledger`, an address, and [databases], a name and an address in each line"
         )
     return settings

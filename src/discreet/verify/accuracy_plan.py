@@ -110,7 +110,7 @@ class PlannedWidth:
 
 
 class PlanRow(TypedDict):
-    """What a question needs, and the parts of its half-width at the stated budget; see `AccuracyPlan.rows`."""
+    """a question needs, and the parts of its half-width at the stated budget; see `AccuracyPlan.rows`."""
 
     query: str
     epsilon: float | None
