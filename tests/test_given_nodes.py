@@ -82,6 +82,7 @@ def test_the_release_says_nothing_of_what_is_given() -> None:
         assert dc.tools.loads(release.dumps()).payload.untold == ("previous",)  # type: ignore[union-attr]
 
 
+@pytest.mark.costly("A prior's mean is known to a hundredth from thousands of draws only.")
 @every("reader", ["noise_aware", "plug_in"])
 def test_readers_keep_to_the_prior_of_what_is_given(reader: str) -> None:
     """Means of 4,000 prior draws, standard deviation .004 each: eight of them, false alarm below 1e-13."""

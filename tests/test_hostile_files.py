@@ -509,6 +509,7 @@ def outcome(case: Case) -> Report:
     return read_all(read, [make()])
 
 
+@pytest.mark.costly("Each text once stopped a reader, and some take a second to refuse.")
 @every("name", REFUSED)
 def test_what_stopped_a_reader_is_refused(name: str) -> None:
     report = outcome(REFUSED[name])
@@ -516,6 +517,7 @@ def test_what_stopped_a_reader_is_refused(name: str) -> None:
     assert report.refused == 1, report
 
 
+@pytest.mark.costly("Limits that refuse what is honest show at its size only.")
 @every("name", READ)
 def test_large_but_ordinary_things_are_read(name: str) -> None:
     report = read_all(READ[name][0], [READ[name][1]()], cpu_s=5)
@@ -523,6 +525,7 @@ def test_large_but_ordinary_things_are_read(name: str) -> None:
     assert report.accepted == 1, (report, report.messages)
 
 
+@pytest.mark.costly("A place for hostile input that limits nothing would find nothing.")
 def test_the_child_keeps_its_limits() -> None:
     """The place of these tests sees what it is for."""
 

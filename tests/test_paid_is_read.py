@@ -71,6 +71,7 @@ def test_what_is_charged_at_the_limits_is_read(name: str) -> None:
         read(dc.Release.loads(made.dumps()))
 
 
+@pytest.mark.costly("Priors at the ends of floats change answers by no more than draws tell.")
 def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
     counts, flat = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0), (1, 0, 0)] * 40), dc.Dirichlet.uniform(NETWORK, 1.0)
     means = []

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import discreet as dc
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +53,7 @@ def errors_by_pyright(text: str, folder: Path) -> list[str]:
     return [line["message"] for line in report["generalDiagnostics"] if line["severity"] == "error"]
 
 
+@pytest.mark.costly("Only type checkers show what a user's checkers say of the README.")
 def test_the_readme_passes_strict_type_checkers(tmp_path: Path) -> None:
     text = example(ROOT / "README.md")
     assert 'row["lower"] < row["mean"]' in text
@@ -58,6 +61,7 @@ def test_the_readme_passes_strict_type_checkers(tmp_path: Path) -> None:
     assert errors_by_pyright(text, tmp_path) == []
 
 
+@pytest.mark.costly("Only a type checker shows what a user's checker says.")
 def test_rows_of_answers_have_the_types_of_what_they_hold(tmp_path: Path) -> None:
     assert checked(EVERY_NUMBER, tmp_path) == ""
     assert 'TypedDict "AnswerRow" has no key "meen"' in checked(WRONG, tmp_path)
