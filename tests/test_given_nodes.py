@@ -122,6 +122,7 @@ def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     assert np.mean(held) > 2 / 3
 
 
+@pytest.mark.costly("A part of a network of eight nodes is read, as no quicker test of what is given does.")
 def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
     """Asia given its roots: other nodes are drawn, and their parents' laws are not needed for their rows."""
     network = theta_of("asia").network
@@ -149,6 +150,7 @@ def test_what_cannot_be_given_is_refused(name: str) -> None:
         dc.research.posterior_sampler(**options).calibrate(CHAIN, PRIOR, guarantee)  # type: ignore[arg-type]
 
 
+@pytest.mark.costly("What is given of a chain is said by every command on the way from records to answers.")
 def test_a_chain_from_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def priors(variant: Variant) -> list[tuple[Any, Any]]:
     return [(dc.Dirichlet.uniform(over, concentration), epsilon) for concentration, epsilon in EXTREMES]
 
 
+@pytest.mark.costly("What was paid for at the limits of priors and budgets is read, of every mechanism.")
 @every("name", EVERY)
 def test_what_is_charged_at_the_limits_is_read(name: str) -> None:
     variant = EVERY[name]
@@ -83,6 +84,7 @@ def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
     assert all(np.abs(means[0][node] - means[1][node]).max() < 0.1 for node in NETWORK.nodes)
 
 
+@pytest.mark.costly("Draws of earlier versions under priors of today's limits are read whole.")
 def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
     """By versions that took such priors; today one is refused, as rounding would cost more than is paid."""
     counts = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0)] * 20)

@@ -57,7 +57,7 @@ def test_child():
 def shown(folder: Path, which: str) -> list[str]:
     """What tests say that they drew."""
     (folder / "test_drawing.py").write_text(DRAWING)
-    options = f"-q -s -p no:cacheprovider -p conftest -c /dev/null --rootdir {folder} -k {which}"
+    options = f"-q -s --costly -p no:cacheprovider -p conftest -c /dev/null --rootdir {folder} -k {which}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options.split(), "test_drawing.py"],
