@@ -105,7 +105,13 @@ def test_answers_say_which_part_is_prior_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "epsilon"), [(ADD_REMOVE, 6), pytest.param(REPLACE, 1, marks=pytest.mark.thorough)]
+    ("relation", "epsilon"),
+    [
+        pytest.param(
+            ADD_REMOVE, 6, marks=pytest.mark.costly("Whether intervals of transitions hold shows in many runs.")
+        ),
+        pytest.param(REPLACE, 1, marks=pytest.mark.thorough),
+    ],
 )
 def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     """Of twelve chains 108 probabilities, truths from the prior, seeds fixed.

@@ -111,7 +111,7 @@ def letters(size: int) -> tuple[pa.Table, dc.Network]:
 # ------------------------------------------------------------------------------------------- the same as the engine
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(parts=st.integers(0, 8).flatmap(lambda size: st.tuples(columns(size), columns(size))), options=OPTIONS)
 def test_blocks_say_what_the_engine_says(
     parts: tuple[tuple[dc.Variable, pa.Array], tuple[dc.Variable, pa.Array]], options: dict[str, Any]

@@ -244,7 +244,7 @@ REFUSED: dict[str, pa.Array] = {
 """Two that are refused, as two units might look alike; a Parquet file keeps durations as whole numbers."""
 
 
-@pytest.mark.costly("Units that an engine takes for one would count for less than they are.", always=True)
+@pytest.mark.costly("Units that an engine takes for one would count for less than they are.")
 @every("name", [*APART, *REFUSED])
 def test_two_values_of_each_arrow_type(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     ids = {**APART, **REFUSED}[name]
