@@ -116,7 +116,7 @@ def test_damaged_text_is_parsed_or_refused(edits: list[tuple[int, int, str]]) ->
     assert same_file(parse_bif(written), bif)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 255), st.booleans())
 def test_damaged_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, at: int, flip: int, packed: bool

@@ -87,6 +87,7 @@ def test_a_network_that_is_trusted_is_read_as_it_is(run: Shell) -> None:
     assert Path("s0.csv").read_text() != Path("s1.csv").read_text()
 
 
+@pytest.mark.costly("Documents of earlier versions are read by chains of today, from the shell.")
 def test_releases_of_earlier_versions_are_read_saturated(run: Shell) -> None:
     for name in ("add-remove", "replace"):
         path = Path(__file__).parent / "data" / f"release-v1-{name}.json"

@@ -28,6 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return found
 
 
+@pytest.mark.costly("Each command that takes a network is given another format of it.")
 def test_a_command_takes_xmlbif_wherever_it_takes_bif(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("asia.xml", "asia.xmlbif.gz", "asia.bifxml"):
         assert run.json(f"show {name}") == run.json("show asia.bif")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
@@ -50,6 +50,7 @@ def test_counts_equal_a_slow_count(name: str) -> None:
     assert found.network == theta.network
 
 
+@settings(max_examples=30)
 @given(theta=thetas(), seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40))
 def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: int, n: int) -> None:
     names = theta.network.nodes
@@ -58,6 +59,7 @@ def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: in
     assert same_counts(dc.count(read(table, theta.network), theta.network), slow_counts(table, theta.network))
 
 
+@settings(max_examples=30)
 @given(theta=thetas(), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.DataObject) -> None:
     """Over any part of a table that is held, in any order; of the same records as codes, too."""
@@ -138,6 +140,7 @@ def test_a_network_may_use_some_of_the_schemas_variables() -> None:
 # ---------------------------------------------------------------------------------------------------- missing values
 
 
+@settings(max_examples=30)
 @given(rows=st.lists(st.tuples(*(st.sampled_from(("a", "b", None)) for _ in "xyz")), max_size=12))
 def test_drop_leaves_out_exactly_the_records_that_miss_a_value_of_the_network(rows: list[tuple[str, ...]]) -> None:
     variables = tuple(dc.Variable(name, ("a", "b")) for name in "xyz")

@@ -85,8 +85,7 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np
     return np.asarray(weights @ np.array(means) / weights.sum())
 
 
-@pytest.mark.costly("Exact tables beside noisy ones, in each combination, against enumeration.")
-@every(
+@pytest.mark.parametrize(
     "sets",
     [
         [((NOISY,), 7)],

@@ -206,6 +206,7 @@ def places(part: Any, outer: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         yield from places(value, (*outer, name))
 
 
+@pytest.mark.costly("Each field of each kind of document is damaged in each way.")
 @every("name", VARIANTS)
 def test_no_damage_to_any_kind_of_release_is_anything_but_refused_in_place(name: str) -> None:
     """Every place of a document of every kind, with every odd value, and without it: refused, or read as a release."""

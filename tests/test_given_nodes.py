@@ -82,6 +82,7 @@ def test_the_release_says_nothing_of_what_is_given() -> None:
         assert dc.tools.loads(release.dumps()).payload.untold == ("previous",)  # type: ignore[union-attr]
 
 
+@pytest.mark.costly("A prior's mean is known to a hundredth from thousands of draws only.")
 @every("reader", ["noise_aware", "plug_in"])
 def test_readers_keep_to_the_prior_of_what_is_given(reader: str) -> None:
     """Means of 4,000 prior draws, standard deviation .004 each: eight of them, false alarm below 1e-13."""
@@ -104,7 +105,13 @@ def test_answers_say_which_part_is_prior_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("relation", "epsilon"), [(ADD_REMOVE, 6), pytest.param(REPLACE, 1, marks=pytest.mark.thorough)]
+    ("relation", "epsilon"),
+    [
+        pytest.param(
+            ADD_REMOVE, 6, marks=pytest.mark.costly("Whether intervals of transitions hold shows in many runs.")
+        ),
+        pytest.param(REPLACE, 1, marks=pytest.mark.thorough),
+    ],
 )
 def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     """Of twelve chains 108 probabilities, truths from the prior, seeds fixed.
@@ -121,6 +128,7 @@ def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     assert np.mean(held) > 2 / 3
 
 
+@pytest.mark.costly("A part of a network of eight nodes is read, as no quicker test of what is given does.")
 def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
     """Asia given its roots: other nodes are drawn, and their parents' laws are not needed for their rows."""
     network = theta_of("asia").network
@@ -148,6 +156,7 @@ def test_what_cannot_be_given_is_refused(name: str) -> None:
         dc.research.posterior_sampler(**options).calibrate(CHAIN, PRIOR, guarantee)  # type: ignore[arg-type]
 
 
+@pytest.mark.costly("What is given of a chain is said by every command on the way from records to answers.")
 def test_a_chain_from_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

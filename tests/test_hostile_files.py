@@ -509,6 +509,7 @@ def outcome(case: Case) -> Report:
     return read_all(read, [make()])
 
 
+@pytest.mark.costly("Each text once stopped a reader, and some take a second to refuse.")
 @every("name", REFUSED)
 def test_what_stopped_a_reader_is_refused(name: str) -> None:
     report = outcome(REFUSED[name])
@@ -516,6 +517,7 @@ def test_what_stopped_a_reader_is_refused(name: str) -> None:
     assert report.refused == 1, report
 
 
+@pytest.mark.costly("Limits that refuse what is honest show at its size only.")
 @every("name", READ)
 def test_large_but_ordinary_things_are_read(name: str) -> None:
     report = read_all(READ[name][0], [READ[name][1]()], cpu_s=5)
@@ -523,7 +525,8 @@ def test_large_but_ordinary_things_are_read(name: str) -> None:
     assert report.accepted == 1, (report, report.messages)
 
 
-def test_the_child_keeps_its_limits() -> None:
+@pytest.mark.costly("A place for hostile input that limits nothing would find nothing.")
+def test_the_child_keeps_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The place of these tests sees what it is for."""
 
     def read(number: int) -> object:
@@ -532,15 +535,16 @@ def test_the_child_keeps_its_limits() -> None:
         if number == 2:
             raise dc.InputError("of two\nlines")
         if number == 3:
-            return sum(range(10**8))
+            return sum(range(2 * 10**7))
         if number == 4:
             raise KeyError(number)
         return None
 
-    report = read_all(read, range(5), cpu_s=0.3)
+    report = read_all(read, range(5), cpu_s=0.1)
     assert report.accepted == 2 and report.refused == 1
     assert [fault.split()[0] for fault in report.faults if "CPU" not in fault] == ["untyped", "untyped"]
     assert sum("CPU s" in fault for fault in report.faults) == 1
+    monkeypatch.setattr(fuzzing, "GRACE_S", 1)
     stuck = read_all(lambda _: max(iter(int, 1)), [0], cpu_s=0.1)
     assert "killed by SIGPROF" in stuck.faults[0]
     assert fault_of_message("two\nlines") and fault_of_message("x" * 501) and fault_of_message("\u202e")

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import discreet
 from hostile_readers import READERS
 
@@ -102,6 +104,7 @@ def places() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT).as_posix()} {top.name}"
 
 
+@pytest.mark.costly("Places that open files are seen in the syntax trees of all files only.")
 def test_every_place_that_opens_a_file_is_a_reader_of_generated_inputs() -> None:
     assert set(places()) == set(PLACES)
     assert {reader for told in PLACES.values() if isinstance(told, tuple) for reader in told} == set(READERS)

@@ -135,9 +135,7 @@ SLOW = {"100,000 columns, Parquet": 5.0}
 """CPU seconds: Arrow parses a footer of 16 MB whole before it can tell how many columns there are."""
 
 
-LARGE = pytest.mark.costly(
-    "A bomb that is unpacked, or a schema that is parsed, whole shows at its size only.", always=True
-)
+LARGE = pytest.mark.costly("A bomb that is unpacked, or a schema that is parsed, whole shows at its size only.")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=LARGE) if kind in DEAR else kind for kind in FILES])

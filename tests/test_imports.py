@@ -54,6 +54,7 @@ def faults(home: Path, *modules: str) -> dict[str, str]:
     return {module: fault for module, fault in found.items() if not any(map(fault.startswith, absent))}
 
 
+@pytest.mark.costly("A warning of an import shows in a process with an empty home only.")
 def test_every_module_imports_without_a_warning_in_an_empty_home(tmp_path: Path) -> None:
     assert len(MODULES) > 80
     assert faults(tmp_path, *MODULES) == {}
@@ -130,6 +131,7 @@ print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """
 
 
+@pytest.mark.costly("What a command loads shows in a process for each command only.")
 def test_no_command_loads_what_it_does_without(tmp_path: Path) -> None:
     (tmp_path / "asia.bif").write_bytes(ASIA.read_bytes())
     network = discreet.Network.read(tmp_path / "asia.bif")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import discreet as dc
 from kernel_alone import kernel_tests, make_copy, run
 from networks import asia
@@ -11,6 +13,7 @@ from networks import asia
 HERE = Path(__file__).parent
 
 
+@pytest.mark.costly("Only a copy without packs shows that the kernel needs none.")
 def test_the_kernel_works_without_its_packs(tmp_path: Path) -> None:
     network = asia().network
     counts = dc.tools.count_codes(network, {node: [0, 1] for node in network.nodes})

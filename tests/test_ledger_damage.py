@@ -104,6 +104,7 @@ def shower(whole: Path, folder: Path, number: int) -> dict[str, int]:
     return found
 
 
+@pytest.mark.costly("Damage that lets a charge be forgotten is searched for at random.", always=True)
 def test_no_damage_of_300_lets_a_charge_go_on_unnoticed(whole: Path, tmp_path: Path) -> None:
     found = shower(whole, tmp_path, 300)
     assert sum(found.values()) == 300 and found["refused"] >= 100 and found["noticed"] >= 3 and found["sound"] >= 50

@@ -282,6 +282,7 @@ def test_a_request_whose_answer_was_lost_is_charged_once(line: Line, base: str, 
 # ------------------------------------------------------------------------------------------------------------ crashes
 
 
+@pytest.mark.costly("A charge that a restart forgets shows where a real server is restarted only.", always=True)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_the_next_charge_works_after_a_restart_and_none_is_missing(
     own: Server, base: str, account: dc.results.Account, lazy: bool

@@ -34,6 +34,7 @@ def address(kind: str, tmp_path: Path, request: pytest.FixtureRequest, base: str
     return server.make_base(base, "repeatable read")
 
 
+@pytest.mark.costly("A lock that stays shows where an interrupt comes at each step only.", always=True)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_an_interrupt_leaves_no_lock(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     made = interrupted(address(kind, tmp_path, request, "interrupted"), FIRST, STEP[kind])
@@ -66,11 +67,13 @@ def weather(url: str, signal: str, hits: int, folder: Path) -> None:
     assert made["charges"] >= made["outputs"] >= hits / 2
 
 
+@pytest.mark.costly("A charge that is lost or paid twice shows where signals come at any moment.", always=True)
 @pytest.mark.parametrize("signal", ["KILL", "INT"])
 def test_a_shower_of_signals(signal: str, tmp_path: Path) -> None:
     weather(f"sqlite:///{tmp_path / 'budget.db'}", signal, 12, tmp_path)
 
 
+@pytest.mark.costly("A charge that is lost or paid twice shows where signals come at any moment.", always=True)
 @pytest.mark.parametrize("signal", ["KILL", "INT"])
 def test_a_shower_of_signals_on_postgresql(signal: str, server: Server, tmp_path: Path) -> None:
     weather(server.make_base(f"shower_{signal.lower()}", "repeatable read"), signal, 8, tmp_path)

@@ -35,6 +35,7 @@ def spender(file: Path, name: str, tries: int, last: str = "live") -> subprocess
     return start(f"sqlite:///{file}", name, tries, last)
 
 
+@pytest.mark.costly("Overspending of a file shows where processes charge at once only.", always=True)
 def test_eight_processes_spend_exactly_the_limit(ledger: dc.Ledger, file: Path) -> None:
     account = ledger.open("a", spend(3))
     lines = finish([spender(file, f"p{number}", 6) for number in range(8)])

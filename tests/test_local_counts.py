@@ -111,7 +111,7 @@ def letters(size: int) -> tuple[pa.Table, dc.Network]:
 # ------------------------------------------------------------------------------------------- the same as the engine
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(parts=st.integers(0, 8).flatmap(lambda size: st.tuples(columns(size), columns(size))), options=OPTIONS)
 def test_blocks_say_what_the_engine_says(
     parts: tuple[tuple[dc.Variable, pa.Array], tuple[dc.Variable, pa.Array]], options: dict[str, Any]
@@ -143,8 +143,10 @@ def test_every_text_is_what_the_engine_takes_it_for(variable: dc.Variable, kind:
     assert found == [True] * len(TEXTS)
 
 
-@pytest.mark.costly("Each number is asked of the engine alone, since one fault would hide another.")
-@every("missing", ("error", "drop", "keep"))
+MORE = pytest.mark.costly("Each number is asked of the engine alone, since one fault would hide another.")
+
+
+@pytest.mark.parametrize("missing", ["error", *(pytest.param(one, marks=MORE) for one in ("drop", "keep"))])
 @every("variable", (WHOLE, GAPPY[-1], GAPPY[1]))
 def test_every_number_is_what_the_engine_takes_it_for(variable: dc.Variable, missing: str) -> None:
     for value in (None, 1, 17.5, 120.00000000000001, float("nan"), float("-inf")):

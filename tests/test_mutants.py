@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,7 @@ in f:
 """
 
 
+@pytest.mark.costly("A bug whose lines are gone, or stand twice, shows when each is planted.")
 def test_each_can_be_planted() -> None:
     failed = []
     for path in mutants():
@@ -84,7 +86,7 @@ def test_the_tests_that_find_them_are_there() -> None:
             file, *names = test.split("::")
             if file not in defined:
                 text = (ROOT / file).read_text() if (ROOT / file).exists() else ""
-                defined[file] = {node.name for node in ast.walk(ast.parse(text)) if hasattr(node, "name")}
+                defined[file] = set(re.findall(r"^\s*(?:def|class) (\w+)", text, re.MULTILINE))
             if not defined[file] or not {name.split("[")[0] for name in names} <= defined[file]:
                 missing.append(f"{mutant.name}: {test}")
     assert not missing, "\n".join(missing)

@@ -14,7 +14,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import discreet as dc
 from folding import every
@@ -53,6 +53,7 @@ class Model(nx.DiGraph):
 # ------------------------------------------------------------------------------------------ networkx
 
 
+@settings(max_examples=40)
 @given(networks())
 def test_a_graph_becomes_the_network_again(network: dc.Network) -> None:
     graph = network.to_networkx()

@@ -192,6 +192,7 @@ def test_a_star_draws_all_of_its_tables() -> None:
 # ------------------------------------------------------------------------------------------ who else knows laws
 
 
+@pytest.mark.costly("Tags and flags are seen in the syntax trees of all files only.")
 @every("path", [path for path in sorted(ROOT.rglob("*.py")) if path.parent.name != "noise"])
 def test_no_other_room_tells_laws_apart_by_tags_or_flags(path: Path) -> None:
     module, nodes = path.relative_to(ROOT).as_posix(), list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))

@@ -342,9 +342,8 @@ def test_predictive_answers_and_refusals(posterior: dc.results.PosteriorDraws) -
         dc.answer_many(posterior, ["E(age)", "E(sex)"], level=0.95)
 
 
-@pytest.mark.costly("Whether intervals hold shows in many data sets, not in one.")
 def test_intervals_that_count_the_bins_hold_whatever_is_in_them() -> None:
-    """60 data sets whose numbers sit at the low end of each bin, epsilon 2: E and median, 95 % intervals.
+    """20 data sets whose numbers sit at the low end of each bin, epsilon 2: E and median, 95 % intervals.
 
     The interval that counts the bins fails in none; that of the law inside them is far off, and fails in most.
     """
@@ -352,7 +351,7 @@ def test_intervals_that_count_the_bins_hold_whatever_is_in_them() -> None:
     law = 0
     promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
     network = dc.Network((AGE,), {"age": ()})
-    for _ in range(60):
+    for _ in range(20):
         shares = rng.dirichlet([2, 2, 2, 2])
         low = np.array(AGE.edges[:-1])
         data = pa.table({"age": low[rng.choice(4, 2000, p=shares)]})
@@ -363,7 +362,7 @@ def test_intervals_that_count_the_bins_hold_whatever_is_in_them() -> None:
         (row,) = dc.answer(drawn, "E(age)", level=0.95).rows
         assert row["lower"] - 1.0 <= truth <= row["upper"]
         law += row["law_lower"] <= truth <= row["law_upper"]
-    assert law < 10
+    assert law < 4
 
 
 def test_synthetic_numbers_have_the_type_and_the_mean_that_they_had(posterior: dc.results.PosteriorDraws) -> None:

@@ -55,6 +55,7 @@ def priors(variant: Variant) -> list[tuple[Any, Any]]:
     return [(dc.Dirichlet.uniform(over, concentration), epsilon) for concentration, epsilon in EXTREMES]
 
 
+@pytest.mark.costly("What was paid for at the limits of priors and budgets is read, of every mechanism.")
 @every("name", EVERY)
 def test_what_is_charged_at_the_limits_is_read(name: str) -> None:
     variant = EVERY[name]
@@ -71,6 +72,7 @@ def test_what_is_charged_at_the_limits_is_read(name: str) -> None:
         read(dc.Release.loads(made.dumps()))
 
 
+@pytest.mark.costly("Priors at the ends of floats change answers by no more than draws tell.")
 def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
     counts, flat = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0), (1, 0, 0)] * 40), dc.Dirichlet.uniform(NETWORK, 1.0)
     means = []
@@ -82,8 +84,8 @@ def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
     assert all(np.abs(means[0][node] - means[1][node]).max() < 0.1 for node in NETWORK.nodes)
 
 
-def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
-    """By versions that took such priors; today one is refused, as rounding would cost more than is paid."""
+def test_a_large_prior_is_refused_before_a_charge() -> None:
+    """Rounding would cost more than is paid."""
     counts = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0)] * 20)
     for mechanism in (dc.research.posterior_sampler(), dc.research.map_estimate()):
         account = opened()
@@ -91,6 +93,13 @@ def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
             with pytest.raises(dc.InputError, match="rows sum to at most 1e\\+09"):
                 dc.release(mechanism, counts, dc.Dirichlet.uniform(NETWORK, prior), promise(), account=account)
         assert not account.charges()
+
+
+@pytest.mark.costly("Draws of earlier versions under priors beyond today's limits are read whole.")
+def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
+    """By versions that took such priors."""
+    counts = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0)] * 20)
+    for mechanism in (dc.research.posterior_sampler(), dc.research.map_estimate()):
         made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(NETWORK, 1.0), promise(), rng=1)
         read(dc.Release.loads(replace(made, prior=dc.Dirichlet.uniform(NETWORK, 1e13)).dumps()))
 

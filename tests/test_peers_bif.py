@@ -108,6 +108,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return found
 
 
+@pytest.mark.costly("Only the other programs show whether they read what we write.")
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize(("release", "options"), [("asia.json", ""), ("odd.json", "--plain-names")])
 def test_an_exported_network_is_read_by_others(shell: Shell, name: str, release: str, options: str) -> None:

@@ -99,6 +99,7 @@ def test_regressions_read_pairs_so() -> None:
     np.testing.assert_allclose(dc.regress(posterior, "c", ["a"]).coefficients, exact, atol=1e-6)
 
 
+@pytest.mark.costly("Moments by pairs are compared with those of the joint law over hundreds of draws.")
 @pytest.mark.parametrize("kind", ["linear", "logistic"])
 def test_many_states_are_read_by_pairs_likewise(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Means of 400 draws are known to a twentieth of their deviation; of logistic ones the move is a first step."""

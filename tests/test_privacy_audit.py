@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from scipy import stats
 
 import discreet as dc
@@ -56,6 +57,7 @@ def audited(mechanism: dc.tools.Mechanism, guarantee: dc.Guarantee, publish: Pub
     return float(np.log(at_least / at_most))
 
 
+@pytest.mark.costly("Real releases are audited from outside, with the system's noise.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     """False alarms: 1e-8 for each relation by construction (5e-11 computed), and 3e-10 that the audit sees too little.
@@ -65,6 +67,7 @@ def test_real_releases_survive_an_audit(relation: dc.Relation) -> None:
     assert 1 < audited(dc.laplace(), promise(3, relation), really) <= 3
 
 
+@pytest.mark.costly("An audit that catches nothing would pass every release.", always=True)
 @every(
     ("mutant", "relation"),
     [(redrawn(half_scale), dc.Relation.ADD_REMOVE), (calibrated_for(dc.Relation.ADD_REMOVE), dc.Relation.REPLACE)],

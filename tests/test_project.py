@@ -124,7 +124,6 @@ def visits(path: str = "visits.csv") -> None:
     pd.DataFrame(table | {"age group": rng.integers(0, 100, 600)}).to_csv(path, index=False)
 
 
-@pytest.mark.costly("A project goes through every command, from check to release.")
 def test_commands_take_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +152,16 @@ def test_commands_take_a_project(
     assert run("init p.toml --network chosen.json --output q.toml")[0] == 0
     assert Project.read("q.toml").network.arcs == dc.Release.load("chosen.json").learned_network.arcs
     assert "# our study" in Path("q.toml").read_text("utf-8")
+
+
+def test_arcs_that_somebody_tries_are_over_a_projects_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = shell.opened(tmp_path, monkeypatch, capfd)
+    visits()
+    visits("other.csv")
+    run("ledger open visits2 --epsilon 9 --relation add-remove --unit patient")
+    Path("p.toml").write_text(TEXT.replace('name = "visits"', 'name = "visits2"'), "utf-8")
     assert run("plan --network p.toml --epsilon 1 --records 200 --repeats 1 --mechanism laplace")[0] == 0
     # Arcs that somebody tries are over the project's variables, and so are those of a file of arcs.
     Path("arcs.txt").write_text("smoke -> lung\n", "utf-8")

@@ -145,6 +145,7 @@ def least_p(ranks: Mapping[str, np.ndarray]) -> tuple[float, str]:
     return len(ranks) * p, worst
 
 
+@pytest.mark.costly("A posterior that is shifted or too narrow shows in the ranks of many truths.")
 @pytest.mark.parametrize("law", LAWS)
 def test_ranks_are_uniform(law: str) -> None:
     ranks = rank_truths(law, FEW_RUNS)

@@ -66,6 +66,7 @@ def follows_the_protocol(posterior: Any) -> None:
             posterior.interval(level=level)
 
 
+@pytest.mark.costly("Each kind of release is read whole, by its own reader.")
 @every("name", READ)
 def test_every_release_is_read_by_the_one_door(name: str) -> None:
     release = released(name)

@@ -57,7 +57,7 @@ def test_child():
 def shown(folder: Path, which: str) -> list[str]:
     """What tests say that they drew."""
     (folder / "test_drawing.py").write_text(DRAWING)
-    options = f"-q -s -p no:cacheprovider -p conftest -c /dev/null --rootdir {folder} -k {which}"
+    options = f"-q -s --costly -p no:cacheprovider -p conftest -c /dev/null --rootdir {folder} -k {which}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options.split(), "test_drawing.py"],
@@ -72,8 +72,18 @@ def shown(folder: Path, which: str) -> list[str]:
     )
 
 
-def test_a_test_draws_the_same_in_every_run_whatever_runs_before_it(tmp_path: Path) -> None:
-    every, again, part = (shown(tmp_path, which) for which in ("test", "test", "second"))
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """What all tests say in two runs, in which the child of one of them draws something else than it does."""
+    folder = tmp_path_factory.mktemp("drawing")
+    return shown(folder, "test"), shown(folder, "test")
+
+
+@pytest.mark.costly("That runs repeat each other shows in several runs only.")
+def test_a_test_draws_the_same_in_every_run_whatever_runs_before_it(
+    twice: tuple[list[str], list[str]], tmp_path: Path
+) -> None:
+    (every, again), part = twice, shown(tmp_path, "second")
     assert len({line.split()[-1] for line in every}) > 5
     assert {line for line in every if not line.startswith("system")} == {
         line for line in again if not line.startswith("system")
@@ -90,14 +100,10 @@ def test_a_test_draws_the_same_in_every_run_whatever_runs_before_it(tmp_path: Pa
     ]
 
 
-def test_tests_of_randomness_draw_from_the_system(tmp_path: Path) -> None:
-    one, two = (shown(tmp_path, "system") for _ in range(2))
-    assert one[0] == two[0] and one[0].startswith("import")
-    assert one[1].startswith("system") and one[1] != two[1]
-
-
-def test_a_child_does_not_draw_what_its_parent_draws(tmp_path: Path) -> None:
-    shown(tmp_path, "child")
+@pytest.mark.costly("That runs differ where they should shows in two runs only.")
+def test_tests_of_randomness_draw_from_the_system(twice: tuple[list[str], list[str]]) -> None:
+    one, two = ([line for line in run if line.startswith("system")] for run in twice)
+    assert len(one) == len(two) == 1 and one != two
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3), np.int64), np.full(4, 2**53)])

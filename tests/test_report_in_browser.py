@@ -15,6 +15,9 @@ from test_report import HOSTILE, promised, released
 LONG = dc.Variable("a" * 60, tuple(f"state number {number} with a long name" for number in range(5)))
 
 
+IN_A_BROWSER = pytest.mark.costly("Scripts, styles and keys of a report are met by a browser only.")
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     yield from opened_browser()
@@ -27,6 +30,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@IN_A_BROWSER
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_nothing_is_run_requested_or_too_wide(browser: Any, page: Path, size: tuple[int, int]) -> None:
     opened = browser.new_page(viewport={"width": size[0], "height": size[1]})
@@ -45,6 +49,7 @@ def test_nothing_is_run_requested_or_too_wide(browser: Any, page: Path, size: tu
     opened.close()
 
 
+@IN_A_BROWSER
 def test_what_scrolls_is_reached_by_keyboard(browser: Any, page: Path) -> None:
     opened = browser.new_page(viewport={"width": PHONE[0], "height": PHONE[1]})
     opened.goto(page.as_uri())
@@ -57,6 +62,7 @@ def test_what_scrolls_is_reached_by_keyboard(browser: Any, page: Path) -> None:
     opened.close()
 
 
+@IN_A_BROWSER
 def test_it_can_be_printed(browser: Any, page: Path) -> None:
     opened = browser.new_page()
     opened.goto(page.as_uri())

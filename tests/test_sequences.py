@@ -86,10 +86,7 @@ def test_a_unit_moves_as_many_pairs_as_are_kept_and_nobody_elses(engine: str, tm
         assert all(added <= pairs({"new": states}))
 
 
-@pytest.mark.costly(
-    "An order that follows the table would tell of it; each order is read under each salt.",
-    always=True,
-)
+@pytest.mark.costly("An order that follows the table would tell of it; each order is read under each salt.")
 def test_records_in_one_place_are_in_an_order_of_their_own() -> None:
     """Whatever the order of the table; and under another salt it may be another."""
     found = set()

@@ -99,6 +99,7 @@ def test_every_operation_answers_what_the_document_says(caller: Caller) -> None:
             assert reply.status == 200, (operation, said, reply.text)
 
 
+@pytest.mark.costly("Each operation is asked of each kind of release and held against its schema.")
 @every("kind", [*KINDS])
 def test_so_does_every_kind_of_release(caller: Caller, kind: str) -> None:
     answered = [caller.call(operation, kind)[0].status

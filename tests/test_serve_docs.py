@@ -73,6 +73,7 @@ def test_the_table_of_errors_has_all() -> None:
     assert {kind: int(status) for kind, status in told.items()} == {kind: code for kind, (code, _) in PROBLEMS.items()}
 
 
+@pytest.mark.costly("The page's lines are run as they stand, against a server and a file.")
 def test_the_python_of_the_page_says_what_it_says_of_the_file(release: Path) -> None:
     code = block("python", "posterior = dc.server.Client(")
     first, was = re.search(r"^(posterior = .*?)  # was: (.*)$", code, re.MULTILINE).groups()  # type: ignore[union-attr]
@@ -165,6 +166,7 @@ ASKED: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.costly("What a server needs shows in a process that has nothing else.")
 def test_the_container_has_what_a_server_needs_and_nothing_else(release: Path, tmp_path: Path) -> None:
     told = tmp_path / "used"
     code = CODE.format(allowed=with_all_they_need(set(packages())), told=str(told))

@@ -29,6 +29,9 @@ WALKED = 8
 """Tabs after which whatever is looked for must have been reached, for each element of a page."""
 
 
+IN_A_BROWSER = pytest.mark.costly("Scripts, styles and keys of a page are met by a browser only.")
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     yield from opened_browser()
@@ -103,6 +106,7 @@ def arrive(page: Any, part: str) -> None:
     page.wait_for_function("!document.querySelector('main').hasAttribute('aria-busy')")
 
 
+@IN_A_BROWSER
 def test_the_whole_walk_by_keyboard_alone(browser: Any, server: Served) -> None:
     with opened(browser, server, "/pages/asia") as page:
         page.keyboard.press("Tab")
@@ -146,6 +150,7 @@ def test_the_whole_walk_by_keyboard_alone(browser: Any, server: Served) -> None:
         assert "smoke%3Dyes" not in page.url and "q=P%28lung" in page.url
 
 
+@IN_A_BROWSER
 def test_everything_works_without_scripts(browser: Any, server: Served) -> None:
     with opened(browser, server, "/pages/asia", scripts=False) as page:
         assert not page.locator("#png").is_visible() and not page.locator(".tools").count()
@@ -160,6 +165,7 @@ def test_everything_works_without_scripts(browser: Any, server: Served) -> None:
         page.wait_for_url(lambda url: "smoke" not in url)
 
 
+@IN_A_BROWSER
 def test_a_large_network_is_searched_made_smaller_and_saved(browser: Any, server: Served) -> None:
     with opened(browser, server, "/pages/many") as page:
         walk_to(page, "find")
@@ -183,6 +189,7 @@ def test_a_large_network_is_searched_made_smaller_and_saved(browser: Any, server
         assert saved.value.suggested_filename == "many.png"
 
 
+@IN_A_BROWSER
 @every("size", [DESK, PHONE])
 def test_a_table_is_searched_too(browser: Any, server: Served, size: tuple[int, int]) -> None:
     with opened(browser, server, "/pages/many?view=table", size) as page:
@@ -196,6 +203,7 @@ def test_a_table_is_searched_too(browser: Any, server: Served, size: tuple[int, 
         assert page.locator(".states tbody:visible").count() == 70 and page.locator("#found").inner_text() == ""
 
 
+@IN_A_BROWSER
 def test_what_is_shown_stays_where_no_answer_comes_and_is_asked_again(browser: Any, tmp_path: Path) -> None:
     context = browser.new_context(viewport={"width": DESK[0], "height": DESK[1]})
     page = context.new_page()
@@ -226,6 +234,7 @@ def test_what_is_shown_stays_where_no_answer_comes_and_is_asked_again(browser: A
     context.close()
 
 
+@IN_A_BROWSER
 def test_a_release_that_is_replaced_meanwhile_is_told(browser: Any, tmp_path: Path) -> None:
     path = save("plain", tmp_path)
     with served([path], "--no-prepare") as running, opened(browser, running, "/pages/plain") as page:
@@ -244,6 +253,7 @@ def test_a_release_that_is_replaced_meanwhile_is_told(browser: Any, tmp_path: Pa
         assert page.get_attribute("main", "data-version") == old and "newer version" in page.inner_text("main")
 
 
+@IN_A_BROWSER
 def test_pages_keep_the_rules_of_accessibility_on_every_screen(browser: Any, server: Served) -> None:
     paths = ("/", "/pages/laplace", "/pages/asia?e=smoke%3Dyes&q=MAP(lung,%20bronc)", "/pages/asia?view=table&noise=1",
              "/compare?one=plain&other=again", "/pages/family", "/pages/linear?x.age=0.5&x.dose=1", "/pages/classes",
@@ -264,6 +274,7 @@ def html_addresses(files: list[Path], tokens: Path, token: str) -> list[str]:
         return [path for path in known if local.ask(path, headers=told).headers["content-type"].startswith("text/html")]
 
 
+@IN_A_BROWSER
 def test_every_address_of_html_is_styled_on_a_phone(browser: Any, server: Served, tmp_path: Path) -> None:
     files, tokens = [save("plain", tmp_path), save("laplace", tmp_path)], tmp_path / "tokens.json"
     token = add_token(tokens, "ann", 9)
@@ -295,6 +306,7 @@ def test_a_report_is_known_by_its_style_and_runs_nothing(server: Served) -> None
     assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} <= set(policy.split("; "))
 
 
+@IN_A_BROWSER
 def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server: Served) -> None:
     with opened(browser, server, "/pages/asia", PHONE) as page:
         assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
@@ -320,6 +332,7 @@ def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server:
         assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
 
 
+@IN_A_BROWSER
 def test_a_token_is_typed_in_and_leads_to_the_page_that_was_wanted(browser: Any, tmp_path: Path) -> None:
     token = add_token(tmp_path / "tokens.json", "ann", 9)
     options = ("--no-prepare", "--tokens", str(tmp_path / "tokens.json"))

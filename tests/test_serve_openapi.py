@@ -76,6 +76,7 @@ def attack(server: Served, examples: int) -> None:
     assert len(found) > examples
 
 
+@pytest.mark.costly("Requests that nobody thought of are made up from the server's own description.")
 def test_no_made_up_request_is_an_error_of_the_server(server: Served) -> None:
     attack(server, FEW)
 

@@ -64,6 +64,7 @@ def ask_everything(server: Served) -> None:
     assert server.ask("/releases/linear/predict", {"records": [{"age": 0.1, "dose": 0.2}]}).status == 200
 
 
+@pytest.mark.costly("What a server could read records with shows in its process once all was asked.", always=True)
 @every("before", ["", BLOCKED])
 def test_a_running_server_holds_nothing_that_reads_records(
     files: list[Path], tmp_path_factory: pytest.TempPathFactory, before: str

@@ -116,6 +116,7 @@ def sqlite(declared: str, values: list[Any], named: str = "id") -> Iterator[ibis
         base.close()
 
 
+@pytest.mark.costly("Units that an engine takes for one would count for less than they are.", always=True)
 @every("declared", DECLARED)
 def test_two_values_of_a_unit_column_are_two_units_or_refused(declared: str) -> None:
     allowed = DECLARED[declared]
@@ -154,6 +155,7 @@ def place(kind: str, stored: str, value: Any, numeric: bool) -> int | None:
     return [1, 2].index(value) if value in (1, 2) else None
 
 
+@pytest.mark.costly("Each type of a column holds each type of a value on a real engine.")
 @every("declared", [declared for declared in DECLARED if declared not in ("DATE", "BLOB", "ANY")])
 def test_states_and_numbers_of_another_type_are_unknown(declared: str) -> None:
     kind = OWN.get(declared, "number")
@@ -242,6 +244,7 @@ REFUSED: dict[str, pa.Array] = {
 """Two that are refused, as two units might look alike; a Parquet file keeps durations as whole numbers."""
 
 
+@pytest.mark.costly("Units that an engine takes for one would count for less than they are.")
 @every("name", [*APART, *REFUSED])
 def test_two_values_of_each_arrow_type(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     ids = {**APART, **REFUSED}[name]

@@ -81,6 +81,7 @@ def by_pyright(folder: Path) -> Errors:
     }  # fmt: skip
 
 
+@pytest.mark.costly("Only type checkers show what a user's checkers say of the README and the guides.")
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"wrong"}))
 def test_examples_pass_strict_type_checkers(name: str, by_mypy: Errors, by_pyright: Errors) -> None:
     assert by_mypy[name] == []
@@ -92,6 +93,7 @@ def test_the_pages_are_those_that_have_code() -> None:
     assert 'row["lower"] < row["mean"]' in PROGRAMS["of_README"]
 
 
+@pytest.mark.costly("Only a type checker shows what a user's checker says.")
 def test_a_wrong_key_of_a_row_is_an_error(by_mypy: Errors, by_pyright: Errors) -> None:
     assert '5: TypedDict "AnswerRow" has no key "meen"' in by_mypy["wrong"]
     assert len(by_pyright["wrong"]) == 1

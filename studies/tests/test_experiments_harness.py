@@ -301,6 +301,7 @@ def test_every_experiment_states_what_it_is(name: str) -> None:
         assert all(isinstance(value, (str, int, float, bool)) for value in task.setting.values())
 
 
+@pytest.mark.costly("Each page's verdict and checks are made again from the rows that are stored.")
 @every("name", experiments.NAMES)
 def test_every_experiment_has_its_page(name: str) -> None:
     """As the last `make experiments` left it: its checks held, its files are there, the index quotes its verdict."""

@@ -63,13 +63,12 @@ def some_records(family: Rates) -> Floats:
     return np.array([low, family.bound, (low + family.bound) / 2, np.clip(centre, low, family.bound)])
 
 
-@pytest.mark.costly("Losses of trimmed laws are compared with ratios of posteriors, record by record.")
 @every("family", RATES)
 def test_no_posterior_ratio_exceeds_the_record_loss_and_one_comes_near(family: Rates) -> None:
     records = some_records(family)
     for relation in RECORD_RELATIONS:
         reached = 0.0
-        for size, common in product((0, 1, 10, 1000), records):
+        for size, common in product((0, 10, 1000), records):
             base = [common] * size
             others = [base] if relation is Relation.ADD_REMOVE else [[*base, y] for y in records]
             for x, other in product(records, others):

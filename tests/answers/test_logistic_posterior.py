@@ -250,6 +250,16 @@ def as_on_a_grid(drawn: Floats, mean: Floats, deviation: Floats) -> None:
     assert drawn.std(axis=0) == pytest.approx(deviation, rel=0.17)
 
 
+def test_chains_walk_to_the_density_whatever_the_reference_is() -> None:
+    """Six weights of which nothing is known: their prior, from a t law that is wider and elsewhere. Six errors each."""
+    reference = Reference(np.ones(6), 4.0 * np.eye(6))
+    walked, mixing = draw_by_slices(Density(6, 3.0, ()), reference, draws=2000, rng=np.random.default_rng(8))
+    slack = 6 / mixing.effective**0.5
+    assert slack < 0.3
+    assert np.abs(walked.mean(axis=0) / 3).max() < slack
+    assert np.abs(np.log(walked.std(axis=0) / 3)).max() < slack
+
+
 @pytest.mark.costly("Where no grid reaches, two methods that share no code must agree.")
 def test_chains_and_importance_agree_on_many_coordinates() -> None:
     """Four gradients, eleven weights, a noisy number of records: sixteen coordinates, worth at least 400 and 1000."""

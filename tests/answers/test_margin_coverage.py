@@ -42,6 +42,7 @@ def check(setting: tuple[str, int, str], runs: int) -> None:
     assert np.mean(shares) > LEAST_SHARE - ERRORS * SPREAD / np.sqrt(runs), shares
 
 
+@pytest.mark.costly("Whether intervals of margins hold shows in many tables, not in one.")
 @pytest.mark.parametrize("setting", USUAL, ids=str)
 def test_margins_of_measured_tables_are_covered(setting: tuple[str, int, str]) -> None:
     check(setting, 8)

@@ -113,7 +113,6 @@ CASES = [
 """Features, intercept, public records, scale, prior deviation: enough noise for the oracle, little enough for us."""
 
 
-@pytest.mark.costly("Its oracle draws from the prior and needs no density, so that it finds a wrong Jacobian.")
 @pytest.mark.parametrize(("p", "intercept", "records", "scale", "deviation"), CASES)
 def test_resampling_has_the_law_of_weighted_prior_draws(
     p: int, intercept: bool, records: int | None, scale: float, deviation: float, monkeypatch: pytest.MonkeyPatch

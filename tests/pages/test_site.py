@@ -31,6 +31,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+AS_BUILT = pytest.mark.costly("What is wrong with the site as it is built shows there only, some of it in a browser.")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make docs` builds it; its notebooks are run by a test of their own."""
@@ -62,6 +65,7 @@ def browser() -> Iterator[Any]:
     yield from opened_browser()
 
 
+@AS_BUILT
 def test_every_public_name_is_described_once(site: Path) -> None:
     inventory = pytest.importorskip("sphinx.util.inventory").InventoryFile
     with (site / "objects.inv").open("rb") as file:
@@ -96,12 +100,14 @@ def check_page(browser: Any, url: str, size: tuple[int, int]) -> list[str]:
     return [f"{url}: {one}" for one in wrong]
 
 
+@AS_BUILT
 def test_pages_of_each_kind_are_open_to_all(browser: Any, address: str) -> None:
     wrong = [one for page in LOOKED_AT for one in check_page(browser, f"{address}/{page}.html", PHONE)]
     wrong += check_page(browser, f"{address}/index.html", DESK)
     assert wrong == []
 
 
+@AS_BUILT
 @pytest.mark.thorough
 def test_all_pages_are_open_to_all(browser: Any, site: Path, address: str) -> None:
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
@@ -111,6 +117,7 @@ def test_all_pages_are_open_to_all(browser: Any, site: Path, address: str) -> No
     ] == []
 
 
+@AS_BUILT
 def test_a_page_can_be_printed(browser: Any, address: str) -> None:
     opened = browser.new_page()
     opened.goto(f"{address}/guides/start.html")
