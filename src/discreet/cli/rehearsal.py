@@ -438,15 +438,11 @@ def _document_expected(relation: dc.Relation, part: dc.results.ExpectedError, ov
 
 def _print_expected(found: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
     """Write what to expect of every mechanism as a table."""
-    rows = [
-        (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
-        for each, part in found
-    ]
     errors = {
         "network": ("mean error of table entries", "of single variables"),
         "design": ("mean error of scaled weights", "of predictions"),
     }[over]
-    return table(("relation", "mechanism", *errors), rows)
+    return table(("relation", "mechanism", *errors), [(each, *part.texts) for each, part in found])
 
 
 def _print_plan(

@@ -331,7 +331,7 @@ PASSED_ON = (
     *("tidy", "summary", "to_frame", "plot"),
 )
 """What a fitted search has of its chosen estimator, where that has it."""
-SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
+SCORE_LEVEL, SCORE_DRAWS = DEFAULT_LEVEL, 1000
 
 
 class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
