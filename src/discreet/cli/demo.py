@@ -17,9 +17,9 @@ from discreet.cli.report import release_lines
 from discreet.display.terminal import table
 from discreet.errors import InputError
 from discreet.privacy.ledger_balance import Balance
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 DEMO_RECORDS = 10_000
-DEMO_LEVEL = 0.95
 DEMO_DRAWS = 1000
 DEMO_QUERIES = (
     "P(lung=yes | smoke=yes)",
@@ -84,10 +84,7 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         truth = dc.results.PosteriorDraws(
             dc.Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1)
         )
-        pairs = tuple(
-            (dc.answer(truth, query, level=DEMO_LEVEL), dc.answer(posterior, query, level=DEMO_LEVEL))
-            for query in DEMO_QUERIES
-        )
+        pairs = tuple((dc.answer(truth, query), dc.answer(posterior, query)) for query in DEMO_QUERIES)
         return Demo(noisy, account.balance(), pairs, keep)
 
 
@@ -106,7 +103,7 @@ def demo_lines(demo: Demo) -> str:
                 f"{answer['lower']:.4f} to {answer['upper']:.4f}",
             )
         )
-    head = ("query", "true state", "truth", "private state", "private", f"{100 * DEMO_LEVEL:g} % interval")
+    head = ("query", "true state", "truth", "private state", "private", f"{100 * DEFAULT_LEVEL:g} % interval")
     lines = [
         f"made up {DEMO_RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) as the private table",
         release_lines(demo.release, demo.balance),

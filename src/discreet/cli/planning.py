@@ -439,20 +439,11 @@ def _document_expected(relation: dc.Relation, expected: dc.results.ExpectedError
 
 def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
     """Write the expected errors of all mechanisms as a table."""
-    rows = [
-        (
-            each,
-            error.mechanism,
-            error.refused or f"{error.cells:.4f}",
-            "" if error.refused else f"{error.marginals:.4f}",
-        )
-        for each, error in expected
-    ]
     errors = {
         "network": ("mean error of table entries", "of single variables"),
         "design": ("mean error of scaled weights", "of predictions"),
     }[over]
-    return table(("relation", "mechanism", *errors), rows)
+    return table(("relation", "mechanism", *errors), [(each, *part.texts) for each, part in expected])
 
 
 def _print_plan(

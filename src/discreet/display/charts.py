@@ -104,11 +104,9 @@ def interval_bar(
     middle = BAR_HEIGHT / 2
     told = f"{mean:.4g}, interval from {lower:.4g} to {upper:.4g}"
     thick = ""
-    if noise is not None and math.isfinite(noise):
-        part = math.sqrt(max(0.0, 1 - noise))
-        told += f", {100 * noise:.0f} % of its variance is noise"
-        start, end = at(mean - part * (mean - lower)), at(mean + part * (upper - mean))
-        thick = f'<path d="M{start:.1f} {middle}H{end:.1f}" stroke="#333333" stroke-width="5"/>'
+    if inner := sampling_ends(mean, lower, upper, noise):
+        told += f", {100 * (noise or 0):.0f} % of its variance is noise"
+        thick = f'<path d="M{at(inner[0]):.1f} {middle}H{at(inner[1]):.1f}" stroke="#333333" stroke-width="5"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}" '
         f'width="{BAR_WIDTH}" height="{BAR_HEIGHT}"><title>{told}</title>'
@@ -117,6 +115,24 @@ def interval_bar(
         f'M{at(upper):.1f} 5V{BAR_HEIGHT - 5}" stroke="#777777" stroke-width="1.5"/>{thick}'
         f'<circle cx="{at(mean):.1f}" cy="{middle}" r="3.6" fill="#ffffff" stroke="#111111" stroke-width="1.6"/></svg>'
     )
+
+
+def sampling_ends(mean: float, lower: float, upper: float, noise: float | None) -> tuple[float, float] | None:
+    """Ends of what sampling alone makes of an interval.
+
+    Args:
+        mean: in the interval.
+        lower: of the interval.
+        upper: of the interval.
+        noise: share of the variance that is noise.
+
+    Returns:
+        Both ends; None where nobody knows the share.
+    """
+    if noise is None or math.isnan(noise):
+        return None
+    part = math.sqrt(max(0.0, 1 - noise))
+    return mean - part * (mean - lower), mean + part * (upper - mean)
 
 
 class _Plane:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.display.charts import interval_bar
+from discreet.display.charts import interval_bar, sampling_ends
 from discreet.display.text_tables import columns, fold, html_text
 from discreet.errors import InputError, printable, require, require_word
 from discreet.util.lazy_imports import lazy_import
@@ -315,11 +315,8 @@ def plot_intervals(rows: Sequence[Row], axes: Axes | None) -> Axes:
     for place, row in zip(places, rows, strict=True):
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
         axes.plot([lower, upper], [place, place], color="0.45", linewidth=1.2, marker="|", markersize=7)
-        noise = row.get("noise")
-        if noise is not None and not math.isnan(noise):
-            part = math.sqrt(max(0.0, 1 - noise))
-            ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
-            axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
+        if inner := sampling_ends(mean, lower, upper, row.get("noise")):
+            axes.plot(inner, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
     alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
     names = [name for name in _find_texts(rows) if name not in alike]

@@ -330,7 +330,7 @@ PASSED_ON = (
     *("tidy", "summary", "to_frame", "plot"),
 )
 """Attributes that a fitted search takes from its chosen estimator, if that has them."""
-SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
+SCORE_LEVEL, SCORE_DRAWS = DEFAULT_LEVEL, 1000
 
 
 class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

@@ -19,6 +19,7 @@ from discreet.queries.answers import Answer, Answers, assumption_lines, state_te
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
 from discreet.util.lazy_imports import lazy_import
+from discreet.util.option_texts import DEFAULT_LEVEL
 
 jinja2 = lazy_import("jinja2")
 
@@ -90,7 +91,7 @@ def state_table(
         links: of the states.
         noise: True adds a column with the share of the privacy noise.
     """
-    level = next((100 * answer.level for answer in answers.values()), 95.0)
+    level = next((100 * answer.level for answer in answers.values()), 100 * DEFAULT_LEVEL)
     lines = [
         '<table class="states"><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th>'
         f'<th scope="col" class="n">{level:g} % interval</th><th scope="col" class="wide">from 0 to 1</th>'
@@ -220,7 +221,7 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
         both: answers by variable, of each.
         network: whose variables they are.
     """
-    level = next((answer.level for answer in both[0].values()), 0.95)
+    level = next((answer.level for answer in both[0].values()), DEFAULT_LEVEL)
     variables = [
         (
             name,

@@ -76,6 +76,13 @@ class ExpectedError:
     errors: tuple[float, float]
     refused: str | None = None
 
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The mechanism and its errors, or why there are none, for a table."""
+        if self.refused is not None:
+            return self.mechanism, self.refused, ""
+        return self.mechanism, f"{self.cells:.4f}", f"{self.marginals:.4f}"
+
 
 class ExpectedErrors(tuple[ExpectedError, ...], Result):
     """Errors of several mechanisms, in one table."""
@@ -90,11 +97,7 @@ class ExpectedErrors(tuple[ExpectedError, ...], Result):
 
     def content(self) -> Iterator[Block]:
         """Show all of them."""
-        rows = [
-            (part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
-            for part in self
-        ]
-        yield TextTable(("mechanism", "mean error of cells", "of marginals"), rows)
+        yield TextTable(("mechanism", "mean error of cells", "of marginals"), [part.texts for part in self])
 
 
 def plan(
