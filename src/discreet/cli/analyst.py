@@ -30,6 +30,7 @@ from discreet.posterior.read import what_it_gives
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.lazy_imports import import_late
+from discreet.util.tabular import Block
 
 if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 def show_numbers(posterior: dc.results.Posterior, level: float, outlet: Outlet) -> None:
     """Means and intervals, in JSON under the plural of what they are."""
     told = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
-    outlet.show(told, posterior.summary(level=level, width=outlet.width), posterior.tidy(level=level))
+    outlet.show(told, posterior.content(level=level), posterior.tidy(level=level))
 
 
 def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, outlet: Outlet) -> None:
@@ -54,8 +55,7 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
 def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, outlet: Outlet) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     told = {"method": posterior.method, "answers": [documents.answer_document(part) for part in answers]}
-    text = "\n".join([answers.summary(width=outlet.width), "", f"posterior: {posterior.method}"])
-    outlet.show(told, text, answers.tidy())
+    outlet.show(told, [*answers.content(), "", f"posterior: {posterior.method}"], answers.tidy())
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -152,26 +152,26 @@ def query(
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        found = _regress(posterior, regressions, (kind, assume, inside), level, outlet)
+        found = _regress(posterior, regressions, (kind, assume, inside), level)
     else:
-        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), outlet)
+        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside))
     _show_replies(evidence, posterior, found, how, assume is None, outlet)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """Replies as JSON, as text and as rows, and whether any is about a pair that no table holds."""
+    """Replies as JSON, as they are shown and as rows, and whether any is about a pair that no table holds."""
 
     document: dict[str, object]
-    text: str
+    content: list[str | Block]
     rows: list[dict[str, Any]]
     unmeasured: bool
 
 
-def _found_answers(answers: dc.results.Answers, outlet: Outlet) -> _Found:
+def _found_answers(answers: dc.results.Answers) -> _Found:
     """Write answers in all forms."""
     told: dict[str, object] = {"answers": [documents.answer_document(part) for part in answers]}
-    return _Found(told, answers.summary(width=outlet.width), answers.tidy(), any(part.unmeasured for part in answers))
+    return _Found(told, list(answers.content()), answers.tidy(), any(part.unmeasured for part in answers))
 
 
 def _regress(
@@ -179,15 +179,14 @@ def _regress(
     asked: list[tuple[str, tuple[str, ...]]],
     options: tuple[str, str | None, str],
     level: float,
-    outlet: Outlet,
 ) -> _Found:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
     found = [dc.regress(posterior, target, on, **how) for target, on in asked]
     told: dict[str, object] = {"regressions": [documents.regression_document(part, level) for part in found]}
-    text = "\n\n".join(part.summary(level=level, width=outlet.width) for part in found)
+    content = [block for part in found for block in ("", *part.content(level=level))][1:]
     rows = [row for part in found for row in part.tidy(level=level)]
-    return _Found(told, text, rows, any(part.unmeasured for part in found))
+    return _Found(told, content, rows, any(part.unmeasured for part in found))
 
 
 def _show_replies(
@@ -207,7 +206,7 @@ def _show_replies(
         lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubting and found.unmeasured:
         lines = ["what is assumed may be off what the network says; --assume network believes it", *lines]
-    outlet.show(told, "\n".join([found.text, "", *lines]), found.rows)
+    outlet.show(told, [*found.content, "", *lines], found.rows)
 
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
@@ -259,7 +258,7 @@ def fit(
     checked = dc.check_fit(
         evidence, network=None if network is None else network_over(network, evidence.network.schema)
     )
-    outlet.show(documents.fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
+    outlet.show(documents.fit_document(checked), checked.content(), checked.tidy())
 
 
 def _ask(

@@ -13,13 +13,14 @@ from discreet.cli.arguments import check_draws, draws_for
 from discreet.cli.outlet import Outlet
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.display.terminal import say
-from discreet.errors import InputError, printable, shown
+from discreet.errors import InputError, shown
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
 from discreet.util.lazy_imports import import_late
 from discreet.util.limits import QUERIES_BYTES
+from discreet.util.tabular import Block
 
 documents = import_late("discreet.queries.documents")
 number_losses = import_late("discreet.queries.number_losses")
@@ -184,10 +185,13 @@ def decide(
     _hint_at_draws(found, within, number)
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
-    lines = [f"{printable(part.query)}: {made.summary(width=outlet.width)}" for part, made in each]
-    lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
+    content = list[str | Block]()
+    for part, made in each:
+        chosen, *rest = made.content()
+        content += [f"{part.query}: {chosen}", *rest, ""]
+    content.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
-    outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
+    outlet.show(document, content, [row for part, made in each for row in _list_rows(part, made)])
 
 
 def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:

@@ -56,4 +56,4 @@ def explain(
     if asked:
         check_draws(how.number, level)
     found = dc.explain(evidence.one_release, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
-    outlet.show(found.document(), found.summary(width=outlet.width), found.tidy())
+    outlet.show(found.document(), found.content(), found.tidy())

@@ -222,7 +222,7 @@ def plan(
             known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
             told["workload"], served = plan_workload(workload, truth, known, records, promises, serves, rng)
             text += served
-    outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
+    outlet.show({"records": records, "epsilon": epsilon, **told}, text.split("\n"), _list_plans(told))
 
 
 AuditedDelta = Annotated[
@@ -280,9 +280,9 @@ def audit(
         raise InputError("; ".join(dict.fromkeys(refused.values())))
     findings = [{entry.over: row.pop("network"), **row} for row in Findings(found).tidy()]
     told = {"mechanism": mechanism, "findings": findings, "refused": refused}
-    lines = [Findings(found).summary(width=outlet.width)]
-    lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
-    outlet.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
+    content = [*Findings(found).content()]
+    content += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
+    outlet.show(told, content, [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
