@@ -30,6 +30,7 @@ from discreet.posterior.read import posterior_kind
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.lazy_imports import lazy_import
+from discreet.util.tabular import Block
 
 if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptions) -> None:
     """Print means and intervals, in JSON under their plural noun."""
     document = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
-    out.show(document, posterior.summary(level=level, width=out.width), posterior.tidy(level=level))
+    out.show(document, posterior.content(level=level), posterior.tidy(level=level))
 
 
 def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, out: OutputOptions) -> None:
@@ -54,8 +55,7 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
 def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, out: OutputOptions) -> None:
     """Print the probabilities of a choice by a categorical factor: one variable, with whole numbers as states."""
     document = {"method": posterior.method, "answers": [documents.answer_document(each) for each in answers]}
-    text = "\n".join([answers.summary(width=out.width), "", f"posterior: {posterior.method}"])
-    out.show(document, text, answers.tidy())
+    out.show(document, [*answers.content(), "", f"posterior: {posterior.method}"], answers.tidy())
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -152,28 +152,26 @@ def query(
     how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        replies = _regress(posterior, regressions, (kind, assume, inside), level, out)
+        replies = _regress(posterior, regressions, (kind, assume, inside), level)
     else:
-        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside), out)
+        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside))
     _show_replies(evidence, posterior, replies, how, assume is None, out)
 
 
 @dataclass(frozen=True)
 class _Replies:
-    """Replies as JSON, as text and as rows; True if one is about a pair that no table holds."""
+    """Replies as JSON, as blocks to show and as rows; True if one is about a pair that no table holds."""
 
     document: dict[str, object]
-    text: str
+    content: list[str | Block]
     rows: list[dict[str, Any]]
     unmeasured: bool
 
 
-def _write_answers(answers: dc.results.Answers, out: OutputOptions) -> _Replies:
+def _write_answers(answers: dc.results.Answers) -> _Replies:
     """Write answers in all forms."""
     document: dict[str, object] = {"answers": [documents.answer_document(each) for each in answers]}
-    return _Replies(
-        document, answers.summary(width=out.width), answers.tidy(), any(each.unmeasured for each in answers)
-    )
+    return _Replies(document, list(answers.content()), answers.tidy(), any(each.unmeasured for each in answers))
 
 
 def _regress(
@@ -181,15 +179,14 @@ def _regress(
     formulas: list[tuple[str, tuple[str, ...]]],
     options: tuple[str, str | None, str],
     level: float,
-    out: OutputOptions,
 ) -> _Replies:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
     regressions = [dc.regress(posterior, target, on, **how) for target, on in formulas]
     document: dict[str, object] = {"regressions": [documents.regression_document(each, level) for each in regressions]}
-    text = "\n\n".join(each.summary(level=level, width=out.width) for each in regressions)
+    content = [block for each in regressions for block in ("", *each.content(level=level))][1:]
     rows = [row for each in regressions for row in each.tidy(level=level)]
-    return _Replies(document, text, rows, any(each.unmeasured for each in regressions))
+    return _Replies(document, content, rows, any(each.unmeasured for each in regressions))
 
 
 def _show_replies(
@@ -209,7 +206,7 @@ def _show_replies(
         lines.append(f"the {draws:,} draws equal {worth:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubting and replies.unmeasured:
         lines = ["assumed answers allow for errors of the network; --assume network trusts it", *lines]
-    out.show(document, "\n".join([replies.text, "", *lines]), replies.rows)
+    out.show(document, [*replies.content, "", *lines], replies.rows)
 
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
@@ -261,7 +258,7 @@ def fit(
     checked = dc.check_fit(
         evidence, network=None if network is None else network_over(network, evidence.network.schema)
     )
-    out.show(documents.fit_document(checked), checked.summary(width=out.width), checked.tidy())
+    out.show(documents.fit_document(checked), checked.content(), checked.tidy())
 
 
 def _ask(

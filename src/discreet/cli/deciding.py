@@ -13,13 +13,14 @@ from discreet.cli.arguments import check_draws, draws_for
 from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import Drawing, load_source, posterior_of
 from discreet.display.terminal import say
-from discreet.errors import InputError, printable, shown
+from discreet.errors import InputError, shown
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
 from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import QUERIES_BYTES
+from discreet.util.tabular import Block
 
 documents = lazy_import("discreet.queries.documents")
 number_losses = lazy_import("discreet.queries.number_losses")
@@ -184,10 +185,13 @@ def decide(
     _hint_at_draws(decisions, within, number)
     each = list(zip(tasks, decisions, strict=True))
     rows = [documents.decision_document(task.query, decision) for task, decision in each]
-    lines = [f"{printable(task.query)}: {decision.summary(width=out.width)}" for task, decision in each]
-    lines.append(f"{_say_when_bounds_hold(decisions)}; posterior: {posterior.method}, {number:,} draws")
+    content = list[str | Block]()
+    for task, decision in each:
+        chosen, *rest = decision.content()
+        content += [f"{task.query}: {chosen}", *rest, ""]
+    content.append(f"{_say_when_bounds_hold(decisions)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": rows}
-    out.show(document, "\n\n".join(lines), [row for task, decision in each for row in _list_rows(task, decision)])
+    out.show(document, content, [row for task, decision in each for row in _list_rows(task, decision)])
 
 
 def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:

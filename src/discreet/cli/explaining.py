@@ -56,4 +56,4 @@ def explain(
     if texts:
         check_draws(how.number, level)
     explanation = dc.explain(evidence.one_release, texts, rng=how.rng(), level=level, draws=how.number, rows=rows)
-    out.show(explanation.document(), explanation.summary(width=out.width), explanation.tidy())
+    out.show(explanation.document(), explanation.content(), explanation.tidy())

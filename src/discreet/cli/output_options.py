@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from discreet.cli import flags
-from discreet.display.renderers import csv_text, frame_of
+from discreet.display.renderers import csv_text, frame_of, text_of
 from discreet.display.terminal import check_output, screen_width, write_out
-from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown
 from discreet.util.json_files import json_text, write_whole
 from discreet.util.lazy_imports import lazy_import
+from discreet.util.tabular import Block
 
 pa = lazy_import("pyarrow")
 parquet = lazy_import("pyarrow.parquet")
@@ -56,24 +56,19 @@ class OutputOptions:
             raise InputError(f"--json means --format json: leave out --json, or --format {shown(form)}")
         return OutputOptions("json" if as_json else form or "table", output, replace)
 
-    @property
-    def width(self) -> int | None:
-        """Columns of the terminal for a table; None if there is no terminal."""
-        return screen_width()
-
-    def show(self, document: object, text: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def show(self, document: object, content: Iterable[str | Block], rows: Sequence[Mapping[str, Any]]) -> None:
         """Print the result.
 
         Args:
             document: for JSON.
-            text: for a person; long lines are wrapped.
+            content: for a person: lines and blocks, wrapped to the width of the terminal.
             rows: of a frame.
 
         Raises:
             InputError: the format needs rows, and there are none.
         """
         if self.form == "table":
-            print(fold(text, self.width))  # noqa: T201
+            print(text_of(content, screen_width()))  # noqa: T201
             return
         if self.form != "json" and not rows:
             raise InputError(f"there are no rows for --format {self.form}; use --format json")

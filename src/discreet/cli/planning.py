@@ -223,7 +223,7 @@ def plan(
             has_truth, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
             document["workload"], served = plan_workload(workload, truth, has_truth, records, promises, serves, rng)
             text += served
-    out.show({"records": records, "epsilon": epsilon, **document}, text, _list_plans(document))
+    out.show({"records": records, "epsilon": epsilon, **document}, text.split("\n"), _list_plans(document))
 
 
 AuditedDelta = Annotated[
@@ -281,9 +281,9 @@ def audit(
         raise InputError("; ".join(dict.fromkeys(refused.values())))
     findings = [{entry.over: row.pop("network"), **row} for row in Findings(results).tidy()]
     document = {"mechanism": mechanism, "findings": findings, "refused": refused}
-    lines = [Findings(results).summary(width=out.width)]
-    lines += [] if chosen.only is None else unit_lines(results[0].guarantee, chosen.only.variables)
-    out.show(document, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
+    content = [*Findings(results).content()]
+    content += [] if chosen.only is None else unit_lines(results[0].guarantee, chosen.only.variables)
+    out.show(document, content, [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for finding in results:
