@@ -1,4 +1,4 @@
-"""What regressions and principal components need beside a `Design`: rows, their sums, laws of features, posteriors."""
+"""Functions for regressions and principal components: rows, their sums, laws of features, posteriors."""
 
 from discreet.util.lazy_imports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""What research and programs need beside the names at the top."""
+"""Functions for research and programs, beside the names at the top."""
 
 from discreet.util.lazy_imports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Results as tables, and numbers with intervals: the same rows as a frame, as text, as HTML and as a picture."""
+"""Write results as tables, and numbers with intervals: as a frame, as text, as HTML and as a picture."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ else:
 pyplot = lazy_import("matplotlib.pyplot")
 
 MOST_HTML_ROWS = 200
-"""Rows that a notebook shows; a frame has all."""
+"""Most rows that a notebook shows; a frame has all."""
 ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
-"""Height of a row of a picture, and its width."""
+"""Height of a picture's row, and width of the picture, in inches."""
 NUMBERS = ("mean", "lower", "upper", "sampling", "noise", "noise_error", "best", "law_lower", "law_upper", "level")
-"""Columns that are numbers; what stands before them names a row."""
-TOLD = ("query", "state", "name", "class", "response", "metric", "basis")
-"""Columns whose values say what they are; any other, such as a variable's, is named beside its value in a picture."""
+"""Columns of numbers; the columns before them name a row."""
+UNNAMED = ("query", "state", "name", "class", "response", "metric", "basis")
+"""Columns whose values explain themselves; in a picture, other columns are named beside their values."""
 
 
 def frame_of_result(result: Tabular, library: Library) -> Any:
-    """The rows of a result as a data frame; see `Tabular.to_frame`."""
+    """Return the rows of a result as a data frame; see `Tabular.to_frame`."""
     return frame_of(result.tidy(), library)
 
 
 def html_of_result(result: Tabular) -> str:
-    """The numbers of a result as a table with bars, for a notebook."""
+    """Write the numbers of a result as a table with bars, for a notebook."""
     return html_table(result.tidy(), most=MOST_HTML_ROWS)
 
 
@@ -50,10 +50,10 @@ def plot_result(result: Tabular, axes: Axes | None) -> Axes:
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> Any:
-    """Rows as a data frame.
+    """Make a data frame of rows.
 
     Args:
-        rows: with the same keys; a key that one lacks is null there.
+        rows: with the same keys; a missing key becomes null.
         library: "pandas", "polars" or "arrow".
 
     Returns:
@@ -71,15 +71,15 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> 
     if library == "arrow":
         return table
     if library not in ("pandas", "polars"):
-        raise InputError(f"a frame is of pandas, polars or arrow, not {shown(library)}")
+        raise InputError(f"library is pandas, polars or arrow, not {shown(library)}")
     try:
         return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
     except ImportError:
-        raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
+        raise InputError(f"{library} is not installed: pip install {library}, or use library='arrow'") from None
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV under their names; what is not known of one is empty.
+    """Write rows as CSV with a header; unknown values are empty.
 
     Example:
         >>> csv_text([{"state": "yes", "mean": 0.3}, {"state": "no"}]).splitlines()
@@ -93,14 +93,14 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) -> str:
-    """Rows as a table of HTML, each interval with a bar; texts are escaped.
+    """Write rows as a table of HTML, each interval with a bar; texts are escaped.
 
     Args:
-        rows: as of `Intervals.tidy`; a first column that is the same as above is not said again.
-        most: rows that are shown; None for all.
+        rows: as in `Intervals.tidy`; a first column that equals the one above is left empty.
+        most: rows to show; None for all.
 
     Returns:
-        A `<table>` element, and a line where rows are left out.
+        A `<table>` element, and a line if rows are left out.
 
     Example:
         >>> "&lt;b&gt;" in html_table([{"state": "<b>", "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5}])
@@ -136,15 +136,15 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], *, named: str = "name", width: int | None = None) -> str:
-    """Rows as aligned text.
+    """Write rows as aligned text.
 
     Args:
-        rows: as of `Intervals.tidy`.
-        named: what the column "name" is called.
-        width: columns of the terminal, as of `columns`.
+        rows: as in `Intervals.tidy`.
+        named: heading of the column "name".
+        width: columns of the terminal, as in `columns`.
 
     Returns:
-        Lines: what names each row, its mean and interval, and where it is known the share of the noise.
+        Lines: name of each row, its mean and interval, and the noise share if known.
 
     Example:
         >>> print(text_table([{"name": "age", "mean": 0.3, "lower": 0.2, "upper": 0.4, "level": 0.9}]))
@@ -168,66 +168,66 @@ def text_table(rows: Sequence[Mapping[str, Any]], *, named: str = "name", width:
 
 
 def _find_texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns that name a row; the state is left out where every query has one, which it says itself."""
+    """List the columns that name a row, without the state if every query has one row."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
-    told = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
-    return [name for name in names if not ("query" in names and name == "state" and told)]
+    single = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
+    return [name for name in names if not ("query" in names and name == "state" and single)]
 
 
 def _find_scales(rows: Sequence[Mapping[str, Any]]) -> dict[Any, tuple[float, float]]:
-    """Ends of the line that each query's intervals lie on: 0 and 1 for probabilities.
+    """Find the ends of the line for each query's intervals: 0 and 1 for probabilities.
 
-    What has a name, such as a coefficient, is in the unit of its column, even where it lies between 0 and 1.
+    Named numbers, such as coefficients, are in the unit of their column, even between 0 and 1.
     """
     groups: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row.get("query"), []).append(row)
-    found = {}
-    for query, part in groups.items():
-        low, high = min(row["lower"] for row in part), max(row["upper"] for row in part)
-        share = low >= 0 and high <= 1 and not any("name" in row for row in part)
-        found[query] = (0.0, 1.0) if share else (low, high)
-    return found
+    scales = {}
+    for query, group in groups.items():
+        low, high = min(row["lower"] for row in group), max(row["upper"] for row in group)
+        share = low >= 0 and high <= 1 and not any("name" in row for row in group)
+        scales[query] = (0.0, 1.0) if share else (low, high)
+    return scales
 
 
 def _form(ends: tuple[float, float]) -> str:
-    """How numbers between two ends are written: probabilities with four decimals."""
+    """Choose the format of numbers between two ends: probabilities have four decimals."""
     return ".4f" if ends == (0.0, 1.0) else ".5g"
 
 
 def _write_range(row: Mapping[str, Any], which: str, form: str) -> str:
-    """From one end of an interval to the other; nothing where there is none."""
+    """Write an interval from its lower to its upper end; "" without one."""
     lower, upper = (row.get(f"{which}{end}") for end in ("lower", "upper"))
     return "" if lower is None else f"{lower:{form}} to {upper:{form}}"
 
 
 def _write_share(noise: float | None) -> str:
-    """A share as percent; nothing where it is not known."""
+    """Write a share as percent; "" if unknown."""
     return "" if noise is None or math.isnan(noise) else f"{100 * noise:.0f} %"
 
 
 def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
     """Draw rows from the top down, readable without colours."""
     axes = axes or new_axes(PICTURE_INCHES, max(1.2, ROW_INCHES * len(rows) + 0.7))
-    places = range(len(rows), 0, -1)
-    for place, row in zip(places, rows, strict=True):
+    positions = range(len(rows), 0, -1)
+    for position, row in zip(positions, rows, strict=True):
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
-        axes.plot([lower, upper], [place, place], color="0.45", linewidth=1.2, marker="|", markersize=7)
+        axes.plot([lower, upper], [position, position], color="0.45", linewidth=1.2, marker="|", markersize=7)
         noise = row.get("noise")
         if noise is not None and not math.isnan(noise):
-            part = math.sqrt(max(0.0, 1 - noise))
-            ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
-            axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
-        axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
+            root = math.sqrt(max(0.0, 1 - noise))
+            ends = [mean - root * (mean - lower), mean + root * (upper - mean)]
+            axes.plot(ends, [position, position], color="0.2", linewidth=4, solid_capstyle="butt")
+        axes.plot([mean], [position], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
     alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
     names = [name for name in _find_texts(rows) if name not in alike]
-    axes.set_yticks(list(places), [_label(row, names) for row in rows], parse_math=False)
+    axes.set_yticks(list(positions), [_label(row, names) for row in rows], parse_math=False)
     axes.margins(y=0.5 / max(1, len(rows)))
     return axes
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """Axes of a new figure.
+    """Make axes of a new figure.
 
     Args:
         width: inches.
@@ -237,18 +237,18 @@ def new_axes(width: float, height: float) -> Axes:
         InputError: matplotlib is not installed (the extra `plot`).
     """
     try:
-        made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+        axes: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     except ImportError:
         raise InputError("pictures need matplotlib: pip install '.[plot]' in a clone of discreet") from None
-    return made
+    return axes
 
 
 def _label(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    """What names a row, in one line."""
-    said = {name: row[name] for name in names if row.get(name)}
-    if "variable" in said and "state" in said:
-        variable = said.pop("variable")
-        said["state"] = f"{variable}={said['state']}"
-        if said.get("query") == f"P({variable})":
-            del said["query"]
-    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
+    """Write the name of a row, in one line."""
+    values = {name: row[name] for name in names if row.get(name)}
+    if "variable" in values and "state" in values:
+        variable = values.pop("variable")
+        values["state"] = f"{variable}={values['state']}"
+        if values.get("query") == f"P({variable})":
+            del values["query"]
+    return printable("  ".join(str(value) if name in UNNAMED else f"{name}={value}" for name, value in values.items()))

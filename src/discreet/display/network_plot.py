@@ -1,4 +1,4 @@
-"""A network drawn by matplotlib: the picture of `network_svg.py`, on axes of the user's own."""
+"""Draw a network with matplotlib: the picture of `network_svg.py`, on the user's axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ paths = lazy_import("matplotlib.path")
 
 PIXELS_OF_AN_INCH = 96
 MOST_INCHES = 40.0
-"""Sides of a new figure, at most; larger networks are drawn smaller."""
+"""Largest sides of a new figure, in inches; larger networks are scaled down."""
 LINE, INK, FILL = "0.35", "0.1", "0.95"
 """Greys of arcs, of names and borders, and of nodes."""
 
@@ -66,12 +66,12 @@ def plot_network(network: Network, axes: Axes | None = None) -> Axes:
 
 
 def _middle(row: int) -> float:
-    """Middle of a row, in pixels from the top."""
+    """Compute the middle of a row, in pixels from the top."""
     return (row + 0.5) * ROW_PIXELS
 
 
 def _curve(places: GraphLayout, start: Cell, end: Cell, *, through: bool = False) -> Any:
-    """A line from the lower edge of a cell to the upper edge of one below, upright at both ends, or on through it."""
+    """Draw a line from the lower edge of a cell to the upper edge of one below, vertical at both ends, or through."""
     top, bottom = _middle(start[1]) + BOX_PIXELS / 2, _middle(end[1]) - BOX_PIXELS / 2
     middle, (left, right) = (top + bottom) / 2, (places.x[start], places.x[end])
     points = [(left, top), (left, middle), (right, middle), (right, bottom)]
@@ -82,7 +82,7 @@ def _curve(places: GraphLayout, start: Cell, end: Cell, *, through: bool = False
 
 
 def _draw_line(path: Any, style: str, **options: Any) -> Any:
-    """A line, with a head if it is an arrow."""
+    """Draw a line, with a head for an arrow."""
     return patches.FancyArrowPatch(
         path=path,
         arrowstyle=style,

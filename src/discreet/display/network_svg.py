@@ -1,4 +1,4 @@
-"""Drawings of a network: lines for a terminal, and a picture in SVG. Both are made of what is public alone."""
+"""Draw a network from public information: lines for a terminal, and a picture in SVG."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from discreet.model.schema import Variable
 Parents = Mapping[str, tuple[str, ...]]
 
 MOST_DRAWN_NODES = 250
-"""Of a network that a notebook draws."""
+"""Most nodes of a network that a notebook draws."""
 TERMINAL_COLUMNS = 100
-"""Of a terminal, at most."""
+"""Most columns of a text."""
 NAME_COLUMNS = 36
-"""Of a name in text; a longer one is cut."""
+"""Most columns of a name in text; a longer one is cut."""
 LABEL_COLUMNS = 24
-"""Of a name in a picture, where the whole one is its tooltip."""
+"""Most columns of a name in a picture; its tooltip has the full name."""
 LETTER_PIXELS = 7.85
-"""Pixels of a letter of 13 pixels in a monospaced font, which has 0.6 of its size."""
+"""Width of a letter of 13 pixels in a monospaced font, which is 0.6 of its size, in pixels."""
 BOX_PIXELS, ROW_PIXELS = 28, 84
-"""Height of a node, and from one row to the next, in pixels."""
+"""Height of a node, and distance between rows, in pixels."""
 MARGIN_PIXELS = 20
 HALF_HEAD_PIXELS = 4.0
 """Half the width of an arrowhead, in pixels."""
 BAR_INSET_PIXELS = 4
-"""From the edge of a box to the bar inside it."""
+"""Distance from the edge of a box to the bar inside it, in pixels."""
 MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
-"""Look of a line between two variables that a table joins, and the network does not."""
+"""Style of a line between two variables with a measured dependence that the network lacks."""
 BOW_PIXELS = 26
-"""How far above a row the handles of a line within it are: it rises by three quarters of that, within the margin."""
+"""Height of the control points of a line within a row above it, in pixels: the line rises by three quarters of it."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
 def network_text(network: Network) -> str:
-    """The nodes in layers, each with its number of states and its parents.
+    """Write the nodes in layers, each with its number of states and its parents.
 
     Returns:
-        Lines of at most 100 columns. A layer is the longest path that leads to its nodes; nodes without arcs come last.
-        Names that are not plain stand in double quotes, as in a file of arcs; long ones are cut.
+        Lines of at most 100 columns. A layer is the length of the longest path to its nodes; nodes without arcs come
+        last. Names that are not plain are in double quotes, as in a file of arcs; long ones are cut.
     """
     parents, sizes = network.parents, {variable.name: variable.size for variable in network.variables}
     has_children = {parent for family in parents.values() for parent in family}
@@ -71,19 +71,19 @@ def network_text(network: Network) -> str:
 
 
 def network_summary(network: Network, width: int | None) -> str:
-    """The text of a network, on a terminal of so many columns."""
+    """Write the text of a network, for a terminal of so many columns."""
     return fold(network_text(network), width)
 
 
 def network_html(network: Network) -> str:
-    """The drawing, for a notebook; names in layers where it would be too large."""
+    """Return the drawing for a notebook, or names in layers if it would be too large."""
     if len(network.nodes) > MOST_DRAWN_NODES:
         return f"<pre>{escape(network_text(network))}</pre>"
     return f'<div style="overflow-x: auto">{network_svg(network)}</div>'
 
 
 def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int, int]) -> Iterator[str]:
-    """A node, its number of states and its parents, on as many lines as they need."""
+    """Write a node, its number of states and its parents, on as many lines as needed."""
     line = f"  {title}{' ' * (widths[0] - columns_of(title))}  {size:>{widths[1]}}"
     indent, mark = " " * columns_of(line), "  <- "
     empty = True
@@ -104,31 +104,31 @@ def network_svg(
     widths_of_intervals: Mapping[str, float] | None = None,
     refuted: Iterable[tuple[str, ...]] = (),
 ) -> str:
-    """A picture in layers, parents above children.
+    """Draw a picture in layers, parents above children.
 
     Args:
         network: public.
         widths_of_intervals: of each node's probabilities, from 0 to 1: a bar along the lower edge of its box.
-        refuted: pairs that the data call dependent, and the arcs do not: a dashed line each.
+        refuted: pairs with a measured dependence that the network lacks: a dashed line each.
 
     Returns:
-        SVG, the same for the same network. Arcs of one node share a line as far as they go together; each
-        ends in an arrowhead at its child.
+        SVG, the same for the same network. Arcs of one node share a line as far as possible; each ends in an
+        arrowhead at its child.
     """
     parents, arcs = network.parents, network.arcs
     labels, widths, places = place_nodes(parents)
     width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
-    told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
+    description = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
     bars = widths_of_intervals or {}
     pairs = tuple(refuted)
-    told += "".join(f"; {' and '.join(pair)} are not independent, say the data" for pair in pairs)
-    told += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
+    description += "".join(f"; {' and '.join(pair)} are not independent, say the data" for pair in pairs)
+    description += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
         f"<title>{title}</title>",
-        f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(told)}</desc>",
+        f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(description)}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         '<g fill="none" stroke="#555555" stroke-width="1.2">',
         *(_draw_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
@@ -136,7 +136,7 @@ def network_svg(
         "</g>",
         *draw_refuted(pairs, {name: _find_port(places, name, width) for name, width in widths.items()}),
         '<g fill="#f2f2f2" stroke="#222222">',
-        *(line for one in network.variables for line in _draw_box(places, one, labels, widths, bars.get(one.name))),
+        *(line for each in network.variables for line in _draw_box(places, each, labels, widths, bars.get(each.name))),
         "</g>",
         "</svg>",
     ]
@@ -144,7 +144,7 @@ def network_svg(
 
 
 def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float], GraphLayout]:
-    """What is written into each node, how wide it is in pixels, and where it stands.
+    """Compute the label, the width in pixels and the position of each node.
 
     Args:
         parents: of each node, without cycles.
@@ -158,19 +158,19 @@ def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float
 
 
 def _find_top(row: int) -> int:
-    """Upper edge of a row, in pixels."""
+    """Compute the upper edge of a row, in pixels."""
     return MARGIN_PIXELS + row * ROW_PIXELS
 
 
 def _draw_curve(start: Cell, x: float, end: float, bottom: float) -> str:
-    """From the lower edge of a cell at x to a place, upright at both ends."""
+    """Draw a curve from the lower edge of a cell at x to a point, vertical at both ends."""
     top = _find_top(start[1]) + BOX_PIXELS
     middle = (top + bottom) / 2
     return f"M{x:.1f} {top}C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {bottom:.1f}"
 
 
 def _draw_trunk(places: GraphLayout, node: str) -> str:
-    """The line that arcs of a node share."""
+    """Draw the line that a node's arcs share."""
     cells = places.trunk(node)
     parts = []
     for upper, lower in pairwise(cells):
@@ -182,7 +182,7 @@ def _draw_trunk(places: GraphLayout, node: str) -> str:
 
 
 def _draw_arrows(places: GraphLayout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
-    """The arcs to a node, which arrive side by side in the order of where they come from."""
+    """Draw the arcs into a node; they arrive side by side, ordered by their start."""
     row = places.rows[node]
     starts = sorted((places.branch(parent, node) for parent in parents), key=lambda cell: (places.x[cell], cell))
     step = min(MOST_PORT_PIXELS, (width - 14) / max(1, len(starts)))
@@ -197,17 +197,17 @@ def _draw_arrows(places: GraphLayout, node: str, parents: Iterable[str], width: 
 
 
 def _find_port(places: GraphLayout, node: str, width: float) -> tuple[float, int, int]:
-    """Where a dashed line meets a node: across, at its upper edge, at its lower edge."""
+    """Return the x of a dashed line at a node, and the node's upper and lower edge."""
     row = places.rows[node]
     return places.x[node, row] + width / 4, _find_top(row), _find_top(row) + BOX_PIXELS
 
 
 def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[float, int, int]]) -> Iterator[str]:
-    """Dashed lines between boxes, down from one to a lower one, in a bow above those of one row.
+    """Draw dashed lines between boxes, down from one to a lower one, or in a bow above boxes of one row.
 
     Args:
-        pairs: of variables that the data call dependent.
-        ports: of each box: place across, upper edge and lower edge.
+        pairs: of dependent variables.
+        ports: of each box: x, upper edge and lower edge.
     """
     for pair in pairs:
         (start, top, bottom), (end, edge, _) = sorted((ports[name] for name in pair), key=lambda port: (port[1], port))
@@ -221,7 +221,7 @@ def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[flo
 def _draw_box(
     places: GraphLayout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float], bar: float | None
 ) -> Iterator[str]:
-    """A node with its name, and perhaps a bar; its states are a tooltip."""
+    """Draw a node with its name, and a bar if given; its tooltip lists the states."""
     name, row = variable.name, places.rows[variable.name]
     x, y, width = places.x[name, row], _find_top(row), widths[name]
     wide = "" if bar is None else f"; intervals {bar:.2g} wide on average"

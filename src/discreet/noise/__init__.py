@@ -1,1 +1,1 @@
-"""Laws of noise: one class a law, and the samplers of vectors and stars by integer arithmetic."""
+"""Laws of noise: one class for each law, and exact samplers of vectors and stars in integer arithmetic."""

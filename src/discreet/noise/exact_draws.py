@@ -1,6 +1,6 @@
-"""Draws from exact laws by integer arithmetic: what the samplers of noise vectors are made of.
+"""Exact draws from laws in integer arithmetic, for the samplers of noise vectors.
 
-Nothing is rounded and no distribution function is inverted; every loop ends with probability one.
+No step rounds or inverts a distribution function; every loop ends with probability one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from discreet.noise.noise_laws import IntegerNoise
 from discreet.util.arrays import Ints
 
 Entropy = Callable[[int], bytes]
-"""As many independent, uniform bytes as are asked for, such as `os.urandom`."""
+"""Source of independent, uniform bytes, such as `os.urandom`."""
 
 
 def float_above(exact: Fraction) -> float:
-    """The smallest float that is no less than a number, or the next one."""
-    found = float(exact)
-    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
+    """Return the smallest float that is no less than a number, or the next one."""
+    rounded = float(exact)
+    return rounded if Fraction(rounded) >= exact else math.nextafter(rounded, math.inf)
 
 
 def geometric(noise: IntegerNoise, number: int, scale: float) -> Ints:
-    """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
-    kept = np.empty(0, np.int64)
-    while kept.size < number:
+    """Draw independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise given that it is >= 0."""
+    accepted = np.empty(0, np.int64)
+    while accepted.size < number:
         both = noise.discrete_laplace(np.zeros(2 * number + 4, np.int64), scale)
-        kept = np.concatenate([kept, both[both >= 0]])
-    return kept[:number]
+        accepted = np.concatenate([accepted, both[both >= 0]])
+    return accepted[:number]
 
 
 def coin(entropy: Entropy, exponent: Fraction) -> bool:
@@ -44,12 +44,12 @@ def coin(entropy: Entropy, exponent: Fraction) -> bool:
         >>> coin(os.urandom, Fraction(0))
         True
     """
-    whole, rest = divmod(exponent, 1)
-    return all(_toss_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _toss_short_coin(entropy, rest)
+    ones, rest = divmod(exponent, 1)
+    return all(_toss_short_coin(entropy, Fraction(1)) for _ in range(ones)) and _toss_short_coin(entropy, rest)
 
 
 def _toss_short_coin(entropy: Entropy, exponent: Fraction) -> bool:
-    """Toss the same coin for x at most 1: coins of x / n, n = 1, 2, ..; True where the first 0 has an odd n."""
+    """Toss the same coin for x at most 1: coins of x / n, n = 1, 2, ..; True if the first 0 has an odd n."""
     n = 1
     while below(entropy, n * exponent.denominator) < exponent.numerator:
         n += 1
@@ -73,7 +73,7 @@ def below(entropy: Entropy, limit: int) -> int:
 
 
 def pick(entropy: Entropy, weights: Sequence[int]) -> int:
-    """Draw an index with probability in proportion to its weight; weights are at least 0, not all 0.
+    """Draw an index with probability proportional to its weight; weights are at least 0, not all 0.
 
     Example:
         >>> import os
@@ -93,11 +93,11 @@ def subset(entropy: Entropy, number: int, size: int) -> list[int]:
         >>> subset(os.urandom, 3, 3)
         [0, 1, 2]
     """
-    found = set[int]()
+    members = set[int]()
     for last in range(number - size, number):
-        drawn = below(entropy, last + 1)
-        found.add(last if drawn in found else drawn)
-    return sorted(found)
+        candidate = below(entropy, last + 1)
+        members.add(last if candidate in members else candidate)
+    return sorted(members)
 
 
 def words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
@@ -108,15 +108,15 @@ def words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
 def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     """Enclose `2^bits exp(-exponent)` between whole numbers, for an exponent of at least 0.
 
-    Taylor's series of exp(y), with `y = exponent / 2^k` at most 1/2: a term is rounded down by less than 1, after half
-    of what the one before it had lost, so by less than 2 in all; those left out sum to less than 4. Then k squares.
+    Taylor's series of exp(y), with `y = exponent / 2^k` at most 1/2: each term loses less than 1 by rounding down, and
+    half of the loss of the term before, so less than 2 in total; omitted terms sum to less than 4. Then k squares.
 
     Example:
         >>> exponential_bounds(Fraction(1), 10)  # 1024 / e is 376.7
         (376, 377)
     """
     halvings = max(0, (2 * exponent.numerator // exponent.denominator).bit_length())
-    places = bits + halvings + 32  # a square doubles the relative error: the bounds differ by 2 at most
+    places = bits + halvings + 32  # squaring doubles the relative error: the bounds differ by at most 2
     top, bottom = exponent.numerator, exponent.denominator << halvings
     term = low = 1 << places
     terms = 1
@@ -130,34 +130,34 @@ def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     return (1 << places + bits) // high, -(-(1 << places + bits) // low)
 
 
-def under_exponential(entropy: Entropy, part: int, bits: int, exponent: Fraction) -> bool:
-    """Tell whether a uniform real number, whose first digits are given, is below `exp(-exponent)`.
+def under_exponential(entropy: Entropy, digits: int, bits: int, exponent: Fraction) -> bool:
+    """Return True if a uniform real number with given first digits is below `exp(-exponent)`.
 
     Args:
-        entropy: of the further digits, of which as many are drawn as it takes.
-        part: the first binary digits after the point, as a whole number below `2^bits`.
-        bits: how many.
+        entropy: of the further digits, drawn as needed.
+        digits: the first binary digits after the point, as a whole number below `2^bits`.
+        bits: number of these digits.
         exponent: at least 0.
     """
     while True:
         low, high = exponential_bounds(exponent, bits)
-        if part < low:  # then the number is at most (part + 1) / 2^bits
+        if digits < low:  # the number is at most (part + 1) / 2^bits
             return True
-        if part >= high:
+        if digits >= high:
             return False
-        part, bits = part << 64 | below(entropy, 1 << 64), bits + 64
+        digits, bits = digits << 64 | below(entropy, 1 << 64), bits + 64
 
 
 def choose(entropy: Entropy, exponents: Sequence[Fraction], draws: int) -> list[int]:
     """Draw independent indices with `P(i) ~ exp(-exponents[i])`, exactly.
 
-    Every weight gets whole numbers below and above it; a uniform point below the sum of the upper ones picks an index,
-    and is kept if, as the first digits of a uniform real number, that number is below the weight itself.
+    Every weight is enclosed by whole numbers. A uniform point below the sum of the upper bounds selects an index; it is
+    accepted if, as the first digits of a uniform real number, that number is below the weight itself.
 
     Args:
         entropy: independent bytes.
         exponents: at least 0, one of them 0.
-        draws: how many.
+        draws: number of indices.
 
     Example:
         >>> import os
@@ -168,10 +168,10 @@ def choose(entropy: Entropy, exponents: Sequence[Fraction], draws: int) -> list[
     # Beyond this exponent a weight is below a unit of the last digit: its bounds are 0 and 1.
     tops = [1 if exponent > bits else exponential_bounds(exponent, bits)[1] for exponent in exponents]
     ends = list(accumulate(tops))
-    found: list[int] = []
-    while len(found) < draws:
+    indices: list[int] = []
+    while len(indices) < draws:
         at = below(entropy, ends[-1])
         index = bisect_right(ends, at)
         if under_exponential(entropy, at - (ends[index] - tops[index]), bits, exponents[index]):
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices

@@ -1,11 +1,11 @@
-"""K-norm noise on integer vectors, drawn exactly: one norm for the whole vector instead of noise on every coordinate.
+"""Draw K-norm noise on integer vectors exactly: one norm for the whole vector, instead of noise on every coordinate.
 
 With q = exp(-1 / scale), d coordinates and k any vector of integers:
 
 * cube: `P(k) ~ sum of q^r over r >= ||k||_inf`, which is `~ q^||k||_inf`;
 * ball: `P(k) ~ sum of q^r c(r) over integers r >= ||k||_2`, which is `~ q^ceil(||k||_2)` where c is constant;
 * diamond: `P(k) ~ q^||k||_1`, independent discrete Laplace noise on each coordinate. Its loss over a distance of L in
-  this norm is L / scale, by the triangle inequality; what follows is of the other two.
+  this norm is L / scale, by the triangle inequality. The rest is about the other two.
 
 Both are the law of k when (r, k) has `P(r, k) ~ q^r c(r)` for all k within distance r of 0, and both losses follow from
 this form. Vectors at a distance of at most the integer L (in the norm of the shape) have their noise at norms that
@@ -15,7 +15,7 @@ differ by at most L, so with m the smaller, rounded up, the ratio of their proba
 
 and its inverse is at most 1. For the cube c = 1, and the loss is L / scale. For the ball `c(r) <= c(r + L) exp(slack)`,
 where the slack is d / 2^100 (proof: `_draw_ball`). All draws are integers from exact samplers, by rejections that end
-with probability one and do not depend on the data; nothing is rounded and no distribution function is inverted.
+with probability one and do not depend on the data, without rounding or inverting a distribution function.
 
 Source: Hardt and Talwar (2010) for the mechanism; the samplers of integer vectors are proved here.
 """
@@ -41,21 +41,21 @@ probability below exp(-1000)."""
 
 
 def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: ShapeTag) -> tuple[float, Fraction]:
-    """The smallest scale of K-norm noise that keeps a budget.
+    """Find the smallest scale of K-norm noise that keeps a budget.
 
     Args:
-        sensitivity: whole number that no distance between neighbouring vectors exceeds; `||.||_inf` for the cube,
-            `||.||_2` for the ball, `||.||_1` for the diamond.
+        sensitivity: whole number, an upper bound of the distance between neighbouring vectors; `||.||_inf` for the
+            cube, `||.||_2` for the ball, `||.||_1` for the diamond.
         epsilon: exact budget, nats.
         dimension: coordinates of the vector.
         shape: "cube", "ball" or "diamond".
 
     Returns:
-        (scale in the vector's unit, epsilon that it costs: an exact bound). The cost is at most `epsilon`, and less by
-        a relative 1e-15 at most, which is what the scale loses as a float.
+        (scale in the vector's unit, exact bound of its epsilon). The epsilon is at most `epsilon`, and less by a
+        relative 1e-15 at most, due to rounding the scale to a float.
 
     Raises:
-        InputError: no such sensitivity, budget, dimension or shape, or a scale that `k_norm_noise` refuses.
+        InputError: an invalid sensitivity, budget, dimension or shape, or a scale that `k_norm_noise` refuses.
 
     Guarantee:
         `sensitivity / scale` for the cube and the diamond, `sensitivity / scale + dimension / 2^100` for the ball, for
@@ -73,15 +73,15 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
     if not epsilon > 0:
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     _require_shape(dimension, shape)
-    # Three times: a vector may be doubled with its noise, and rounding up does not take that beyond what can be drawn.
+    # Factor 3: a vector may be doubled with its noise, and rounding the scale up still stays below REACH_LIMIT.
     if 3 * sensitivity * SHAPES[shape].scales(dimension) > int(REACH_LIMIT) * epsilon:
         raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
     if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
         raise InputError(
             f"epsilon is too large: noise of a scale below {dimension}/{COORDINATES_PER_SCALE} on {dimension} "
-            f"coordinates takes too long to draw; ask for at most {COORDINATES_PER_SCALE * sensitivity}/{dimension}"
+            f"coordinates takes too long to draw; use at most {COORDINATES_PER_SCALE * sensitivity}/{dimension}"
         )
-    # The slack, of dimension / 2^100 at most, is far below epsilon, which is at least dimension / 2^51 here.
+    # The slack, at most dimension / 2^100, is far below epsilon, which is at least dimension / 2^51 here.
     slack = dimension * SHAPES[shape].slack
     scale = float_above(sensitivity / (epsilon - slack))
     return scale, sensitivity / Fraction(scale) + slack
@@ -99,14 +99,14 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         shape: "cube" or "ball".
 
     Returns:
-        int64, shape (dimension,), with the law of this module's first lines: exactly, where the two sources are exact.
+        int64, shape (dimension,), exactly with the law of the module's docstring, if the two sources are exact.
         Expected tries: at most `exp(dimension / (2 scale))` for a radius; about `sqrt(pi dimension)` radii for a ball.
 
     Raises:
-        InputError: no such dimension or shape, or a scale outside its bounds; before anything is drawn.
+        InputError: an invalid dimension or shape, or a scale outside its bounds; before anything is drawn.
 
     Guarantee:
-        None by itself; see `k_norm_scale`. The law of the number of tries depends on nothing but the arguments.
+        None by itself; see `k_norm_scale`. The law of the number of tries depends only on the arguments.
     """
     _require_shape(dimension, shape)
     if not (dimension <= COORDINATES_PER_SCALE * scale and scale * SHAPES[shape].scales(dimension) <= REACH_LIMIT):
@@ -118,7 +118,7 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
 
 
 def _require_shape(dimension: int, shape: str) -> None:
-    """Refuse what is no vector or no norm."""
+    """Refuse an invalid dimension or norm."""
     if shape not in SHAPES:
         raise InputError(f'a shape of {shape!r}: expected "cube", "ball" or "diamond"')
     if not dimension >= 1:
@@ -136,13 +136,13 @@ def _draw_radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
     J has mean d / 2 (replace every U_i by 1 - U_i), so it is accepted with probability at least q^(d / 2) (Jensen).
     """
     while True:
-        whole = _draw_rounded_sum(entropy, dimension)
-        if geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
-            return whole + int(sum(geometric(noise, dimension + 1, scale).tolist()))
+        jump = _draw_rounded_sum(entropy, dimension)
+        if geometric(noise, 1, scale)[0] >= jump:  # with probability q^whole
+            return jump + int(sum(geometric(noise, dimension + 1, scale).tolist()))
 
 
 def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
-    """Draw a vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
+    """Draw a vector with the law of the ball: a radius, and d Gaussians accepted so as to be uniform within it.
 
     The radius r has weight `(r + 1/2)^d q^r` (`_draw_radius`), the Gaussians k of standard deviation s have
     `exp(-||k||^2 / (2 s^2)) / Z^d`, and a pair with `||k|| <= r` is accepted with probability
@@ -169,13 +169,13 @@ def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: flo
 
 
 def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
-    """Draw the sum of uniform reals in [0, 1), rounded to the nearest integer, from as many bits as it takes."""
-    known, bits = 0, 0
+    """Draw the sum of uniform reals in [0, 1), rounded to the nearest integer, from as many bits as needed."""
+    digits, bits = 0, 0
     while True:
-        known = (known << 64) + int(sum(words(entropy, number).tolist()))
+        digits = (digits << 64) + int(sum(words(entropy, number).tolist()))
         bits += 64
-        # The bits that are not known add less than `number` units of the last known one.
-        lowest, highest = ((total + (1 << (bits - 1))) >> bits for total in (known, known + number - 1))
+        # The bits not yet drawn add less than `number` units of the last one drawn.
+        lowest, highest = ((total + (1 << (bits - 1))) >> bits for total in (digits, digits + number - 1))
         if lowest == highest:
             return lowest
 
@@ -186,7 +186,7 @@ def _draw_diamond(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: 
 
 
 def _draw_in_cube(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
-    """Draw a radius, and then any of the vectors within it."""
+    """Draw a radius, and then a uniform vector within it."""
     return _draw_cube(entropy, dimension, _draw_radius(noise, entropy, dimension, scale))
 
 
@@ -194,11 +194,11 @@ def _draw_cube(entropy: Entropy, number: int, radius: int) -> Ints:
     """Draw independent integers, uniform on -radius..radius; radius below 2^62."""
     largest = np.uint64(2 * radius)
     unused = np.uint64(64 - max((2 * radius).bit_length(), 1))
-    kept = np.empty(0, np.uint64)
-    while kept.size < number:
-        drawn = words(entropy, number) >> unused
-        kept = np.concatenate([kept, drawn[drawn <= largest]])
-    return kept[:number].astype(np.int64) - radius
+    accepted = np.empty(0, np.uint64)
+    while accepted.size < number:
+        candidates = words(entropy, number) >> unused
+        accepted = np.concatenate([accepted, candidates[candidates <= largest]])
+    return accepted[:number].astype(np.int64) - radius
 
 
 _SAMPLERS = {Cube.tag: _draw_in_cube, Ball.tag: _draw_ball, Diamond.tag: _draw_diamond}

@@ -1,7 +1,7 @@
-"""Laws of noise, one class each: whatever depends on which it is, mechanisms, readers, plans and audits ask the law.
+"""Laws of noise, one class each; mechanisms, readers, plans and audits use their methods.
 
-Documents have its tag. A new law of single numbers is a class here, or in a file beside, and a line of `LAWS`. Noise on
-whole vectors is in `k_norm.py`, and on tables that agree on what they share in `star.py`.
+Documents have a law's tag. A new law of single numbers is a class here, or in another file, and a line of `LAWS`. Noise
+on whole vectors is in `k_norm.py`, and noise on tables that agree on shared variables in `star.py`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from discreet.util.arrays import Floats, Ints
 from discreet.util.number_checks import positive, probability
 
 NO_NOISE = 2.0**63
-"""Scales from here on fit into no table: its numbers have 64 bits."""
+"""Scale from which on noise does not fit into a table of 64-bit numbers."""
 KNOWN_VARIANCE = 1e-6
-"""Variance of what is known exactly: the next whole number is a thousand deviations away."""
+"""Variance of an exact number: the next whole number is a thousand deviations away."""
 
 LaplaceTag = Literal["discrete_laplace"]
-"""`P(k) ~ exp(-|k| / scale)`, where noise has no other law."""
+"""`P(k) ~ exp(-|k| / scale)`, for noise with this law only."""
 GaussianTag = Literal["discrete_gaussian"]
-"""`P(k) ~ exp(-k^2 / (2 scale^2))`, where documents name a law only if it is not the usual one."""
+"""`P(k) ~ exp(-k^2 / (2 scale^2))`, for documents that name a law only if it is not the default."""
 CellTag = Literal["discrete_laplace", "discrete_gaussian"]
 """Integer noise."""
 LawTag = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded"]
-"""All laws of single numbers: with the continuous ones of figures by others, and rounding to the nearest multiple of
-the scale."""
+"""All laws of single numbers, with the continuous ones of figures by others, and rounding to multiples of the scale."""
 ShapeTag = Literal["cube", "ball", "diamond"]
-"""Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
-of the absolute entries."""
+"""Unit ball of the norm in which noise on a vector is calibrated: largest absolute entry, Euclidean norm, or sum of
+absolute entries."""
 GroupedTag = Literal["cube", "discrete_gaussian"]
-"""Noise on vectors that are released group by group: cube noise on each, or independent noise on every entry."""
+"""Noise on vectors that are released by group: cube noise on each, or independent noise on every entry."""
 VectorTag = ShapeTag | GaussianTag
 """Noise on a vector: by a norm, or independent on every entry."""
 
@@ -57,7 +56,7 @@ class IntegerNoise(Protocol):
         """
 
     def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
-        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
+        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; see above."""
 
 
 class VectorSource(IntegerNoise, Protocol):
@@ -77,7 +76,7 @@ class VectorSource(IntegerNoise, Protocol):
         """
 
     def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
-        """Add noise to tables that share variables, equal on what they share; see `star_noise`.
+        """Add noise to tables that share variables, equal on the shared ones; see `star_noise`.
 
         Args:
             tables: shape (cells of the shared variables, cells of a row), entries from -2^53 to 2^53.
@@ -90,7 +89,7 @@ class VectorSource(IntegerNoise, Protocol):
 
 @dataclass(frozen=True)
 class NoiseLaw(ABC):
-    """A law of noise in numbers, independent in each unless a law says otherwise.
+    """A law of noise in numbers, independent in each by default.
 
     Args:
         scale: in the unit of the numbers.
@@ -98,12 +97,12 @@ class NoiseLaw(ABC):
     Attributes:
         tag: Its name in documents.
         name: Its name in words.
-        words: What is said of it before its scale.
+        words: Its description before the scale.
         unit: Variance at scale 1, in the limit of large scales.
-        excess: Kurtosis beyond that of a normal law, in the same limit.
-        integer: Whether it is one of whole numbers.
-        power: Of the distance in the exponent of its density; of rounding that of the law beyond.
-        tied: Tables whose noise is one draw, by their variables; none where every table has its own.
+        excess: Excess kurtosis, in the same limit.
+        integer: True for noise of whole numbers.
+        power: Power of the distance in the exponent of its density.
+        tied: Tables whose noise is one draw, by their variables; empty if every table has its own.
     """
 
     scale: float
@@ -117,22 +116,22 @@ class NoiseLaw(ABC):
 
     @property
     def raw_variance(self) -> float:
-        """Variance of the noise in a number; it may be too small for a float."""
+        """Variance of the noise in a number; it may underflow."""
         return self.unit * self.scale**2
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in a number; noise that never shows still leaves a proper weight."""
+        """Variance of the noise in a number, at least KNOWN_VARIANCE, so that weights are finite."""
         return max(self.raw_variance, KNOWN_VARIANCE)
 
     @property
     def whole(self) -> bool:
-        """Whether figures with it are whole numbers: such noise, or none at all, on whole numbers."""
+        """True if figures with it are whole numbers: integer noise, or none at all, on whole numbers."""
         return self.integer or self.reach == 0
 
     @property
     def reach(self) -> float | None:
-        """The farthest that it moves a number; None where it may be any distance."""
+        """Largest distance that it moves a number; None if unbounded."""
         return None
 
     @property
@@ -142,7 +141,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def log_density(self, values: npt.ArrayLike) -> Floats:
-        """Logarithms of the density of noise, or of the probability of whole numbers."""
+        """Compute logarithms of the density of noise, or of the probability of whole numbers."""
 
     @abstractmethod
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -151,7 +150,7 @@ class NoiseLaw(ABC):
     def simulate_tables(
         self, scope: tuple[str, ...], shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
     ) -> dict[tuple[str, ...], Floats]:
-        """Draw the noise of a table, and of all whose noise is one draw with it.
+        """Draw the noise of a table, and of all tables whose noise is one draw with it.
 
         Args:
             scope: its variables.
@@ -165,7 +164,7 @@ class NoiseLaw(ABC):
         return {scope: self.simulate(shape, rng)}
 
     def per_unit(self, steps: int) -> NoiseLaw:
-        """The same said of units that count so many steps each: there noise of whole numbers has no steps to speak of.
+        """Return the law in units of so many steps each, in which integer noise is nearly continuous.
 
         Args:
             steps: at least 1.
@@ -174,12 +173,12 @@ class NoiseLaw(ABC):
 
     @classmethod
     def on(cls, scale: float, *, whole: bool) -> Self:
-        """The law of figures whose true numbers are whole, or may not be: it matters where they are rounded."""
+        """Return the law for figures whose true numbers are whole, or may not be; it matters for rounding."""
         return cls(scale)
 
 
 def each_failure(cells: int, failure: float) -> float:
-    """Probability with which each of some independent variates may fail, if some of them fails with `failure`.
+    """Compute the failure probability of each of some independent variates from that of any of them.
 
     Args:
         cells: number of variates.
@@ -201,15 +200,15 @@ def each_failure(cells: int, failure: float) -> float:
 
 
 class CellLaw(NoiseLaw):
-    """Integer noise that a budget buys for the cells of tables.
+    """Integer noise for the cells of tables, calibrated by a budget.
 
     Attributes:
-        budget: Name of the loss that it is calibrated by.
-        concentrated: Whether that is zero-concentrated, so that epsilon follows from it at a delta.
-        order, factor: Its variance is that factor times this power of what a record moves over the budget.
-        share_power: Budgets go to tables as this power of the error that each has at budget 1. With Laplace noise the
-            sum of the absolute errors, `sum c / epsilon`, is least at 1/2, and that of the squared ones at 1/3: 0.4
-            lies between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
+        budget: Name of the loss of its calibration.
+        concentrated: True if that is zero-concentrated; it then implies an epsilon for each delta.
+        order, factor: Its variance is the factor times this power of the cells moved over the budget.
+        share_power: Budgets of tables are proportional to this power of their error at budget 1. With Laplace noise
+            the sum of absolute errors, `sum c / epsilon`, is least at 1/2, and that of squared errors at 1/3: 0.4 lies
+            between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
     """
 
     tag: ClassVar[CellTag]
@@ -225,12 +224,12 @@ class CellLaw(NoiseLaw):
         """Add noise from a source to every entry."""
 
     def sensitivity_at(self, budget: Fraction) -> float:
-        """Cells of a table that neighbours may differ in, each by one record, for a loss of so much."""
+        """Compute the number of cells that neighbours may differ in, each by one record, for a loss."""
         return float((self.unit / self.factor) ** (1 / self.order) * self.scale ** (2 / self.order) * budget)
 
     @classmethod
     def variance_at(cls, budget: Fraction, moved: int) -> Fraction:
-        """Variance that a budget buys for a table where neighbours differ in so many cells, each by one record."""
+        """Compute the variance for a budget, for a table where neighbours differ in so many cells by one record."""
         return cls.factor * (moved / budget) ** cls.order
 
     @staticmethod
@@ -240,7 +239,7 @@ class CellLaw(NoiseLaw):
 
 
 class DiscreteLaplace(CellLaw):
-    """`P(k) ~ exp(-|k| / scale)`: whole numbers. Also called geometric."""
+    """Law `P(k) ~ exp(-|k| / scale)` of whole numbers, also called geometric."""
 
     tag: ClassVar[LaplaceTag] = "discrete_laplace"
     name, words = "discrete Laplace", "discrete Laplace noise of scale"
@@ -261,7 +260,7 @@ class DiscreteLaplace(CellLaw):
 
     @property
     def mean_error(self) -> float:
-        """Mean absolute value, `2 q / (1 - q^2)`; it may be too small for a float."""
+        """Mean absolute value, `2 q / (1 - q^2)`; it may underflow."""
         return -2 * math.exp(-1 / self.scale) / math.expm1(-2 / self.scale)
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
@@ -271,8 +270,8 @@ class DiscreteLaplace(CellLaw):
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """See `NoiseLaw`: the difference of two geometric variates."""
         success = -math.expm1(-1 / self.scale)
-        found = rng.geometric(success, shape) - rng.geometric(success, shape)
-        return np.asarray(found, np.float64)
+        difference = rng.geometric(success, shape) - rng.geometric(success, shape)
+        return np.asarray(difference, np.float64)
 
     def per_unit(self, steps: int) -> NoiseLaw:
         """See `NoiseLaw`."""
@@ -283,11 +282,11 @@ class DiscreteLaplace(CellLaw):
         return source.discrete_laplace(values, self.scale)
 
     def loss(self, distance: int) -> float:
-        """The loss between vectors at an L1 distance, nats."""
+        """Compute the loss between vectors at an L1 distance, nats."""
         return distance / self.scale
 
     def largest(self, cells: int, failure: float) -> int:
-        """Bound that all of some independent variates keep.
+        """Bound the absolute values of some independent variates.
 
         It follows from `P(|noise| > t) = 2 q^(t+1) / (1 + q)` with `q = exp(-1 / scale)`.
 
@@ -325,7 +324,7 @@ class DiscreteLaplace(CellLaw):
 
 
 class DiscreteGaussian(CellLaw):
-    """`P(k) ~ exp(-k^2 / (2 scale^2))`: whole numbers. Its variance is a bound, Canonne et al. (2020), Corollary 9."""
+    """Law `P(k) ~ exp(-k^2 / (2 scale^2))` of whole numbers. The variance is Canonne et al.'s bound (2020)."""
 
     tag: ClassVar[GaussianTag] = "discrete_gaussian"
     name, words = "discrete Gaussian", "discrete Gaussian noise of deviation"
@@ -336,7 +335,7 @@ class DiscreteGaussian(CellLaw):
     share_power = 2 / 3
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
-        """See `NoiseLaw`; by Poisson's summation where the scale is not small."""
+        """See `NoiseLaw`; by Poisson's summation unless the scale is small."""
         terms = np.arange(1, 10)
         if self.scale < 1:
             total = math.log1p(2 * float(np.exp(-(terms**2) / (2 * self.scale**2)).sum()))
@@ -358,11 +357,11 @@ class DiscreteGaussian(CellLaw):
         return source.discrete_gaussian(values, self.scale)
 
     def losses(self, distances: Sequence[int]) -> tuple[Floats, Floats]:
-        """Losses between vectors whose entries are so far apart, nats, and the probability of each."""
+        """Compute the losses between vectors with these distances of entries, nats, and their probabilities."""
         reach = math.ceil(12 * self.scale) + 2
         mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * self.scale**2))
         mass /= mass.sum()
-        # Of moving one cell by m it is (2 k m + m^2) / (2 scale^2): linear in the noise k, so sums of m k suffice.
+        # Moving one cell by m has the loss (2 k m + m^2) / (2 scale^2), linear in the noise k: sums of m k suffice.
         law, low = np.ones(1), 0
         for m in distances:
             spread = np.zeros(2 * reach * m + 1)
@@ -377,7 +376,7 @@ class DiscreteGaussian(CellLaw):
 
 
 class Laplace(NoiseLaw):
-    """Density `exp(-|x| / scale) / (2 scale)`."""
+    """Law of density `exp(-|x| / scale) / (2 scale)`."""
 
     tag = "laplace"
     name, words = "Laplace", "Laplace noise of scale"
@@ -393,7 +392,7 @@ class Laplace(NoiseLaw):
 
 
 class Gaussian(NoiseLaw):
-    """The normal law; its scale is the standard deviation."""
+    """Normal law; its scale is the standard deviation."""
 
     tag = "gaussian"
     name, words = "Gaussian", "Gaussian noise of deviation"
@@ -412,11 +411,11 @@ class Gaussian(NoiseLaw):
 
 @dataclass(frozen=True)
 class Rounded(NoiseLaw):
-    """No noise, but numbers rounded to the nearest multiple of the scale: errors are taken as uniform.
+    """No noise, but rounding to the nearest multiple of the scale; errors are modelled as uniform.
 
     Args:
-        scale: of which figures are multiples.
-        of_whole: whether the true numbers are whole. Rounded to 1 they are exact.
+        scale: step of the figures.
+        of_whole: True if the true numbers are whole. Rounded to 1 they are exact.
     """
 
     of_whole: bool = True

@@ -1,9 +1,9 @@
-"""Unit balls of norms in which noise on a vector of sums is calibrated, and which of them has the least noise.
+"""Unit balls of norms for calibrating noise on a vector of sums, and the choice of the one with least noise.
 
-Which noise is least (`least_shape`). Of d coordinates of at most 1 each, with the absolute sum L and so the squared
-length L at most, noise for a budget of 1 has in each coordinate the variance (d + 1)(d + 2) / 3 in a cube, L (d + 1) in
-a ball and 2 L^2 in a diamond, which is independent Laplace noise. The ball's is never the least: where it is below the
-diamond's, d + 1 < 2 L, and then the cube's is below it. Without groups L = d, and the cube's is the least.
+Choice of `least_shape`: for d coordinates of at most 1 each, with absolute sum at most L and so squared length at most
+L, noise for a budget of 1 has in each coordinate the variance (d + 1)(d + 2) / 3 in a cube, L (d + 1) in a ball and 2
+L^2 in a diamond, which is independent Laplace noise. The ball's is never the least: where it is below the diamond's, d
++ 1 < 2 L, and then the cube's is below it. Without groups L = d, and the cube's is the least.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Shape(ABC):
 
     Attributes:
         tag: Its name.
-        slack: Loss of the noise that is drawn beyond distance / scale, for each coordinate; see `k_norm.py`.
+        slack: Loss of the drawn noise beyond distance / scale, for each coordinate; see `k_norm.py`.
     """
 
     tag: ClassVar[ShapeTag]
@@ -33,31 +33,31 @@ class Shape(ABC):
 
     @abstractmethod
     def norm(self, vector: npt.NDArray[Any]) -> int:
-        """Norm of a vector of whole numbers, rounded up: what noise on it costs for each part of its scale."""
+        """Compute the norm of a vector of whole numbers, rounded up: its loss at scale 1."""
 
     @abstractmethod
     def largest(self, length: int) -> int:
-        """The largest norm of entries of at most 1 whose absolute values sum to a length, rounded up."""
+        """Compute the largest norm of entries of at most 1 whose absolute values sum to a length, rounded up."""
 
     def longest(self, size: int) -> float:
-        """The largest Euclidean norm of so many entries whose norm is 1."""
+        """Compute the largest Euclidean norm of so many entries with norm 1."""
         return 1.0
 
     @abstractmethod
     def variance(self, size: int) -> float:
-        """Variance of one of so many coordinates of noise of scale 1."""
+        """Compute the variance of one of so many coordinates, at scale 1."""
 
     @abstractmethod
     def mixture(self, size: int) -> tuple[float, float]:
-        """The gamma law, shape and scale, of the variance given which noise of scale 1 is taken to be normal."""
+        """Compute the gamma law (shape, scale) of the variance of the normal mixture for noise of scale 1."""
 
     def scales(self, size: int) -> int:
-        """Count the scales that an entry is within, about: a radius grows with the coordinates."""
+        """Count the scales within which an entry lies, roughly: a radius grows with the coordinates."""
         return size + 1
 
 
 class Cube(Shape):
-    """The largest absolute entry.
+    """Norm: the largest absolute entry.
 
     The radius of a point is Gamma(d + 1), and its coordinates are uniform in the unit cube (Hardt and Talwar, 2010).
     """
@@ -81,7 +81,7 @@ class Cube(Shape):
         return (size + 1) * (size + 2) / 3
 
     def mixture(self, size: int) -> tuple[float, float]:
-        """See `Shape`: the law that gives the Euclidean norm its second and its fourth moment.
+        """See `Shape`: the law that matches the second and fourth moment of the Euclidean norm.
 
         With G U, U uniform on [-1, 1]^d, E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture
         has d E V and d (d + 2) E V^2.
@@ -93,11 +93,11 @@ class Cube(Shape):
 
 
 class Ball(Shape):
-    """The root of the sum of squares; the radius of a point is Gamma(d)."""
+    """Norm: the root of the sum of squares; the radius of a point is Gamma(d)."""
 
     tag = "ball"
     slack = Fraction(1, 2**100)
-    """Standard deviations are floats (`k_norm._draw_ball`)."""
+    """Loss due to standard deviations as floats (`k_norm._draw_ball`)."""
 
     def norm(self, vector: npt.NDArray[Any]) -> int:
         """See `Shape`."""
@@ -118,7 +118,7 @@ class Ball(Shape):
 
 
 class Diamond(Shape):
-    """The sum of the absolute entries: independent Laplace noise on each."""
+    """Norm: the sum of the absolute entries, with independent Laplace noise on each."""
 
     tag = "diamond"
 
@@ -135,16 +135,16 @@ class Diamond(Shape):
         return 2
 
     def mixture(self, size: int) -> tuple[float, float]:
-        """See `Shape`: E |b|^2 = 2 d and E |b|^4 = 20 d + 4 d^2, matched as those of a cube are."""
+        """See `Shape`: E |b|^2 = 2 d and E |b|^4 = 20 d + 4 d^2, matched as for a cube."""
         return (size + 2) / 3, 6 / (size + 2)
 
     def scales(self, size: int) -> int:
-        """See `Shape`: of every entry by itself."""
+        """See `Shape`: each entry separately."""
         return 2
 
 
 SHAPES: dict[ShapeTag, Shape] = {shape.tag: shape for shape in (Cube(), Ball(), Diamond())}
-"""All norms, by their tags."""
+"""All norms by tag."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class KNorm:
 
     @property
     def name(self) -> str:
-        """Its name in words."""
+        """Name in words."""
         return self.shape
 
     @property
@@ -179,7 +179,7 @@ class KNorm:
 
     @property
     def mixture(self) -> tuple[float, float]:
-        """The gamma law of the variance, given which noise is taken to be normal in each coordinate: shape and scale.
+        """Gamma law (shape, scale) of the variance of the normal mixture that approximates each coordinate.
 
         Example:
             >>> KNorm(2.0, 1, "ball").mixture  # Laplace noise: a normal law whose variance is exponential
@@ -193,7 +193,7 @@ class KNorm:
         return source.k_norm(values, self.scale, self.shape)
 
     def loss(self, moved: Ints) -> float:
-        """The loss between vectors that are so far apart, nats."""
+        """Compute the loss between vectors with these differences, nats."""
         return SHAPES[self.shape].norm(moved) / self.scale + float(SHAPES[self.shape].slack) * moved.size
 
 
@@ -202,7 +202,7 @@ VectorLaw = KNorm | DiscreteGaussian
 
 
 def vector_law(tag: VectorTag, scale: float, size: int) -> VectorLaw:
-    """The law of noise on a vector.
+    """Make the law of noise on a vector.
 
     Args:
         tag: of the law.
@@ -218,11 +218,11 @@ def _list_sizes(vector: npt.NDArray[Any]) -> list[int]:
 
 
 def least_shape(size: int, length: int) -> ShapeTag:
-    """The shape whose noise on a vector has the least variance; see above.
+    """Choose the shape whose noise on a vector has the least variance; see above.
 
     Args:
         size: entries, each of at most 1.
-        length: most that the sum of their absolute values can be.
+        length: largest sum of their absolute values.
 
     Returns:
         "cube" or "diamond".
@@ -236,11 +236,11 @@ def least_shape(size: int, length: int) -> ShapeTag:
 
 @dataclass(frozen=True)
 class CurvaturePart:
-    """A vector of sums to each of which a record adds a number from -1 to 1.
+    """A vector of sums, to each of which a record adds a number from -1 to 1.
 
     Args:
-        size: sums.
-        length: most of them that a record adds something else than 0 to.
+        size: number of sums.
+        length: most sums to which a record adds a number other than 0.
     """
 
     size: int
@@ -248,10 +248,10 @@ class CurvaturePart:
 
     @property
     def shape(self) -> ShapeTag:
-        """The norm in which it is bounded: the one whose noise is least."""
+        """Norm in which it is bounded: the one with the least noise."""
         return least_shape(self.size, self.length)
 
     @property
     def width(self) -> float:
-        """What the noise's deviation is proportional to: the sums, or of Laplace noise as many as have as much."""
+        """Number proportional to the noise's deviation: the sums, or an equivalent number for Laplace noise."""
         return self.size if self.shape == Cube.tag else math.sqrt(6) * self.length

@@ -1,13 +1,13 @@
-"""Stars: tables that share variables and are released with noise that agrees on what they share; its variances.
+"""Variances and simulation of stars: tables that share variables, with noise that agrees on the shared ones.
 
-The law is that of `star_noise.py`, where it is drawn exactly. It is the same in all cells of the shared variables, and
-in all cells of a row: in the coordinates of interactions (`inference/interactions.py`) its errors are uncorrelated.
-Interactions of shared variables have the errors of *one* table over these variables, whose cells have the variance
-`shared`; any other interaction of a table t has those of a table whose cells have independent errors of variance
-`rows[t]`.
+`star_noise.py` draws the law exactly. It is symmetric in the cells of the shared variables, and in the cells of a row,
+so its errors are uncorrelated in the coordinates of interactions (`inference/interactions.py`). Interactions of shared
+variables have the errors of *one* table over these variables, whose cells have the variance `shared`; any other
+interaction of a table t has those of a table whose cells have independent errors of variance `rows[t]`.
 
-Both are the limit of large scales, in units of the scale squared: integers vary less, by 1 % at scale 4, by 2 % at 2,
-by 8 % at 1. In this limit the number J of positive directions among the d - 1 free ones has the weights, by (1) there,
+Both are limits for large scales, in units of the scale squared: integer noise varies less, by 1 % at scale 4, by 2 % at
+2, by 8 % at 1. In this limit the number J of positive directions among the d - 1 free ones has the weights, by (1)
+there,
 
     [x^J] product over tables of sum over j of C(m - 1, j)^2 x^j,   times J! (d - 1 - J)!,
 
@@ -36,7 +36,7 @@ class StarVariances:
 
     Args:
         shared: of a cell of the shared variables; records squared.
-        rows: for each table, of the independent errors that its other interactions look like they came from.
+        rows: for each table, of the independent errors that its other interactions correspond to.
     """
 
     shared: float
@@ -45,19 +45,19 @@ class StarVariances:
 
 @dataclass(frozen=True)
 class Star(NoiseLaw):
-    """The law of tables whose noise agrees on the variables they share; see `star_noise.py`.
+    """Law of tables whose noise agrees on their shared variables; see `star_noise.py`.
 
     Args:
         scale: records.
         scopes: variables of each table, at least two.
-        shared: the variables that all of them have.
+        shared: the variables of all of them.
         lengths: cells of each table for one cell of the shared variables.
     """
 
     scopes: tuple[tuple[str, ...], ...]
     shared: tuple[str, ...]
     lengths: tuple[int, ...]
-    # Documents say which tables are in a star beside the law that each would have alone.
+    # Documents name the law of a single table, and list the tables of stars separately.
     tag = DiscreteLaplace.tag
     name, words = DiscreteLaplace.name, DiscreteLaplace.words
     unit, excess, integer = DiscreteLaplace.unit, DiscreteLaplace.excess, True
@@ -69,22 +69,22 @@ class Star(NoiseLaw):
 
     @property
     def raw_variance(self) -> float:
-        """See `NoiseLaw`: that of a cell where it is largest."""
-        found = star_variances(self.lengths, self.scale)
-        cells = zip(found.rows, self.lengths, strict=True)
-        return max(rows * (1 - 1 / length) + found.shared / length**2 for rows, length in cells)
+        """See `NoiseLaw`: the largest variance of a cell."""
+        variances = star_variances(self.lengths, self.scale)
+        cells = zip(variances.rows, self.lengths, strict=True)
+        return max(rows * (1 - 1 / length) + variances.shared / length**2 for rows, length in cells)
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
-        """Logarithms of the probability of tables, but for a constant.
+        """Compute logarithms of the probability of tables, up to a constant.
 
         Args:
-            values: rows of all tables one after the other, shape (cells of the shared variables, sum of the lengths).
+            values: rows of all tables in turn, shape (cells of the shared variables, sum of the lengths).
         """
         tables = np.split(np.asarray(values), np.cumsum(self.lengths)[:-1], axis=1)
         return np.asarray(-star_length(tables) / self.scale)
 
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw rows of all tables one after the other, shape `(*shape, sum of the lengths)`."""
+        """Draw rows of all tables in turn, shape `(*shape, sum of the lengths)`."""
         rows = simulated_star(self.lengths, self.scale, shape, rng)
         return np.moveaxis(np.concatenate(rows), 0, -1)
 
@@ -101,16 +101,16 @@ class Star(NoiseLaw):
 
 
 def star_length(moved: Sequence[Ints]) -> float:
-    """Norm of what a star's tables move by: what its noise costs for each part of its scale.
+    """Compute the norm of a star's moves: the loss of its noise at scale 1.
 
     Args:
         moved: shape (cells of the shared variables, cells of a row), for each table.
 
     Returns:
-        Infinity where rows of one block do not move by the same sum: noise that agrees on it shows that.
+        Infinity if rows of one block move by different sums, which noise that agrees on the sums would reveal.
 
     Example:
-        >>> star_length([np.array([[1, 0]]), np.array([[0, 1, 0]])])  # a record is one entry of each of two tables
+        >>> star_length([np.array([[1, 0]]), np.array([[0, 1, 0]])])  # a record moves one entry of each of two tables
         1.0
         >>> star_length([np.array([[1, 0]]), np.array([[0, 0, 0]])])
         inf
@@ -122,20 +122,20 @@ def star_length(moved: Sequence[Ints]) -> float:
 
 
 def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
-    """Variances of the noise of a star, by what they disturb.
+    """Compute the variances of a star's noise.
 
     Args:
         lengths: cells of a row of each table, at least 1.
         scale: of the noise; records.
 
     Returns:
-        Records squared. A table whose rows have one cell has no interaction but shared ones: its variance is theirs.
+        Records squared. A table whose rows have one cell has only shared interactions, with their variance.
 
     Source:
         The module's docstring: moments of Gamma laws and of uniform points in simplices.
 
     Example:
-        Six tables with rows of two cells; released one by one at a sixth of the budget they would have 72.
+        Six tables with rows of two cells; released separately at a sixth of the budget they would have 72.
 
         >>> round(star_variances([2] * 6, 1.0).rows[0], 6)
         12.0
@@ -149,12 +149,12 @@ def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
 def simulated_star(
     lengths: Sequence[int], scale: float, shape: Sequence[int], rng: np.random.Generator
 ) -> list[Floats]:
-    """Draw noise of the same law in the limit of large scales: real numbers, fast, for simulations.
+    """Draw noise in the limit of large scales: real numbers, fast, for simulations.
 
     Args:
         lengths: cells of a row of each table.
         scale: records.
-        shape: of the blocks that are drawn, such as (cells of the shared variables, repetitions).
+        shape: of the blocks, such as (cells of the shared variables, repetitions).
         rng: source of randomness.
 
     Returns:
@@ -166,24 +166,24 @@ def simulated_star(
         tails.append(np.convolve(tails[-1], _square_binomials(length)))
     left = _draw_indices(np.broadcast_to(_weigh_directions(tails.pop(), size), (count, size)), rng)
     a, b = rng.standard_gamma(left + 1) * scale, rng.standard_gamma(size - left) * scale
-    found = []
+    noise = []
     for length in lengths:
-        after, own = tails.pop(), _square_binomials(length)
-        # Given what is left for this table and those after it.
+        after, squares = tails.pop(), _square_binomials(length)
+        # Conditional on the number left for this table and those after it.
         behind = left[:, None] - np.arange(length)
         inside = (behind >= 0) & (behind < len(after))
-        positive = _draw_indices(np.where(inside, own * after[np.clip(behind, 0, len(after) - 1)], 0.0), rng)
+        positive = _draw_indices(np.where(inside, squares * after[np.clip(behind, 0, len(after) - 1)], 0.0), rng)
         left = left - positive
-        found.append(_draw_rows(length, positive, a, b, rng).reshape(length, *shape))
-    return found
+        noise.append(_draw_rows(length, positive, a, b, rng).reshape(length, *shape))
+    return noise
 
 
 def _draw_rows(length: int, positive: Ints, a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
-    """Draw rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
+    """Draw rows given the number of positive first entries, and the largest sums of entries of each sign."""
     free = length - 1
     parts = rng.standard_exponential((free, len(a)))
     up = rng.permuted(np.broadcast_to(np.arange(free)[:, None], parts.shape), axis=0) < positive
-    # A uniform point of a corner: exponentials over their sum and one more.
+    # A uniform point of a corner: exponentials divided by the sum of them and one more.
     above, below = (rng.standard_exponential(len(a)) + (parts * side).sum(axis=0) for side in (up, ~up))
     entries = np.where(up, parts * (a / above), -parts * (b / below))
     return np.concatenate([entries, (a - b - entries.sum(axis=0))[None]])
@@ -208,10 +208,10 @@ def _compute_variances(lengths: tuple[int, ...]) -> StarVariances:
     for length in set(lengths) - {1}:
         others = list(lengths)
         others.remove(length)
-        rest, own, j = _multiply_tables(others), _square_binomials(length), np.arange(length)[:, None]
+        rest, squares_of, j = _multiply_tables(others), _square_binomials(length), np.arange(length)[:, None]
         joint = np.zeros((length, size))
         for up in range(length):
-            joint[up, up : up + len(rest)] = own[up] * rest
+            joint[up, up : up + len(rest)] = squares_of[up] * rest
         joint = _weigh_directions(joint, size)
         squares = 2 * j * above / ((j + 1) * (j + 2)) + 2 * (length - 1 - j) * below / ((length - j) * (length - j + 1))
         cell = float((joint * squares).sum() / joint.sum()) / (length - 1)
@@ -220,7 +220,7 @@ def _compute_variances(lengths: tuple[int, ...]) -> StarVariances:
 
 
 def _weigh_directions(weights: Floats, size: int) -> Floats:
-    """Weigh the number of positive directions, from weights of choosing their tables: times `J! (d - 1 - J)!`."""
+    """Weigh the number of positive directions by `J! (d - 1 - J)!`, given the weights of choosing their tables."""
     ups = np.arange(size)
     logs = scipy.special.gammaln(ups + 1) + scipy.special.gammaln(size - ups)
     return np.asarray(weights * np.exp(logs - logs.max()))
@@ -236,7 +236,7 @@ def _multiply_tables(lengths: Sequence[int]) -> Floats:
 
 @lru_cache(maxsize=256)
 def _square_binomials(length: int) -> Floats:
-    """Square binomial coefficients, to sum 1: how many of a row's free directions are positive."""
-    found = np.array([math.comb(length - 1, j) ** 2 / math.comb(2 * length - 2, length - 1) for j in range(length)])
-    found.flags.writeable = False
-    return found
+    """Compute squared binomial coefficients, with sum 1: the law of the number of positive free directions of a row."""
+    squares = np.array([math.comb(length - 1, j) ** 2 / math.comb(2 * length - 2, length - 1) for j in range(length)])
+    squares.flags.writeable = False
+    return squares

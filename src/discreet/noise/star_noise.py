@@ -1,17 +1,18 @@
-"""Star noise: integer noise on several tables at once that agrees on the variables they share.
+"""Draw star noise exactly: integer noise on several tables that agrees on their shared variables.
 
 The tables of a star share variables S. A table's cells fall into rows, one for each cell of S, which is a *block*: a
-row of every table. Counts of records agree on S, so the noise need not blur it once for every table. It has the law
+row of every table. Counts of records agree on S, so the noise need not be added to S once for every table. It has the
+law
 
     P(z) ~ product over blocks of q^max over tables of |row of z|_1,   q = exp(-1 / scale),
 
-over all integers z whose rows of a block sum to one number, whichever that is.
+over all integers z whose rows of a block have equal sums.
 
 **Guarantee.** `N(z)`, the sum over blocks of `max |row|_1`, is a norm. A record adds 1 to one cell in each row of one
 block: N moves by at most 1, whatever the number of tables, and by at most 2 if the record is replaced. So P changes by
 a factor of at most exp(1 / scale), or exp(2 / scale). Tables may share more than S; they then do not agree on the rest.
-No larger loss is paid than needed: where tables share nothing but S, the points of norm at most 1 are the convex hull
-of what records add and its mirror image.
+The loss is tight: if tables share only S, the points of norm at most 1 are the convex hull of the changes by a record
+and their mirror image.
 
 **Sampler.** A row with sum c has `|row|_1 <= n`, for an n of c's parity, where its positive entries sum to at most
 a = (n + c) / 2 and its negative ones to at least -b, b = (n - c) / 2. By a geometric series
@@ -24,7 +25,7 @@ rows are then uniform and independent. By j, the number of positive entries amon
     B_m(a, b) = sum over j of C(m - 1, j) C(a, j) C(b + m - 1 - j, m - 1 - j);                                       (1)
     B_m(a, b) = sum over k of C(n + m - 1 - 2 k, m - 1 - 2 k) C(a, k) C(b, k),   n = a + b.                          (2)
 
-(1) says how to draw a row: j by its terms, then a subset for the positive entries and one for the others. (2) has the
+(1) gives a sampler of a row: j by its terms, then a subset for the positive entries and one for the others. (2) has the
 same generating function: with p = x y and s = x + y, the sum over m, a and b of `u^(m - 1) x^a y^b B_m(a, b)` is
 1 / (1 - s + p - u (1 - p)) for both. By (2), B is a polynomial of degree m - 1 in a and b, and for given n largest at
 the middle a: from a to a + 1, `C(a, k) C(n - a, k)` grows as long as a + 1 <= n - a.
@@ -36,8 +37,8 @@ the weights `q^n H(n)` is i and d + 1 geometrics, where i has the weights `h_i q
 with as many digits as a draw needs. *Then a*: uniform on 0, .., n, and accepted by the product of B over its largest
 value.
 
-Nothing of this depends on the data. Source: Hardt and Talwar (2010), the K-norm mechanism; Stanley (1980),
-Decompositions of rational convex polytopes, for h >= 0, which is also checked for every star that is drawn.
+None of this depends on the data. Source: Hardt and Talwar (2010), the K-norm mechanism; Stanley (1980),
+Decompositions of rational convex polytopes, for h >= 0, which is also checked for every star.
 """
 
 from __future__ import annotations
@@ -68,15 +69,15 @@ from discreet.util.arrays import Ints
 from discreet.util.limits import STAR_DIMENSIONS
 
 LEAST_SCALE = Fraction(1, 64)
-"""Least scale: in one cell such noise shows once in 10^27 draws. Exponentials stay of thousands of digits."""
+"""Least scale: such noise differs from 0 in a cell once in 10^27 draws. Exponentials stay at thousands of digits."""
 REACH_LIMIT = 2.0**52
-"""Largest (d + 1) scale, as for `k_norm_noise`: all noise then lies within 64 bits."""
+"""Largest (d + 1) scale, as for `k_norm_noise`: all noise then fits into 64 bits."""
 ENCLOSURE_BITS = 128
-"""Binary digits of the first enclosure, beyond those that the smallest exponential begins with."""
+"""Binary digits of the first enclosure, beyond those of the smallest exponential."""
 
 
 def dimensions(lengths: Sequence[int]) -> int:
-    """Count the free numbers of a block: what its rows sum to, and of each row all cells but one.
+    """Count the free numbers of a block: the sum of its rows, and of each row all cells but one.
 
     Args:
         lengths: cells of a row of each table.
@@ -95,13 +96,13 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     """Find the smallest scale of star noise that keeps a budget.
 
     Args:
-        moved: by how much neighbours' tables can differ in the norm: 1 where a record is added or removed, 2 where one
-            is replaced.
+        moved: largest distance of neighbours' tables in the norm: 1 if a record is added or removed, 2 if one is
+            replaced.
         epsilon: exact budget of the whole star, nats.
         lengths: cells of a row of each table.
 
     Returns:
-        (scale in records, epsilon that it costs, an exact bound). The cost is at most `epsilon`.
+        (scale in records, exact bound of its epsilon), at most `epsilon`.
 
     Raises:
         InputError: a budget that is not positive, or so small that the noise would not fit into 64 bits; too many
@@ -138,26 +139,26 @@ def star_noise(noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequ
         scale: unit: records; at least 1/64.
 
     Returns:
-        For each table int64, shape (blocks, length), with the law of the module's docstring: exactly, where the two
-        sources are exact.
+        For each table int64, shape (blocks, length), exactly with the law of the module's docstring, if the two sources
+        are exact.
 
     Raises:
         InputError: more than 256 dimensions, a row without cells, or a scale out of bounds; before anything is drawn.
 
     Guarantee:
-        None by itself; see `star_scale`. The law of the time it takes depends on nothing but the arguments.
+        None by itself; see `star_scale`. The law of its running time depends only on the arguments.
     """
     _require_star(lengths, scale)
     law = _tabulate_law(tuple(sorted(lengths)), scale)
     size = dimensions(lengths) + 1
     radii = geometric(noise, blocks * size, scale).reshape(blocks, size)
-    drawn = [np.empty((blocks, length), np.int64) for length in lengths]
+    tables = [np.empty((blocks, length), np.int64) for length in lengths]
     for block, parts in enumerate(radii.tolist()):
         n = law.numerator(entropy) + sum(parts)
         a = _draw_positive(entropy, lengths, n)
-        for table, length in zip(drawn, lengths, strict=True):
+        for table, length in zip(tables, lengths, strict=True):
             table[block] = _draw_row(entropy, length, a, n - a)
-    return drawn
+    return tables
 
 
 def _require_star(lengths: Sequence[int], scale: float) -> None:
@@ -179,9 +180,9 @@ class _Law:
     """The law of i, `h_i q^i`.
 
     Args:
-        scale: exactly.
-        numerators: h, positive ones alone, and which i each belongs to.
-        indices: these.
+        scale: as an exact fraction.
+        numerators: the positive h.
+        indices: their i.
         bits: binary digits of the bounds.
         ends: running sums of h times the upper bound of `2^bits q^i`.
     """
@@ -193,44 +194,44 @@ class _Law:
     ends: tuple[int, ...]
 
     def numerator(self, entropy: Entropy) -> int:
-        """Draw i: by upper bounds of the weights, then accepted by what they are."""
+        """Draw i by upper bounds of the weights, then accept it by its exact weight."""
         while True:
             at = below(entropy, self.ends[-1])
-            place = bisect_right(self.ends, at)
-            part = (at - (self.ends[place - 1] if place else 0)) // self.numerators[place]
-            if under_exponential(entropy, part, self.bits, self.indices[place] / self.scale):
-                return self.indices[place]
+            index = bisect_right(self.ends, at)
+            digits = (at - (self.ends[index - 1] if index else 0)) // self.numerators[index]
+            if under_exponential(entropy, digits, self.bits, self.indices[index] / self.scale):
+                return self.indices[index]
 
 
 @lru_cache(maxsize=256)
 def _tabulate_law(lengths: tuple[int, ...], scale: float) -> _Law:
     """Tabulate the law of i, `h_i q^i`, for one star at one scale."""
-    exact, found = Fraction(scale), _count_numerators(lengths)
-    bits = ENCLOSURE_BITS + 3 * math.ceil(len(found) / exact) // 2
-    uppers = [exponential_bounds(i / exact, bits)[1] for i, _ in found]
-    ends = accumulate(h * upper for (_, h), upper in zip(found, uppers, strict=True))
-    return _Law(exact, tuple(h for _, h in found), tuple(i for i, _ in found), bits, tuple(ends))
+    exact, numerators = Fraction(scale), _count_numerators(lengths)
+    bits = ENCLOSURE_BITS + 3 * math.ceil(len(numerators) / exact) // 2
+    uppers = [exponential_bounds(i / exact, bits)[1] for i, _ in numerators]
+    ends = accumulate(h * upper for (_, h), upper in zip(numerators, uppers, strict=True))
+    return _Law(exact, tuple(h for _, h in numerators), tuple(i for i, _ in numerators), bits, tuple(ends))
 
 
 @lru_cache(maxsize=256)
 def _count_numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Compute (i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
+    """Compute (i, h_i) for positive h_i, from H(0), .., H(d)."""
     size = dimensions(lengths)
     counts = [sum(_count_rows(lengths, a, n - a) for a in range(n + 1)) for n in range(size + 1)]
     signed = [(-1) ** k * math.comb(size + 1, k) for k in range(size + 1)]
-    found = [sum(signed[k] * counts[n - k] for k in range(n + 1)) for n in range(size + 1)]
-    if min(found) < 0:
+    numerators = [sum(signed[k] * counts[n - k] for k in range(n + 1)) for n in range(size + 1)]
+    if min(numerators) < 0:
         raise AssertionError("lattice points of multiples of a lattice polytope have a numerator without signs")
-    return tuple((i, h) for i, h in enumerate(found) if h)
+    return tuple((i, h) for i, h in enumerate(numerators) if h)
 
 
 def _count_rows(lengths: Sequence[int], a: int, b: int) -> int:
     """Count the collections of rows, one row for each table: the product of the B of the docstring's (2)."""
-    product, known = 1, dict[int, int]()
+    product, counts = 1, dict[int, int]()
     for length in lengths:
-        if length not in known:
-            known[length] = sum(_list_terms(length - 1, a, b))
-        product *= known[length]
+        if length not in counts:
+            counts[length] = sum(_list_terms(length - 1, a, b))
+        product *= counts[length]
     return product
 
 
@@ -242,7 +243,7 @@ def _list_terms(free: int, a: int, b: int) -> Iterator[int]:
 
 
 def _draw_positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
-    """Draw a, what the positive entries of a row sum to at most, given n."""
+    """Draw a, the largest sum of the positive entries of a row, given n."""
     most = _count_rows(lengths, n // 2, n - n // 2)
     while True:
         a = below(entropy, n + 1)

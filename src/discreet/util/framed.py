@@ -1,4 +1,4 @@
-"""Results: what is known in rows, numbers with intervals. `display/` makes frames, text, HTML and pictures of them."""
+"""Results in rows: numbers with intervals. `display/` makes frames, text, HTML and pictures from them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Library = Literal["pandas", "polars", "arrow"]
 
 
 class Tabular(ABC):
-    """What is known in rows."""
+    """A result in rows."""
 
     @abstractmethod
     def tidy(self) -> list[dict[str, Any]]:
-        """The rows, all with the same keys, or some without what is not known of them."""
+        """Return the rows, with equal keys; a row may lack unknown ones."""
 
     @abstractmethod
     def summary(self, *, width: int | None = None) -> str:
-        """The whole as text; no line of a table is longer than a terminal of so many columns, where they are said."""
+        """Return the result as text; with a width, lines of tables fit a terminal of so many columns."""
 
     @overload
     def to_frame(self, library: Literal["pandas"] = "pandas") -> pandas.DataFrame: ...
@@ -34,14 +34,14 @@ class Tabular(ABC):
     @overload
     def to_frame(self, library: Literal["arrow"]) -> pa.Table: ...
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The rows of `tidy` as a data frame.
+        """Return the rows of `tidy` as a data frame.
 
         Args:
-            library: whose frame it is: "pandas", "polars", or "arrow" for a table of Arrow.
+            library: "pandas", "polars", or "arrow" for a table of Arrow.
 
         Returns:
-            The frame, with a column for each key; of intervals columns that name a row, then "mean", "lower", "upper"
-            and what else is known of it.
+            The frame, with a column for each key; for intervals the columns that name a row, then "mean", "lower",
+            "upper" and others.
 
         Raises:
             InputError: another library, or one that is not installed.
@@ -50,13 +50,13 @@ class Tabular(ABC):
 
 
 class Intervals(Tabular):
-    """Numbers with credible intervals, a row each: what names it, then "mean", "lower", "upper" and what else is known.
+    """Numbers with credible intervals, one row each: its name, then "mean", "lower", "upper" and others.
 
-    "sampling" and "noise" are the parts of a variance that come of the number of records and of the privacy noise.
+    "sampling" and "noise" are the shares of the variance due to the number of records and to the privacy noise.
     """
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the intervals: a thin line each, in it a thick one of what sampling alone makes, and a dot at the mean.
+        """Draw the intervals: a thin line each, in it a thick one for sampling error alone, and a dot at the mean.
 
         Args:
             axes: of matplotlib, to draw on; None makes new ones.
@@ -67,9 +67,9 @@ class Intervals(Tabular):
         Raises:
             InputError: matplotlib is not installed (the extra `plot`).
         """
-        drawn: Axes = above("Intervals.plot")(self, axes)
-        return drawn
+        plotted: Axes = above("Intervals.plot")(self, axes)
+        return plotted
 
     def _repr_html_(self) -> str:
-        """The numbers as a table with bars, for a notebook."""
+        """Return the numbers as a table with bars, for a notebook."""
         return str(above("Intervals._repr_html_")(self))
