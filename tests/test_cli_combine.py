@@ -101,7 +101,7 @@ def test_another_prior(run: Shell) -> None:
         ("combine a.json a.json --data same --output x.json", "twice"),
         ("combine a.json c.json --data same --output absent/x.json", "absent"),
         ("query a.json --method best", "no method"),
-        ("combine a.json c.json --data different --output b.json", "exists; name a new file, or say --replace"),
+        ("combine a.json c.json --data different --output b.json", "exists; give a new file, or --replace"),
         ("combine a.json c.json --data different --output .", "folder or a device"),
         ("combine a.json --table t --output x.json", "--table"),
         ("combine - - --data same --output x.json", "only one release"),

@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[Callable[[Any, pd.DataFrame], Any], str]] = {
     ),
     "one category": (
         lambda e, f: e.set_params(bounds=BOUNDS | {"sex": ("f",)}).fit(f, target="ill"),
-        "'sex' needs at least two categories",
+        "'sex' needs at least two states",
     ),
     "numbers as categories": (
         lambda e, f: e.set_params(bounds=BOUNDS | {"sex": (0, 1, 2)}).fit(f, target="ill"),

@@ -142,7 +142,7 @@ def test_a_net_whose_tables_are_not_filled() -> None:
 def test_draws_are_no_model() -> None:
     draws = dc.Dirichlet.uniform(asia().network).draw(3, rng=1)
     for act in (draws.to_pgmpy, draws.to_pyagrum, draws.to_frame, draws.text):
-        with pytest.raises(dc.InputError, match="holds one table per node, these hold 3 draws; give one of them"):
+        with pytest.raises(dc.InputError, match="needs one table per node, these have 3 draws; give one draw"):
             act()
 
 
@@ -317,7 +317,7 @@ def test_a_frame_is_of_pandas_or_polars_too() -> None:
     assert list(pandas.columns) == polars.columns == ["node", "given", "state", "value"]
     row = pandas[(pandas.node == "lung") & (pandas.given == "smoke=no") & (pandas.state == "yes")]
     assert row.value.tolist() == [theta["lung"][1, 0]] and polars["value"].to_list() == pandas.value.tolist()
-    with pytest.raises(dc.InputError, match="a frame is of pandas, polars or arrow"):
+    with pytest.raises(dc.InputError, match="library is pandas, polars or arrow"):
         theta.to_frame("r")  # type: ignore[arg-type]
 
 

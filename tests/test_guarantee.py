@@ -120,7 +120,7 @@ def test_a_unit_is_needed(unit: object) -> None:
 
 @every("relation", ["bounded", "", None, 1])
 def test_an_unknown_relation_is_refused_by_name(relation: object) -> None:
-    with pytest.raises(dc.InputError, match="one of: add-remove, replace"):
+    with pytest.raises(dc.InputError, match="relations are: add-remove, replace"):
         promise(relation=relation)
 
 

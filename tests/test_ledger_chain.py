@@ -245,9 +245,9 @@ def test_a_request_is_charged_once() -> None:
     assert asked.charge("r2", "m", spend(1)) == first
     assert [charge.release for charge in asked.charges()] == ["r1"]
     refusals: list[tuple[Callable[[], object], str]] = [
-        (lambda: asked.charge("r3", "m", spend(2)), "for something else"),
-        (lambda: asked.charge("r3", "other", spend(1)), "for something else"),
-        (lambda: replace(asked, purpose="p").charge("r3", "m", spend(1)), "for something else"),
+        (lambda: asked.charge("r3", "m", spend(2)), "for another purpose"),
+        (lambda: asked.charge("r3", "other", spend(1)), "for another purpose"),
+        (lambda: replace(asked, purpose="p").charge("r3", "m", spend(1)), "for another purpose"),
         (lambda: asked.charge("r3", "m", spend(1), anew=True), "charged before, for release r1"),
     ]
     for attempt, words in refusals:

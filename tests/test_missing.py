@@ -156,7 +156,7 @@ def test_the_state_stands_last_after_others(words: dict[str, object]) -> None:
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(dc.InputError, match="none of them called"):
+    with pytest.raises(dc.InputError, match="none named"):
         dc.Schema((dc.Variable("x", ("a", "missing")),)).with_missing()
 
 

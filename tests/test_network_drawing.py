@@ -227,7 +227,7 @@ def test_a_picture_that_would_take_minutes_is_refused(monkeypatch: pytest.Monkey
     network = of_arcs(60, *((i, i + 1) for i in range(59)), *((i, 50 + i % 10) for i in range(48)))
     assert network.to_svg()
     monkeypatch.setattr("discreet.display.graph_layout.MOST_DRAWN_CELLS", 1000)
-    with pytest.raises(dc.InputError, match=r"a drawing of [0-9,]+ nodes and pieces of lines is more than 1,000"):
+    with pytest.raises(dc.InputError, match=r"a drawing of [0-9,]+ nodes and pieces of lines exceeds 1,000"):
         network.to_svg()
     assert network.to_text()
 
@@ -287,7 +287,7 @@ def test_show_writes_a_picture(run: Shell) -> None:
     picture = asia().network.to_svg()
     assert run("show asia.bif --svg asia.svg") == (0, "wrote asia.svg\n", "")
     assert Path("asia.svg").read_text() == picture
-    assert "exists; name a new file, or say --replace" in run.fails("show asia.bif --svg asia.svg")
+    assert "exists; give a new file, or --replace" in run.fails("show asia.bif --svg asia.svg")
     assert run.json("show asia.bif --svg asia.svg --replace")["svg"] == "asia.svg"
     assert run("show asia.bif --svg -") == (0, picture, "")
     assert "cannot both go to stdout" in run.fails("show asia.bif --svg - --json")

@@ -71,9 +71,9 @@ def many(count: int) -> list[tuple[str, str]]:
 @every(
     ("edges", "told"),
     [
-        ([("a", "b"), ("a", "e")], "edge 2: no variable 'e'; there are: a, b, c, d; mend the name, or declare it"),
+        ([("a", "b"), ("a", "e")], "edge 2: no variable 'e'; there are: a, b, c, d; correct the name, or declare it"),
         ([("e", "a")], "edge 1: no variable 'e'"),
-        ([("a", "b"), ("b", "c"), ("a", "b")], "edge 3: the arc 'a' -> 'b' is there already, see edge 1; remove one"),
+        ([("a", "b"), ("b", "c"), ("a", "b")], "edge 3: the arc 'a' -> 'b' occurs twice, see edge 1; remove one"),
         ([("a", "a")], "edge 1: an arc from 'a' to itself; remove it"),
         ([("a", "b"), ("b", "c"), ("c", "a")], "the network has a cycle: a -> b -> c -> a; remove one of its arcs"),
         ([("a", "b"), ("b", "a")], "the network has a cycle: a -> b -> a"),
@@ -167,13 +167,13 @@ def test_quoted_names_come_back(network: dc.Network) -> None:
 @every(
     ("text", "told"),
     [
-        ("", "f: there is no arc in it; write lines such as 'smoke -> lung'"),
-        ("# a -> b\n\n", "f: there is no arc in it"),
-        ("from,to\n", "f: there is no arc in it"),
-        ("a -> b\n\na -> e", "f, line 3: no variable 'e'; there are: a, b, c, d; mend the name, or declare it"),
+        ("", "f: no arcs; write lines such as 'smoke -> lung'"),
+        ("# a -> b\n\n", "f: no arcs"),
+        ("from,to\n", "f: no arcs"),
+        ("a -> b\n\na -> e", "f, line 3: no variable 'e'; there are: a, b, c, d; correct the name, or declare it"),
         ("child,parent\na,b", "f, line 1: no variable 'child'"),
         ("a,b\nfrom,to", "f, line 2: no variable 'from'"),
-        ("a -> b\n#\nc -> a -> b", "f, line 3: the arc 'a' -> 'b' is there already, see f, line 1; remove one of them"),
+        ("a -> b\n#\nc -> a -> b", "f, line 3: the arc 'a' -> 'b' occurs twice, see f, line 1; remove one of them"),
         ("a -> b -> b", "f, line 1: an arc from 'b' to itself; remove it"),
         ("a -> b -> c\nc -> a", "f: the network has a cycle: a -> b -> c -> a; remove one of its arcs"),
         ("a", "f, line 1: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got one column"),
@@ -183,7 +183,7 @@ def test_quoted_names_come_back(network: dc.Network) -> None:
             "f, line 1: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got 3 columns",
         ),
         ("a,b,", "f, line 1: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got 3 columns"),
-        ("a, b -> c", "f, line 1: expected -> before 'b'; put a name with blanks in double quotes, and each parent of"),
+        ("a, b -> c", "f, line 1: expected -> before 'b'; put a name with blanks in double quotes, and each of"),
         ("a -> b c", "f, line 1: expected -> before 'c'; put a name with blanks in double quotes"),
         ("a ->", "f, line 1: a name is missing beside ->; write 'smoke -> lung'"),
         ("-> a", "f, line 1: a name is missing beside ->"),
@@ -193,7 +193,7 @@ def test_quoted_names_come_back(network: dc.Network) -> None:
         (",a", "f, line 1: a name is missing beside the comma"),
         ('a -> "b', "f, line 1: a quote that is not closed; a name with a quote in it has two"),
         ('"a,b', "f, line 1: a quote that is not closed"),
-        ('a "x" y,b', "f, line 1: a double quote inside a name; put the name in quotes, and double those in it"),
+        ('a "x" y,b', "f, line 1: a double quote inside a name; put the name in quotes, and double its own"),
         ('"a" x,b', "f, line 1: a double quote inside a name"),
         ('"a\nb",c', "f, line 1: a quote that is not closed"),
     ],
@@ -209,7 +209,7 @@ def test_more_arcs_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(arcs_module, "ARCS", 3)
     text = "a -> b -> c\na -> c"
     assert len(dc.Network.parse_edges(text, ABC).arcs) == 3
-    with pytest.raises(dc.InputError, match="4 arcs are more than the 3 that are read from a file"):
+    with pytest.raises(dc.InputError, match="4 arcs are more than the limit of 3 for a file"):
         dc.Network.parse_edges(f"{text}\na -> d", ABC)
 
 
@@ -333,8 +333,8 @@ def refusals() -> Iterable[tuple[str, str]]:
     schema = "--schema asia.json"
     need = "--schema FILE, with all variables and their states"
     yield "arcs.txt", f"'arcs.txt' is neither BIF nor XMLBIF, so it is read as arcs: add {need}"
-    yield "none", f"the network 'none' needs {need}"
-    yield "naive-bayes:lung", f"the network 'naive-bayes:lung' needs {need}"
+    yield "none", f"the network 'none' needs variables: add {need}"
+    yield "naive-bayes:lung", f"the network 'naive-bayes:lung' needs variables: add {need}"
     yield (
         f"naive-bayes {schema}",
         "naive-bayes needs the parent of all other variables: write naive-bayes:TARGET",
@@ -344,7 +344,7 @@ def refusals() -> Iterable[tuple[str, str]]:
     yield f"None {schema}", "cannot read network 'None': No such file"
     yield f"cycle.txt {schema}", "cycle.txt: the network has a cycle: smoke -> lung -> smoke; remove one of its arcs"
     yield f"other.txt {schema}", "other.txt, line 2: no variable 'rain'"
-    yield f"empty.txt {schema}", "empty.txt: there is no arc in it"
+    yield f"empty.txt {schema}", "empty.txt: no arcs"
     yield f"broken.bif {schema}", "broken.bif, line 1: expected"
     yield f"d.parquet {schema}", "not UTF-8"
     yield "arcs.txt --schema bare.json", "declare its states, or numeric bounds"

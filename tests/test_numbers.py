@@ -49,7 +49,7 @@ def test_bins_of_whole_numbers_are_named_by_what_is_in_them() -> None:
         ({"bounds": (0, 2.0**60), "type": "integer"}, "are whole"),
         ({"bounds": (0, 9), "bins": (10,), "type": "integer"}, "strictly increasing"),
         ({"bounds": (0, 9), "type": "whole"}, "'real' or 'integer'"),
-        ({"states": ("a",), "type": "integer"}, "needs their bounds"),
+        ({"states": ("a",), "type": "integer"}, "needs numeric bounds"),
     ],
 )
 def test_what_is_no_type_of_numbers_is_refused(given: dict[str, Any], words: str) -> None:
@@ -275,12 +275,12 @@ def test_queries_of_numbers_are_read_and_written() -> None:
         ("quantile(age, 1.5)", "between 0 and 1"),
         ("quantile(age, many)", "between 0 and 1"),
         ("quantile(age)", "one numeric variable"),
-        ("E(age | age=0_to_17)", "named twice"),
+        ("E(age | age=0_to_17)", "occurs twice"),
         ("P(sex > 3)", "no numeric bounds"),
         ("P(age > many)", "no variable 'age > many'"),
-        ("P(wait | age > 40)", "not a comparison of 'age'; name one, such as age=40_to_64"),
+        ("P(wait | age > 40)", "not a comparison of 'age'; give a state, such as age=40_to_64"),
         ("P(age | wait >= 4)", "such as wait=0_to_5"),
-        ("P(wait | sex > 3)", "not a comparison of 'sex'; name one$"),
+        ("P(wait | sex > 3)", "not a comparison of 'sex'; give a state$"),
     ],
 )
 def test_what_is_no_question_about_numbers_is_refused(text: str, words: str) -> None:

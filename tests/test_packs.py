@@ -49,7 +49,7 @@ def test_a_pack_that_cannot_be_loaded_is_left_out_and_named(monkeypatch: pytest.
             raise ImportError("no module named torch")
 
     monkeypatch.setattr(pack_entries, "entry_points", lambda group: [Broken()])
-    with pytest.warns(UserWarning, match="the pack 'broken' brings nothing to discreet.readers"):
+    with pytest.warns(UserWarning, match="the pack 'broken' cannot be loaded for discreet.readers"):
         assert pack_entries.of_packs.__wrapped__("discreet.readers") == ()
 
 

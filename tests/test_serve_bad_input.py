@@ -37,11 +37,11 @@ def known(local: Local) -> bytes:
 
 @every("path, words", [
     ("query?q=P(c", "write P(A, B | C=c)"), ("query?q=", "write P(A, B | C=c)"), ("query?q=P(c%7Ca)", "needs a state"),
-    ("query?q=P(c%7Ca=yes,a=no)", "named twice"), ("query?q=P(c%7Ca=yes,a=yes)", "named twice"),
-    ("query?q=P(z)", "no variable 'z'"), ("query?q=P(c=z)", "no state 'z'"), ("query?q=P(c%7Cc=yes)", "named twice"),
+    ("query?q=P(c%7Ca=yes,a=no)", "occurs twice"), ("query?q=P(c%7Ca=yes,a=yes)", "occurs twice"),
+    ("query?q=P(z)", "no variable 'z'"), ("query?q=P(c=z)", "no state 'z'"), ("query?q=P(c%7Cc=yes)", "occurs twice"),
     ("query?q=P(c)&q=P(z)", "query 2: "),
     pytest.param("query?q=" + "x" * 100_000, "write P(A, B | C=c)", id="a long text"),
-    pytest.param("query?q=P(" + "a," * 49_000 + "a)", "named twice", id="a long query"),
+    pytest.param("query?q=P(" + "a," * 49_000 + "a)", "occurs twice", id="a long query"),
     pytest.param("query?q=" + "x" * (2**17 + 1), "at most 131072 characters", id="too long a query"),
     pytest.param("query?" + "q=P(c)&" * 10_001, "at most 10000 items", id="too many queries"),
     ("query?q=%ff%fe", "write P"), ("query?q=%00", "write P"),
@@ -93,7 +93,7 @@ def test_what_cannot_be_asked_in_an_address(local: Local, known: bytes, path: st
     ("predict", {"records": [{"a": "yes"}]}, "name the target"), ("predict", {"target": "c"}, "records: "),
     ("predict", {"records": [{"a": "maybe"}], "target": "c"}, "none of its states"),
     ("predict", {"records": [{"z": "yes"}], "target": "c"}, "no variables of the network: 'z'"),
-    ("predict", b'{"records": [{"a": "yes", "a": "no"}], "target": "c"}', "'a' is there twice"),
+    ("predict", b'{"records": [{"a": "yes", "a": "no"}], "target": "c"}', "'a' occurs twice"),
     ("predict", b'{"records": [{"a": NaN}], "target": "c"}', "NaN is not a JSON number"),
     ("predict", {"records": [{"a": 10**400}], "target": "c"}, "'a'"), ("predict", {"records": 1, "target": "c"}, "rec"),
     ("predict", {"records": {"a": ["yes"], "b": []}, "target": "c"}, "differ in length"),

@@ -46,7 +46,7 @@ CAUSES = (
     "mixes types: not all of its values are stored as",
     "does a column mix types",
     "do its columns hold text, numbers or logical values?",
-    "holds objects of Python",
+    "has Python objects",
 )
 """What a refusal may say."""
 
@@ -284,7 +284,7 @@ def test_columns_of_objects_that_mix_types_are_refused(name: str) -> None:
     require_two(found, False)
     assert "mix types" in str(found) or "must hold text or whole numbers" in str(found) or name == "uuid"
     polars = pl.DataFrame({"id": pl.Series(list(values), dtype=pl.Object), "x": TEN})
-    assert "holds objects of Python" in str(units_in(polars, polars.head(EACH)))
+    assert "has Python objects" in str(units_in(polars, polars.head(EACH)))
 
 
 FRAMES: dict[str, tuple[Any, bool]] = {

@@ -1,4 +1,4 @@
-"""Decisions beside `decide`: payoffs, numbers and their losses, sequences of questions, how many draws they take."""
+"""Functions for decisions beside `decide`: payoffs, numbers and their losses, sequences of questions, draw counts."""
 
 from discreet.util.lazy_imports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Further parts for regressions and principal components beside a `Design`: rows, sums, feature laws, posteriors."""
+"""Functions for regressions and principal components: rows, their sums, laws of features, posteriors."""
 
 from discreet.util.lazy_imports import lazy_exports
 

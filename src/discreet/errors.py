@@ -1,30 +1,30 @@
 """Errors that a caller can act on.
 
-Every message says what was expected, where, and what to do, and never holds a value of a record: records may only be
-named by their column. A message is one short line whatever it quotes, because files, names and arguments that it
-quotes may come from anybody. Anything that is not one of these is a defect of the package.
+Every message states what was expected, where, and what to do. It never contains a value of a record, only names of
+columns. A message is one short line, because the files, names and arguments that it quotes may come from anybody. Any
+other exception is a defect of the package.
 """
 
 from collections.abc import Iterable
 from typing import get_args
 
 MESSAGE_CHARACTERS = 500
-"""Most characters of a message: it fits a terminal's few lines and a log's one."""
+"""Most characters of a message: it fits a few lines of a terminal and one of a log."""
 TAIL_CHARACTERS = 120
-"""Characters of a longer message's end that are not cut, because the end says what to do."""
+"""Characters kept of the end of a longer message, which states what to do."""
 QUOTED_CHARACTERS = 80
-"""Most characters of the input in one quotation."""
+"""Most characters of a quotation from the input."""
 MOST_LISTED_NAMES = 12
-"""Names in one list, and none that would make the list longer than two quotations."""
+"""Most names in a list; the list is also at most as long as two quotations."""
 ELLIPSIS = " ... "
 
 
 class DiscreetError(Exception):
-    """Anything the package refuses, with the reason and the way out in one line.
+    """Any refusal of the package, with the reason and the next step in one line.
 
     Args:
-        message: line breaks and blanks become one blank, what cannot be printed (controls, marks that turn the
-            direction of text, halves of characters) its escape, and the middle of a message that is too long is cut.
+        message: line breaks and blanks become one blank, unprintable characters (controls, bidirectional marks, lone
+            surrogates) their escapes, and the middle of a long message is cut.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -32,11 +32,11 @@ class DiscreetError(Exception):
 
 
 class InputError(DiscreetError, ValueError):
-    """The caller's input (network, schema, records, release, query) is not what it must be; nothing was spent."""
+    """Invalid input (network, schema, records, release, query); nothing was spent."""
 
 
 class BudgetError(DiscreetError):
-    """The privacy budget does not allow what was asked; nothing was spent."""
+    """The privacy budget does not allow the request; nothing was spent."""
 
 
 def require(holds: bool, message: str) -> None:
@@ -47,7 +47,7 @@ def require(holds: bool, message: str) -> None:
         message: of the `InputError`.
 
     Raises:
-        InputError: it does not hold.
+        InputError: the condition does not hold.
     """
     if not holds:
         raise InputError(message)
@@ -76,18 +76,18 @@ def require_word(word: object, words: object, what: str) -> None:
         raise InputError(f"{what} {', '.join(known)} or {last}, not {shown(word)}")
 
 
-def printable(text: str, kept: str = "") -> str:
-    r"""A text in which each mark that a reader cannot see, or a terminal would obey, stands as its escape.
+def printable(text: str, allowed: str = "") -> str:
+    r"""Replace each character that a reader cannot see, or a terminal would interpret, by its escape.
 
-    Names of variables and states may be a stranger's. Controls could move the cursor, line breaks add lines, and marks
-    that turn the direction of text swap words of a sentence around them. Whatever this package shows goes through here.
+    Names of variables and states may come from strangers. Controls could move the cursor, line breaks add lines, and
+    bidirectional marks swap words of a sentence. All output of this package goes through this function.
 
     Args:
-        text: a name, or a line with names in it.
-        kept: marks that stay as they are, such as line breaks between lines of our own.
+        text: a name, or a line with names.
+        allowed: characters to keep, such as line breaks between the package's own lines.
 
     Returns:
-        Text of which each other mark is printable: no mark of Unicode's categories "other" and "separator", but blanks.
+        Text whose other characters are printable: none of Unicode's categories "other" and "separator", except blanks.
 
     Example:
         >>> print(printable("smoke\x1b[31m"), printable("no\nyes \u202e"))
@@ -95,14 +95,14 @@ def printable(text: str, kept: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(mark if mark.isprintable() or mark in kept else repr(mark)[1:-1] for mark in text)
+    return "".join(mark if mark.isprintable() or mark in allowed else repr(mark)[1:-1] for mark in text)
 
 
 def shown(value: object) -> str:
-    """A piece of the input for a message: quoted, with escapes, and cut to 80 characters.
+    """Quote a piece of the input for a message, with escapes, cut to 80 characters.
 
     Args:
-        value: a name, a path, or anything else whose text is not the package's own.
+        value: a name, a path, or other text of the user.
 
     Returns:
         Text such as `'smoke'`.
@@ -119,10 +119,10 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, such as those that would have been right: the first few, and never a long list.
+    """List names for a message, such as the valid ones: the first few of a long list.
 
     Args:
-        names: only as many are taken as are shown.
+        names: read only as far as they are shown.
 
     Returns:
         Text such as `no, yes`.
@@ -139,13 +139,13 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(quoted_names)
 
 
-def shortened(place: str) -> str:
-    """A place such as a path for the beginning of a message, cut to its last 80 characters."""
-    return place if len(place) <= QUOTED_CHARACTERS else "..." + place[3 - QUOTED_CHARACTERS :]
+def shortened(location: str) -> str:
+    """Shorten a location, such as a path, to its last 80 characters."""
+    return location if len(location) <= QUOTED_CHARACTERS else "..." + location[3 - QUOTED_CHARACTERS :]
 
 
 def shown_path(path: object) -> str:
-    """A path for a message: quoted, with escapes, and cut to its end, which has the name of the file.
+    """Quote a path for a message, with escapes, cut to its end, which has the file's name.
 
     Args:
         path: text or a `Path`.
@@ -164,7 +164,7 @@ def shown_path(path: object) -> str:
 
 
 def _fit_on_one_line(text: str) -> str:
-    """A text as one printable line of at most 500 characters."""
+    """Write a text as one printable line of at most 500 characters."""
     if len(text) > MESSAGE_CHARACTERS:
         text = _cut_middle(text)
     line = printable(" ".join(text.split()))
@@ -172,5 +172,5 @@ def _fit_on_one_line(text: str) -> str:
 
 
 def _cut_middle(text: str) -> str:
-    """The beginning and the end of a text that is too long."""
+    """Keep the beginning and the end of a text that is too long."""
     return text[: MESSAGE_CHARACTERS - TAIL_CHARACTERS - len(ELLIPSIS)] + ELLIPSIS + text[-TAIL_CHARACTERS:]

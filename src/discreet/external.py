@@ -1,4 +1,4 @@
-"""Figures that others measured and public records, beside `measured`: they join a release by `combine`."""
+"""Figures measured by others and public records; `external_table` and `combine` join them to releases."""
 
 from discreet.util.lazy_imports import lazy_exports
 

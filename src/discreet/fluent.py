@@ -1,4 +1,4 @@
-"""Where the methods stand that a room below declares: what is written in one line, whatever floor it takes."""
+"""Implementations of the methods that a lower room declares (`util/attached.py`)."""
 
 from discreet.util.attached import attach
 

@@ -1,4 +1,4 @@
-"""Payloads of releases by kind, each with the calibration of its noise."""
+"""Kinds of releases: the payload of each, with the calibration of its noise."""
 
 from discreet.util.lazy_imports import lazy_exports
 

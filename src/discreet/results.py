@@ -1,4 +1,4 @@
-"""Types of what the functions at the top return, for annotations and for their documentation."""
+"""Types of results of the functions at the top, for annotations and documentation."""
 
 from discreet.util.lazy_imports import lazy_exports
 

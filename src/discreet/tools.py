@@ -1,4 +1,4 @@
-"""Tools for research and programs, beside the names at the top."""
+"""Functions for research and programs, beside the names at the top."""
 
 from discreet.util.lazy_imports import lazy_exports
 

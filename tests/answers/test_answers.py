@@ -424,7 +424,7 @@ def test_many_queries_share_what_they_can(monkeypatch: pytest.MonkeyPatch) -> No
 FAULTS: list[tuple[list[object], str]] = [
     (["P(lung)", "P(lunge)"], r"^query 2, P\(lunge\): no variable 'lunge'; did you mean 'lung'\?$"),
     (["P(lung)", "lung", "P(lunge)"], r"^query 2, lung: write P\(A, B \| C=c\)"),
-    (["P(lung | lung=yes)"], r"^query 1, P\(lung \| lung=yes\): variable 'lung' is named twice$"),
+    (["P(lung | lung=yes)"], r"^query 1, P\(lung \| lung=yes\): variable 'lung' occurs twice$"),
     (["P(lung)", 3.14], r"^query 2, float: a query is text or a parsed query, not a float$"),
     ([MostProbable(("tub",), (("lung", "maybe"),))], r"^query 1, MAP\(tub \| lung=maybe\): 'lung' has no state"),
     (["P(lung)", "P(tub|lung=yes, either=no)"], r"^query 2, P\(tub \| lung=yes, either=no\): the evidence is impos"),

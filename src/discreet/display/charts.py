@@ -1,4 +1,4 @@
-"""Small charts as SVG: lines on logarithmic axes, and an interval as a bar. No script, and no colour has a meaning."""
+"""Draw small charts as SVG: lines on logarithmic axes, and an interval as a bar. No scripts, no meaning of colours."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from discreet.display.text_tables import html_text
 Points = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 640, 340
-"""Of a chart, in pixels."""
+"""Width and height of a chart, in pixels."""
 LEFT, RIGHT, TOP, BOTTOM = 66, 190, 34, 48
-"""Pixels around the plane of a chart: for its numbers, its lines' names, its title, and the numbers below."""
+"""Space around the plane of a chart, in pixels: for numbers, names of lines, the title, and numbers below."""
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 4")
-"""Of the lines, one after the other."""
+"""Dash patterns of the lines, in turn."""
 LEAST_LABEL_STEP = 15.0
-"""Pixels from the name of a line to the next one's."""
+"""Least distance between the names of two lines, in pixels."""
 TICKS_OF_A_DECADE = (1, 2, 5)
 FONT = 'font-family="system-ui, sans-serif" font-size="12"'
 BAR_WIDTH, BAR_HEIGHT = 180, 18
-"""Of an interval, in pixels."""
+"""Width and height of an interval's bar, in pixels."""
 
 
 def line_chart(
     lines: Mapping[str, Points], *, title: str, x_label: str, y_label: str, wanted: float | None = None
 ) -> str:
-    """Lines over a logarithmic axis, with their names at their ends.
+    """Draw lines over a logarithmic axis, with their names at their ends.
 
     Args:
         lines: by name, each with at least two points (x, y), both greater than 0, x rising.
         title: of the chart.
-        x_label: what x is, with its unit.
-        y_label: what y is, with its unit.
-        wanted: a height that is marked; None for none.
+        x_label: meaning of x, with its unit.
+        y_label: meaning of y, with its unit.
+        wanted: a height to mark; None for none.
 
     Returns:
-        An `<svg>` element, with a text of what it shows for whoever does not see it.
+        An `<svg>` element, with a description for readers who cannot see it.
 
     Example:
         >>> chart = line_chart({"P(ill)": [(0.5, 0.1), (1, 0.06)]}, title="t", x_label="epsilon", y_label="half-width")
@@ -46,7 +46,7 @@ def line_chart(
     xs = [x for points in lines.values() for x, _ in points]
     ys = [y for points in lines.values() for _, y in points] + ([] if wanted is None else [wanted])
     plane = _Plane(min(xs), max(xs), min(ys), max(ys))
-    told = "; ".join(
+    ends = "; ".join(
         f"{name}: {points[0][1]:.3g} at {points[0][0]:.3g}, {points[-1][1]:.3g} at {points[-1][0]:.3g}"
         for name, points in lines.items()
     )
@@ -54,7 +54,7 @@ def line_chart(
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'height="{HEIGHT}" {FONT}>',
         f"<title>{html_text(title)}</title>",
-        f"<desc>{html_text(f'{y_label} against {x_label}. {told}')}</desc>",
+        f"<desc>{html_text(f'{y_label} against {x_label}. {ends}')}</desc>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
         f'<text x="{LEFT}" y="18" font-weight="600" fill="#111111">{html_text(title)}</text>',
         *plane.axes(x_label, y_label),
@@ -62,34 +62,34 @@ def line_chart(
     if wanted is not None:
         y = plane.y(wanted)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#888888" stroke-width="1"/>')
-    places = _spread_labels([plane.y(points[-1][1]) for points in lines.values()])
-    for number, ((name, points), place) in enumerate(zip(lines.items(), places, strict=True)):
+    heights = _spread_labels([plane.y(points[-1][1]) for points in lines.values()])
+    for number, ((name, points), height) in enumerate(zip(lines.items(), heights, strict=True)):
         path = "L".join(f"{plane.x(x):.1f} {plane.y(y):.1f}" for x, y in points)
         dash = DASHES[number % len(DASHES)]
         style = f' stroke-dasharray="{dash}"' if dash else ""
         end = plane.y(points[-1][1])
         parts.append(f'<path d="M{path}" fill="none" stroke="#222222" stroke-width="1.6"{style}/>')
         parts.append(
-            f'<path d="M{WIDTH - RIGHT} {end:.1f}L{WIDTH - RIGHT + 10} {place:.1f}" fill="none" stroke="#999999"/>'
+            f'<path d="M{WIDTH - RIGHT} {end:.1f}L{WIDTH - RIGHT + 10} {height:.1f}" fill="none" stroke="#999999"/>'
         )
-        parts.append(f'<text x="{WIDTH - RIGHT + 14}" y="{place + 4:.1f}" fill="#111111">{html_text(name)}</text>')
+        parts.append(f'<text x="{WIDTH - RIGHT + 14}" y="{height + 4:.1f}" fill="#111111">{html_text(name)}</text>')
     return "\n".join([*parts, "</svg>"])
 
 
 def interval_bar(
     mean: float, lower: float, upper: float, *, noise: float | None = None, ends: tuple[float, float] = (0.0, 1.0)
 ) -> str:
-    """An interval on a line from one end to another: a thin whisker, and in it a thick one, what sampling alone makes.
+    """Draw an interval on a line between two ends: a thin whisker, and a thick one for sampling error alone.
 
     Args:
-        mean: the dot.
-        lower: of the interval.
-        upper: of the interval.
-        noise: share of the variance that is noise; None where nobody knows, and then there is no thick one.
+        mean: position of the dot.
+        lower: end of the interval.
+        upper: end of the interval.
+        noise: share of the privacy noise in the variance; None if unknown, without a thick whisker.
         ends: of the line.
 
     Returns:
-        An `<svg>` element, whose text says the same.
+        An `<svg>` element, with the same content as text.
 
     Example:
         >>> "interval from 0.2 to 0.4" in interval_bar(0.3, 0.2, 0.4, noise=0.5)
@@ -102,14 +102,14 @@ def interval_bar(
         return 4 + (BAR_WIDTH - 8) * min(max((value - low) / span, 0.0), 1.0)
 
     middle = BAR_HEIGHT / 2
-    told = f"{mean:.4g}, interval from {lower:.4g} to {upper:.4g}"
+    description = f"{mean:.4g}, interval from {lower:.4g} to {upper:.4g}"
     thick = ""
     if inner := sampling_ends(mean, lower, upper, noise):
-        told += f", {100 * (noise or 0):.0f} % of its variance is noise"
+        description += f", {100 * (noise or 0):.0f} % of its variance is noise"
         thick = f'<path d="M{at(inner[0]):.1f} {middle}H{at(inner[1]):.1f}" stroke="#333333" stroke-width="5"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}" '
-        f'width="{BAR_WIDTH}" height="{BAR_HEIGHT}"><title>{told}</title>'
+        f'width="{BAR_WIDTH}" height="{BAR_HEIGHT}"><title>{description}</title>'
         f'<path d="M4 {middle}H{BAR_WIDTH - 4}" stroke="#d8d8d8" stroke-width="1"/>'
         f'<path d="M{at(lower):.1f} {middle}H{at(upper):.1f}M{at(lower):.1f} 5V{BAR_HEIGHT - 5}'
         f'M{at(upper):.1f} 5V{BAR_HEIGHT - 5}" stroke="#777777" stroke-width="1.5"/>{thick}'
@@ -136,24 +136,24 @@ def sampling_ends(mean: float, lower: float, upper: float, noise: float | None) 
 
 
 class _Plane:
-    """Where numbers lie on a chart with logarithmic axes."""
+    """Positions of numbers on a chart with logarithmic axes."""
 
     def __init__(self, left: float, right: float, low: float, high: float) -> None:
         self.left, self.right = left, right if right > left else 2 * left
         self.low, self.high = low / 1.1, high * 1.1
 
     def x(self, value: float) -> float:
-        """Pixels from the left."""
-        part = math.log(value / self.left) / math.log(self.right / self.left)
-        return LEFT + (WIDTH - LEFT - RIGHT) * part
+        """Compute the distance from the left, in pixels."""
+        share = math.log(value / self.left) / math.log(self.right / self.left)
+        return LEFT + (WIDTH - LEFT - RIGHT) * share
 
     def y(self, value: float) -> float:
-        """Pixels from the top."""
-        part = math.log(value / self.low) / math.log(self.high / self.low)
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * part
+        """Compute the distance from the top, in pixels."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 
     def axes(self, x_label: str, y_label: str) -> Iterator[str]:
-        """Ticks with their numbers, faint lines at the heights, and what the axes are."""
+        """Draw ticks with their numbers, faint horizontal lines, and the labels of the axes."""
         floor = HEIGHT - BOTTOM
         yield f'<path d="M{LEFT} {TOP}V{floor}H{WIDTH - RIGHT}" fill="none" stroke="#555555"/>'
         for value in _list_ticks(self.left, self.right):
@@ -174,7 +174,7 @@ class _Plane:
 
 
 def _list_ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two ends, one to a decade where there are many."""
+    """List round numbers between two ends, one to a decade if there are many."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     multiples = TICKS_OF_A_DECADE if len(decades) <= MOST_DECADES else TICKS_OF_A_DECADE[:1]
     ticks = [factor * 10.0**decade for decade in decades for factor in multiples]
@@ -182,21 +182,21 @@ def _list_ticks(low: float, high: float) -> list[float]:
 
 
 MOST_DECADES = 4
-"""Of an axis that has more than one tick to each."""
+"""Most decades of an axis with more than one tick to each."""
 
 
-def _spread_labels(places: Sequence[float]) -> list[float]:
-    """Heights for names near the ends of their lines, none on another."""
-    order = sorted(range(len(places)), key=places.__getitem__)
-    found = list(places)
+def _spread_labels(heights: Sequence[float]) -> list[float]:
+    """Spread names near the ends of their lines, so that they do not overlap."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    spread = list(heights)
     lowest = float(TOP)
     for index in order:
-        found[index] = max(found[index], lowest)
-        lowest = found[index] + LEAST_LABEL_STEP
+        spread[index] = max(spread[index], lowest)
+        lowest = spread[index] + LEAST_LABEL_STEP
     beyond = max(0.0, lowest - LEAST_LABEL_STEP - (HEIGHT - BOTTOM))
-    return [place - beyond for place in found]
+    return [height - beyond for height in spread]
 
 
 def _number(value: float) -> str:
-    """A tick's number."""
+    """Write a tick's number."""
     return f"{value:,.0f}" if value >= 1 else f"{value:.6g}"

@@ -1,8 +1,8 @@
-"""Where the nodes of a drawing are: rows with parents above children, few crossings, straight lines.
+"""Compute positions of the nodes of a drawing: rows with parents above children, few crossings, straight lines.
 
-The way of Sugiyama, Tagawa and Toda (1981): rows by longest paths, orders by barycentres, places by least squares. All
-of a node's arcs that pass a row share one *trunk* through it, from which children branch off, so that a node with
-hundreds of children takes no more room than one with two. Nothing is random.
+The method of Sugiyama, Tagawa and Toda (1981): rows by longest paths, orders by barycentres, positions by least
+squares. All of a node's arcs that pass a row share one *trunk* through it, from which children branch off, so a node
+with hundreds of children takes no more room than one with two. The result is deterministic.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Cell = tuple[str, int]
 """A node's name and a row: the node itself in its own row, its trunk in those below."""
 
 LEAST_ROW_NODES = 8
-"""Nodes that a row may have in any drawing; in larger ones as many more as keep it about as wide as high."""
+"""Most nodes of a row in a small drawing; larger drawings allow more, to be about as wide as high."""
 ORDERING_SWEEPS = 24
-"""Of ordering; the best order of them is kept."""
+"""Most sweeps of ordering; the best order is used."""
 PLACING_SWEEPS = 12
-"""Sweeps of placing, down and up in turn."""
+"""Sweeps of positioning, down and up in turn."""
 MOST_DRAWN_CELLS = 2**16
-"""Nodes and pieces of trunks of a drawing: some twenty seconds. MUNIN's 1,041 nodes have 2,000 and take one."""
+"""Most nodes and pieces of trunks of a drawing: some twenty seconds. MUNIN's 1,041 nodes have 2,000 and take one."""
 GAP_PIXELS, TRUNK_PIXELS = 18.0, 6.0
 """Pixels between two cells of a row, and the width of a trunk."""
 
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """A drawing without its ink.
+    """Positions of a drawing.
 
     Args:
-        rows: the row of each node, from 0 at the top.
-        x: the middle of each cell, in pixels.
+        rows: row of each node, from 0 at the top.
+        x: middle of each cell, in pixels.
         width: of the drawing, in pixels.
     """
 
@@ -53,11 +53,11 @@ class GraphLayout:
         return max(self.rows.values()) + 1
 
     def branch(self, parent: str, child: str) -> Cell:
-        """The cell above a child from which the arc of a parent comes: the parent, or its trunk."""
+        """Return the cell above a child from which a parent's arc comes: the parent, or its trunk."""
         return parent, self.rows[child] - 1
 
     def trunk(self, node: str) -> list[Cell]:
-        """The cells of a node, itself first, then its trunk downwards."""
+        """List the cells of a node: itself, then its trunk downwards."""
         cells = [(node, self.rows[node])]
         while (below := (node, cells[-1][1] + 1)) in self.x:
             cells.append(below)
@@ -65,7 +65,7 @@ class GraphLayout:
 
 
 def generations(parents: Parents) -> list[list[str]]:
-    """Nodes by the longest path that leads to them.
+    """Group nodes by the longest path that leads to them.
 
     Args:
         parents: of every node; without cycles.
@@ -77,24 +77,24 @@ def generations(parents: Parents) -> list[list[str]]:
     longest = dict[str, int]()
     for name in TopologicalSorter(parents).static_order():
         longest[name] = max((longest[parent] + 1 for parent in parents[name]), default=0)
-    found: list[list[str]] = [[] for _ in range(max(longest.values(), default=-1) + 1)]
+    layers: list[list[str]] = [[] for _ in range(max(longest.values(), default=-1) + 1)]
     for name in parents:
-        found[longest[name]].append(name)
-    return found
+        layers[longest[name]].append(name)
+    return layers
 
 
 def layout(parents: Parents, widths: Mapping[str, float]) -> GraphLayout:
-    """Find rows, orders and places.
+    """Compute rows, orders and positions.
 
     Args:
         parents: of every node; without cycles.
         widths: of every node, in pixels.
 
     Returns:
-        The layout; every cell keeps its distance to its neighbours, and x begins at the gap.
+        The layout; cells keep their distances, and x begins at the gap.
 
     Raises:
-        InputError: too many arcs pass too many rows.
+        InputError: the drawing is too large.
     """
     rows = _assign_rows(parents)
     lowest = dict(rows)
@@ -103,7 +103,7 @@ def layout(parents: Parents, widths: Mapping[str, float]) -> GraphLayout:
     count = sum(lowest[name] - rows[name] + 1 for name in rows)
     if count > MOST_DRAWN_CELLS:
         raise InputError(
-            f"a drawing of {count:,} nodes and pieces of lines is more than {MOST_DRAWN_CELLS:,}; print it as text"
+            f"a drawing of {count:,} nodes and pieces of lines exceeds {MOST_DRAWN_CELLS:,}; print it as text"
         )
     below, above = _link_cells(parents, rows)
     cells: list[list[Cell]] = [[] for _ in range(max(rows.values()) + 1)]
@@ -114,14 +114,14 @@ def layout(parents: Parents, widths: Mapping[str, float]) -> GraphLayout:
     x = _place_cells(ordered, below, above, sizes)
     left = min(x[cell] - sizes[cell] / 2 for cell in x) - GAP_PIXELS
     right = max(x[cell] + sizes[cell] / 2 for cell in x) + GAP_PIXELS
-    return GraphLayout(rows, {cell: place - left for cell, place in x.items()}, right - left)
+    return GraphLayout(rows, {cell: middle - left for cell, middle in x.items()}, right - left)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
 def _assign_rows(parents: Parents) -> dict[str, int]:
-    """A row for each node: below all its parents, near its children, no row too wide; nodes without arcs come last."""
+    """Assign a row to each node: below all its parents, near its children, no row too wide; isolated nodes last."""
     widest = max(LEAST_ROW_NODES, math.ceil(1.25 * math.sqrt(len(parents))))
     linked = {name for child, family in parents.items() if family for name in (child, *family)}
     ordered = [name for generation in generations(parents) for name in generation]
@@ -134,7 +134,7 @@ def _assign_rows(parents: Parents) -> dict[str, int]:
 
 
 def _put_below_parents(names: list[str], parents: Parents, widest: int) -> dict[str, int]:
-    """Put each node, its parents before it, into the first row below them that has room."""
+    """Put each node, after its parents, into the first row below them that has room."""
     rows, taken = dict[str, int](), Counter[int]()
     for name in names:
         row = max((rows[parent] + 1 for parent in parents[name]), default=0)
@@ -146,7 +146,7 @@ def _put_below_parents(names: list[str], parents: Parents, widest: int) -> dict[
 
 
 def _move_to_children(rows: dict[str, int], parents: Parents, widest: int) -> None:
-    """Move nodes with no fewer children than parents down as far as these and the room in rows allow."""
+    """Move nodes with at least as many children as parents down as far as these and the room in rows allow."""
     taken, children = Counter(rows.values()), dict[str, list[str]]()
     for child in rows:
         for parent in parents[child]:
@@ -164,7 +164,7 @@ Links = dict[Cell, list[Cell]]
 
 
 def _link_cells(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
-    """Cells of the next row that each cell is drawn to, and those of the row before."""
+    """List the cells of the next row that each cell is joined to, and those of the row before."""
     pairs: dict[tuple[Cell, Cell], None] = {}
     for name, family in parents.items():
         for parent in family:
@@ -183,7 +183,7 @@ def _link_cells(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links
 
 
 def _order_rows(cells: list[list[Cell]], below: Links, above: Links) -> list[list[Cell]]:
-    """Rows whose cells stand near the mean of those that they are linked to, with few crossings."""
+    """Order the rows so that cells are near the mean of their links, with few crossings."""
     trunks = {cell for cell, links in above.items() if links[0][0] == cell[0]}
     best = current = _sweep_rows(cells, above, trunks, upwards=False)
     fewest = _count_crossings(current, below)
@@ -198,23 +198,23 @@ def _order_rows(cells: list[list[Cell]], below: Links, above: Links) -> list[lis
 
 
 def _sweep_rows(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards: bool) -> list[list[Cell]]:
-    """All rows but the first, each sorted by the mean position of its links in the row before."""
+    """Sort all rows but the first by the mean position of their links in the row before."""
     ordered: list[list[Cell]] = []
     position: dict[Cell, float] = {}
     for row in reversed(cells) if upwards else cells:
         wanted = {}
         for index, cell in enumerate(row):
-            near = [position[other] for other in links.get(cell, ())]
+            near = [position[near_cell] for near_cell in links.get(cell, ())]
             wanted[cell] = sum(near) / len(near) if near else (index + 0.5) / len(row)
         ties = groupby(sorted(row, key=wanted.__getitem__), key=wanted.__getitem__)
         ordered.append([cell for _, tie in ties for cell in _put_trunks_between(list(tie), trunks)])
-        # Rows differ in length: a position is a share of its row.
+        # Rows differ in length: a position is a fraction of its row.
         position |= {cell: (index + 0.5) / len(row) for index, cell in enumerate(ordered[-1])}
     return ordered[::-1] if upwards else ordered
 
 
 def _put_trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
-    """Cells that could stand in any order: trunks in the middle, or they would wander to one side from row to row."""
+    """Order tied cells: trunks in the middle, or they would drift to one side from row to row."""
     through, others = [cell for cell in tie if cell in trunks], [cell for cell in tie if cell not in trunks]
     half = len(others) // 2
     return [*others[:half], *through, *others[half:]]
@@ -227,7 +227,7 @@ def _count_crossings(cells: list[list[Cell]], below: Links) -> int:
         position = {cell: index for index, cell in enumerate(lower)}
         seen: list[int] = []
         for cell in upper:
-            ends = sorted(position[other] for other in below.get(cell, ()))
+            ends = sorted(position[neighbour] for neighbour in below.get(cell, ()))
             count += sum(len(seen) - bisect(seen, end) for end in ends)
             for end in ends:
                 insort(seen, end)
@@ -238,43 +238,45 @@ def _count_crossings(cells: list[list[Cell]], below: Links) -> int:
 
 
 def _place_cells(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[Cell, float]) -> dict[Cell, float]:
-    """The middle of each cell, near the mean of its links."""
+    """Compute the middle of each cell, near the mean of its links."""
     x = {cell: 0.0 for row in cells for cell in row}
     for row in cells:
         x |= _place_row(row, x, (), sizes)
     for sweep in range(PLACING_SWEEPS):
         upwards = sweep % 2 == 1
-        # The last two sweeps look at both sides.
+        # The last two sweeps use links on both sides.
         sides = (above, below) if sweep >= PLACING_SWEEPS - 2 else ((below,) if upwards else (above,))
         for row in reversed(cells) if upwards else cells:
             x |= _place_row(row, x, sides, sizes)
-    # Nodes without arcs were never moved: they stand around 0.
+    # Nodes without arcs were never moved: they are around 0.
     linked = [x[cell] for cell in (*below, *above)] or [0.0]
     middle = (min(linked) + max(linked)) / 2
-    return {cell: place if cell in below or cell in above else place + middle for cell, place in x.items()}
+    return {cell: position if cell in below or cell in above else position + middle for cell, position in x.items()}
 
 
 def _place_row(
     row: list[Cell], x: Mapping[Cell, float], sides: tuple[Links, ...], sizes: Mapping[Cell, float]
 ) -> dict[Cell, float]:
-    """Put a row's cells near the mean of their links on some sides, those without near where they are."""
-    near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
-    wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
-    weights = [1.0 + len(part) for part in near]
+    """Place a row's cells near the mean of their links on some sides; cells without links stay."""
+    near = [[x[neighbour] for side in sides for neighbour in side.get(cell, ())] for cell in row]
+    wanted = [
+        sum(positions) / len(positions) if positions else x[cell] for cell, positions in zip(row, near, strict=True)
+    ]
+    weights = [1.0 + len(positions) for positions in near]
     return dict(zip(row, _keep_apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
 
 
 def _keep_apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:
-    """The places nearest to those wanted, in least squares, at which cells in this order keep their distance.
+    """Find the positions nearest to the wanted ones, in least squares, at which cells keep order and distance.
 
-    Less the distances that are needed, places must not decrease: that is isotonic regression, by pooling neighbours.
+    After subtracting the required distances, positions must not decrease: isotonic regression, by pooling neighbours.
     """
     offsets = [0.0]
     for left, right in pairwise(sizes):
         offsets.append(offsets[-1] + (left + right) / 2 + GAP_PIXELS)
     blocks: list[tuple[float, float, int]] = []
-    for place, weight, offset in zip(wanted, weights, offsets, strict=True):
-        mean, mass, count = place - offset, weight, 1
+    for position, weight, offset in zip(wanted, weights, offsets, strict=True):
+        mean, mass, count = position - offset, weight, 1
         while blocks and blocks[-1][0] > mean:
             before, heavier, more = blocks.pop()
             mean = (before * heavier + mean * mass) / (heavier + mass)

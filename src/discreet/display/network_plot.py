@@ -1,4 +1,4 @@
-"""A network drawn by matplotlib: the picture of `network_svg.py`, on axes of the user's own."""
+"""Draw a network with matplotlib: the picture of `network_svg.py`, on the user's axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawings of a network: lines for a terminal, and a picture in SVG. Both are made of what is public alone."""
+"""Draw a network from public information: lines for a terminal, and a picture in SVG."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from discreet.model.schema import Variable
 Parents = Mapping[str, tuple[str, ...]]
 
 MOST_DRAWN_NODES = 250
-"""Of a network that a notebook draws."""
+"""Most nodes of a network that a notebook draws."""
 TERMINAL_COLUMNS = 100
-"""Of a terminal, at most."""
+"""Most columns of a text."""
 NAME_COLUMNS = 36
-"""Of a name in text; a longer one is cut."""
+"""Most columns of a name in text; a longer one is cut."""
 LABEL_COLUMNS = 24
-"""Of a name in a picture, where the whole one is its tooltip."""
+"""Most columns of a name in a picture; its tooltip has the full name."""
 LETTER_PIXELS = 7.85
-"""Pixels of a letter of 13 pixels in a monospaced font, which has 0.6 of its size."""
+"""Width of a letter of 13 pixels in a monospaced font, which is 0.6 of its size, in pixels."""
 BOX_PIXELS, ROW_PIXELS = 28, 84
-"""Height of a node, and from one row to the next, in pixels."""
+"""Height of a node, and distance between rows, in pixels."""
 MARGIN_PIXELS = 20
 HALF_HEAD_PIXELS = 4.0
 """Half the width of an arrowhead, in pixels."""
 BAR_INSET_PIXELS = 4
-"""From the edge of a box to the bar inside it."""
+"""Distance from the edge of a box to the bar inside it, in pixels."""
 MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
-"""Look of a line between two variables that a table joins, and the network does not."""
+"""Style of a line between two variables with a measured dependence that the network lacks."""
 BOW_PIXELS = 26
-"""How far above a row the handles of a line within it are: it rises by three quarters of that, within the margin."""
+"""Height of the control points of a line within a row above it, in pixels: the line rises by three quarters of it."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
 def network_text(network: Network) -> str:
-    """The nodes in layers, each with its number of states and its parents.
+    """Write the nodes in layers, each with its number of states and its parents.
 
     Returns:
-        Lines of at most 100 columns. A layer is the longest path that leads to its nodes; nodes without arcs come last.
-        Names that are not plain stand in double quotes, as in a file of arcs; long ones are cut.
+        Lines of at most 100 columns. A layer is the length of the longest path to its nodes; nodes without arcs come
+        last. Names that are not plain are in double quotes, as in a file of arcs; long ones are cut.
     """
     parents, sizes = network.parents, {variable.name: variable.size for variable in network.variables}
     has_children = {parent for family in parents.values() for parent in family}
@@ -73,19 +73,19 @@ def network_text(network: Network) -> str:
 
 
 def network_summary(network: Network, width: int | None) -> str:
-    """The text of a network, on a terminal of so many columns."""
+    """Write the text of a network, for a terminal of so many columns."""
     return fold(network_text(network), width)
 
 
 def network_html(network: Network) -> str:
-    """The drawing, for a notebook; names in layers where it would be too large."""
+    """Return the drawing for a notebook, or names in layers if it would be too large."""
     if len(network.nodes) > MOST_DRAWN_NODES:
         return f"<pre>{escape(network_text(network))}</pre>"
     return f'<div style="overflow-x: auto">{network_svg(network)}</div>'
 
 
 def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int, int]) -> Iterator[str]:
-    """A node, its number of states and its parents, on as many lines as they need."""
+    """Write a node, its number of states and its parents, on as many lines as needed."""
     line = f"  {title}{' ' * (widths[0] - columns_of(title))}  {size:>{widths[1]}}"
     indent, mark = " " * columns_of(line), "  <- "
     empty = True
@@ -106,31 +106,31 @@ def network_svg(
     widths_of_intervals: Mapping[str, float] | None = None,
     refuted: Iterable[tuple[str, ...]] = (),
 ) -> str:
-    """A picture in layers, parents above children.
+    """Draw a picture in layers, parents above children.
 
     Args:
         network: public.
         widths_of_intervals: of each node's probabilities, from 0 to 1: a bar along the lower edge of its box.
-        refuted: pairs that the data call dependent, and the arcs do not: a dashed line each.
+        refuted: pairs with a measured dependence that the network lacks: a dashed line each.
 
     Returns:
-        SVG, the same for the same network. Arcs of one node share a line as far as they go together; each
-        ends in an arrowhead at its child.
+        SVG, the same for the same network. Arcs of one node share a line as far as possible; each ends in an
+        arrowhead at its child.
     """
     parents, arcs = network.parents, network.arcs
     labels, painter = place_nodes(parents)
     width, height = math.ceil(painter.places.width), painter.bottoms[-1] + MARGIN_PIXELS
-    told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
+    description = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
     bars = widths_of_intervals or {}
     pairs = tuple(refuted)
-    told += "".join(f"; {' and '.join(pair)} are not independent, say the data" for pair in pairs)
-    told += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
+    description += "".join(f"; {' and '.join(pair)} are not independent, say the data" for pair in pairs)
+    description += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
         f"<title>{title}</title>",
-        f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(told)}</desc>",
+        f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(description)}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         *painter.draw(parents, "#555555"),
         *draw_refuted(pairs, painter),

@@ -1,4 +1,4 @@
-"""What commands share: how they print, and refuse a file that cannot be written."""
+"""Print output of commands, and refuse files that cannot be written."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from discreet.util.json_files import json_text
 
 
 def say(text: str) -> None:
-    """To stderr."""
+    """Print a text to stderr."""
     print(printable(text, "\n"), file=sys.stderr)  # noqa: T201
 
 
 def screen_width() -> int | None:
-    """Columns of the terminal that stdout is; None where it is a file or a pipe, whose lines go as they are."""
+    """Return the columns of the terminal; None if stdout is a file or a pipe, whose lines are not wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as aligned text, as wide as the terminal."""
+    """Write rows as aligned text, as wide as the terminal."""
     return columns(header, rows, screen_width())
 
 
 def show(as_json: bool, value: object, text: str) -> None:
-    """To stdout, as JSON or as text, whose long lines are broken where a terminal would."""
+    """Print a value as JSON, or a text with long lines wrapped, to stdout."""
     print(json_text(value) if as_json else fold(text, screen_width()))  # noqa: T201
 
 
 def write_out(text: str) -> None:
-    """To stdout, for programs: names as they are, but on a terminal nothing that it would obey."""
+    """Write a text for programs to stdout: names unchanged, but without control characters on a terminal."""
     sys.stdout.write(printable(text, "\n") if sys.stdout.isatty() else text)
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be made."""
+    """Refuse a file that cannot be created."""
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
@@ -50,15 +50,15 @@ def check_writable(path: Path) -> None:
 
 
 def check_output(path: Path, replace: bool) -> None:
-    """Refuse a file that exists, unless it is to be replaced, and what is no file."""
+    """Refuse a file that exists, unless it is to be replaced, and a folder or device."""
     if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {str(path)!r}: it is a folder or a device, name a file")
+        raise InputError(f"cannot write {str(path)!r}: it is a folder or a device; give a file")
     if path.exists() and not replace:
-        raise InputError(f"{str(path)!r} exists; name a new file, or say --replace")
+        raise InputError(f"{str(path)!r} exists; give a new file, or --replace")
     check_writable(path)
 
 
 def abandon_stdout() -> None:
-    """Let what is still buffered go nowhere: at its end the interpreter would try to write it again."""
+    """Redirect buffered output to nowhere: the interpreter would try to write it again at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Tables as aligned text, as wide as a terminal has columns."""
+"""Write tables as aligned text, as wide as a terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from html import escape
 from discreet.errors import printable
 
 GAP = 2
-"""Columns of a terminal between two of a table, and before those that stand below a title."""
+"""Spaces between two columns, and before lines below a title."""
 LEAST_TEXT = 16
-"""Columns of a terminal that a text has at least before it gets a line of its own above its row."""
+"""Least width of a column of text, in columns of the terminal, before its texts move above their rows."""
 NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
-"""How cells begin that are not broken: numbers, intervals, shares."""
+"""Beginning of cells that are not wrapped: numbers, intervals, shares."""
 
 Cells = Sequence[str]
 
 
 def with_noun(number: int, word: str) -> str:
-    """A number and its noun: `1 arc`, `2 arcs`.
+    """Write a number and its noun: `1 arc`, `2 arcs`.
 
     Example:
         >>> with_noun(1, "arc"), with_noun(2000, "arc")
@@ -30,19 +30,19 @@ def with_noun(number: int, word: str) -> str:
 
 
 def html_text(text: object) -> str:
-    """A text for HTML and XML, in which nothing is a tag, and nothing is invisible."""
+    """Escape a text for HTML and XML, without tags and invisible characters."""
     return escape(printable(str(text)))
 
 
 def columns_of(text: str) -> int:
-    """Columns that a text takes in a terminal: two for wide letters, none for marks that sit on others."""
+    """Count the columns of a text in a terminal: two for wide letters, none for combining marks."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(mark) in "WF" else not unicodedata.combining(mark) for mark in text)
 
 
 def cut(text: str, limit: int) -> str:
-    """Cut a text so that it takes no more than so many columns of a terminal.
+    """Cut a text to a number of columns of a terminal.
 
     Example:
         >>> cut("a long name", 8)
@@ -50,21 +50,21 @@ def cut(text: str, limit: int) -> str:
     """
     if columns_of(text) <= limit:
         return text
-    kept = text[: limit - 3]
-    while columns_of(kept) > limit - 3:
-        kept = kept[:-1]
-    return kept + "..."
+    head = text[: limit - 3]
+    while columns_of(head) > limit - 3:
+        head = head[:-1]
+    return head + "..."
 
 
 def columns(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
-    """Rows as left-aligned text under a header.
+    """Write rows as left-aligned text under a header.
 
     Args:
-        header: what the columns are.
-        rows: a cell for each column; what no terminal may hold is escaped.
-        width: columns of the terminal, which no line exceeds: long texts are broken at spaces, and where that leaves
-            too little of them, those of the first columns stand above their rows. A table whose numbers alone are
-            wider is left as it is. None: lines are as long as they are.
+        header: headings of the columns.
+        rows: a cell for each column; control characters are escaped.
+        width: columns of the terminal, which no line exceeds: long texts are wrapped at spaces; if too little room is
+            left, those of the first columns are put above their rows. A table whose numbers alone are wider is not
+            changed. None wraps nothing.
 
     Returns:
         Lines.
@@ -81,20 +81,20 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | N
     for row in listed:
         for level, title in enumerate(row[:titles]):
             indent = " " * (GAP * level)
-            lines += [indent + part for part in _break(title, (width or 0) - len(indent)) if part]
+            lines += [indent + piece for piece in _break(title, (width or 0) - len(indent)) if piece]
         lines += _lay(row[titles:], widths, " " * (GAP * titles))
     return "\n".join(lines)
 
 
 def fold(text: str, width: int | None) -> str:
-    """Break lines that are longer than a terminal is wide at spaces; what follows is indented a little more.
+    """Wrap lines that are longer than the terminal at spaces; continuations are indented a little more.
 
     Args:
-        text: lines; what no terminal may hold is escaped.
-        width: columns of the terminal; None breaks none.
+        text: lines; control characters are escaped.
+        width: columns of the terminal; None wraps nothing.
 
     Returns:
-        Lines. Words are kept whole, however long: a path or an address is to be copied.
+        Lines. Words are never split, however long, so that paths and addresses can be copied.
 
     Example:
         >>> print(fold("network: taken as it is", 16))
@@ -114,12 +114,12 @@ def fold(text: str, width: int | None) -> str:
         first, *_ = _break(inner, width - len(pad), anywhere=False)
         rest = inner.removeprefix(first).lstrip(" ")
         more = _break(rest, max(1, width - len(pad) - GAP), anywhere=False) if rest else []
-        lines += [pad + first, *(f"{pad}{' ' * GAP}{part}" for part in more)]
+        lines += [pad + first, *(f"{pad}{' ' * GAP}{piece}" for piece in more)]
     return "\n".join(lines)
 
 
 def _fit(listed: Sequence[Cells], width: int | None) -> tuple[int, list[int]]:
-    """Find how many of the first columns stand above their rows, and how wide the others are."""
+    """Find how many of the first columns go above their rows, and the widths of the others."""
     natural = [max(map(columns_of, column)) for column in zip(*listed, strict=True)]
     if width is None:
         return 0, natural
@@ -136,23 +136,23 @@ def _fit(listed: Sequence[Cells], width: int | None) -> tuple[int, list[int]]:
 
 
 def _find_floor(column: Cells, natural: int) -> int:
-    """Find how narrow a column can be: numbers are kept whole, and so are the words above them."""
+    """Find the least width of a column: numbers, and words of their headings, are never split."""
     if any(NUMBER.match(cell) is None for cell in column[1:] if cell):
         return min(natural, LEAST_TEXT)
     return max([*map(columns_of, column[1:]), *map(columns_of, column[0].split(" "))])
 
 
 def _lay(cells: Cells, widths: Sequence[int], indent: str) -> Iterator[str]:
-    """Lay the cells of a row side by side, on as many lines as the longest takes."""
-    parts = [_break(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    for line in range(max(map(len, parts)) if any(cells) else 0):
-        texts = [part[line] if line < len(part) else "" for part in parts]
+    """Lay out the cells of a row side by side, on as many lines as the longest needs."""
+    wrapped = [_break(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    for line in range(max(map(len, wrapped)) if any(cells) else 0):
+        texts = [cell_lines[line] if line < len(cell_lines) else "" for cell_lines in wrapped]
         padded = [text + " " * (width - columns_of(text)) for text, width in zip(texts, widths, strict=True)]
         yield (indent + (" " * GAP).join(padded)).rstrip()
 
 
 def _break(text: str, width: int, *, anywhere: bool = True) -> list[str]:
-    """Break a text into lines at spaces; a word that is longer than a line is broken anywhere, or kept."""
+    """Wrap a text into lines at spaces; a word longer than a line is split anywhere, or kept."""
     if columns_of(text) <= width:
         return [text]
     lines = [""]

@@ -1,1 +1,1 @@
-"""What is public before any record is read: schema, network, tables and prior. Nothing here ever sees a record."""
+"""Public descriptions, made before any record is read: schema, network, tables and prior. No module sees a record."""

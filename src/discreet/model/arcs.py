@@ -1,10 +1,10 @@
-"""Arcs as text: `smoke -> lung` in lines or chains, or CSV of two columns; and what arcs over a schema may be.
+"""Parse arcs from text: `smoke -> lung` in lines or chains, or CSV of two columns; check arcs over a schema.
 
 A line is blank, a comment (`#`), a chain of names with `->` between them, or two names with a comma between them: the
 parent, then the child. The first line of CSV may be a header (`from,to`, `parent,child`, `source,target`). A name may
 stand in double quotes, doubled inside; one with a blank or `->` in a chain, or with a comma in CSV, has to.
 
-The text may come from anybody: it is read in time and memory that are proportional to its length (`limits.py`).
+The text may come from anybody: time and memory are proportional to its length (`limits.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discreet.util.limits import ARCS, NETWORK_BYTES, at_most
 
 CSV_HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
 BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
-"""A BIF text begins with a block, after comments; an arc may begin with a node of that name."""
+"""Beginning of BIF text: a block, after comments. An arc may begin with a node of the same name."""
 CHAIN_WORD = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"|(?P<arrow>->)|(?P<bare>(?:(?!->)[^\s"])++))')
 """A name or an arrow in a chain."""
 CSV_COLUMN = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"\s*+|(?P<bare>[^,"]*+))(?P<end>,|$)')
@@ -31,7 +31,7 @@ PLAIN_ARC_NAME = re.compile(r'(?:(?!->)[^\s",])++')
 
 
 def begins_as_bif(text: str) -> bool:
-    r"""Whether a network file is BIF, judged by its beginning; what is not can only be arcs.
+    r"""Return True if a network file begins as BIF; other files can only be arcs.
 
     Example:
         >>> begins_as_bif("// a study\nnetwork study { }"), begins_as_bif("network -> cost")
@@ -41,7 +41,7 @@ def begins_as_bif(text: str) -> bool:
 
 
 def schema_of(variables: Schema | Iterable[Variable]) -> Schema:
-    """A schema as it is, or one of these variables.
+    """Return a schema, or make one from variables.
 
     Raises:
         InputError: anything else, no variable, or a name twice.
@@ -56,21 +56,21 @@ def schema_of(variables: Schema | Iterable[Variable]) -> Schema:
 
 
 def parents_of(
-    edges: Iterable[object], schema: Schema, place: Callable[[int], str] = lambda index: f"edge {index + 1}"
+    edges: Iterable[object], schema: Schema, locate: Callable[[int], str] = lambda index: f"edge {index + 1}"
 ) -> dict[str, tuple[str, ...]]:
-    """The parents of every variable; those of one node in the order of their arcs.
+    """List the parents of every variable; those of one node are in the order of their arcs.
 
     Args:
         edges: pairs (parent, child) of names.
         schema: has all names; a variable without arcs is a node without parents.
-        place: where the edge of an index stands, for errors.
+        locate: describes the location of the edge of an index, for errors.
 
     Returns:
         For every variable its parents, in the schema's order.
 
     Raises:
-        InputError: an edge is no pair of names, names what the schema has not, is there twice, or leads from a node to
-            itself. Cycles are found by `Network`.
+        InputError: an edge is no pair of names, has a name that is not in the schema, occurs twice, or leads from a
+            node to itself. `Network` detects cycles.
 
     Example:
         >>> smoke, lung = Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))
@@ -82,44 +82,44 @@ def parents_of(
     parents: dict[str, list[str]] = {name: [] for name in schema.names}
     first: dict[tuple[str, str], int] = {}
     for index, edge in enumerate(edges):
-        parent, child = _read_pair(edge, place(index))
+        parent, child = _read_pair(edge, locate(index))
         for name in (parent, child):
             if name not in schema:
-                raise _describe_unknown(name, schema, place(index))
+                raise _describe_unknown(name, schema, locate(index))
         if parent == child:
-            raise InputError(f"{place(index)}: an arc from {shown(parent)} to itself; remove it")
+            raise InputError(f"{locate(index)}: an arc from {shown(parent)} to itself; remove it")
         before = first.setdefault((parent, child), index)
         if before != index:
             arc = f"{shown(parent)} -> {shown(child)}"
-            raise InputError(f"{place(index)}: the arc {arc} is there already, see {place(before)}; remove one of them")
+            raise InputError(f"{locate(index)}: the arc {arc} occurs twice, see {locate(before)}; remove one of them")
         parents[child].append(parent)
-    return {name: tuple(found) for name, found in parents.items()}
+    return {name: tuple(listed_parents) for name, listed_parents in parents.items()}
 
 
-def _read_pair(edge: object, place: str) -> tuple[str, str]:
-    """An edge as two names."""
-    # Two letters of a text, and two members of a set, would be taken for names in some order.
+def _read_pair(edge: object, location: str) -> tuple[str, str]:
+    """Read an edge as two names."""
+    # A text of two letters, or a set of two, would otherwise be read as names in some order.
     if isinstance(edge, tuple | list) and len(edge) == 2 and all(isinstance(name, str) for name in edge):
         return edge[0], edge[1]
-    raise InputError(f"{place}: expected a pair (parent, child) of names, got {shown(edge)}")
+    raise InputError(f"{location}: expected a pair (parent, child) of names, got {shown(edge)}")
 
 
-def _describe_unknown(name: str, schema: Schema, place: str) -> InputError:
-    """An arc names what the schema has not; the message lists what it has."""
+def _describe_unknown(name: str, schema: Schema, location: str) -> InputError:
+    """Make the error for an unknown name; the message lists the known ones."""
     try:
         schema[name]
     except InputError as error:
-        return InputError(f"{place}: {error}; mend the name, or declare it in the schema")
+        return InputError(f"{location}: {error}; correct the name, or declare it in the schema")
     raise AssertionError(name)
 
 
 def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str, ...]]:
-    """The parents that a text of arcs gives.
+    """Parse the parents of a text of arcs.
 
     Args:
-        text: arcs, as the top of this file says.
+        text: arcs; see the top of this module.
         schema: has all names.
-        where: named in errors, which have the number of the line.
+        where: name of the text in errors, which have the number of the line.
 
     Returns:
         For every variable its parents, in the order of their arcs.
@@ -141,19 +141,19 @@ def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str,
         lines.append(line)
         at_most(ARCS, arcs, "arcs")
     if not arcs:
-        raise InputError(f"{where}: there is no arc in it; write lines such as 'smoke -> lung'")
+        raise InputError(f"{where}: no arcs; write lines such as 'smoke -> lung'")
     return parents_of(arcs, schema, lambda index: f"{where}, line {lines[index]}")
 
 
 def _read_arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:
-    """Parent, child and line of each arc."""
+    """Read parent, child and line of each arc."""
     begun = False
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        place = f"{where}, line {number}"
-        words = _split_words(line, place)
-        names = _read_chain(words, place) if None in words else _read_columns(line, place)
+        location = f"{where}, line {number}"
+        words = _split_words(line, location)
+        names = _read_chain(words, location) if None in words else _read_columns(line, location)
         if not begun and None not in words and tuple(name.strip().lower() for name in names) in CSV_HEADERS:
             names = ()
         begun = True
@@ -161,65 +161,65 @@ def _read_arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:
             yield parent, child, number
 
 
-def _split_words(line: str, place: str) -> list[str | None]:
-    """Names of a line up to its comment, and None for each arrow."""
-    found: list[str | None] = []
+def _split_words(line: str, location: str) -> list[str | None]:
+    """Split a line up to its comment into names, and None for each arrow."""
+    words: list[str | None] = []
     line = line.rstrip()
     at = 0
     while at < len(line):
         match = CHAIN_WORD.match(line, at)
         if match is None:
-            raise InputError(f'{place}: a quote that is not closed; a name with a quote in it has two: "5"" tube"')
+            raise InputError(f'{location}: a quote that is not closed; a name with a quote in it has two: "5"" tube"')
         if (match["bare"] or "").startswith("#"):
             break
-        found.append(None if match["arrow"] else _strip_quotes(match))
+        words.append(None if match["arrow"] else _strip_quotes(match))
         at = match.end()
-    return found
+    return words
 
 
 def _strip_quotes(match: re.Match[str]) -> str:
-    """The name that was matched, without its quotes."""
+    """Return the matched name without its quotes."""
     quoted: str | None = match["quoted"]
     return match["bare"].rstrip() if quoted is None else quoted.replace('""', '"')
 
 
-def _read_chain(words: list[str | None], place: str) -> tuple[str, ...]:
-    """The names of a chain, between which there are arrows."""
+def _read_chain(words: list[str | None], location: str) -> tuple[str, ...]:
+    """Read the names of a chain, separated by arrows."""
     names: list[str] = []
     for index, word in enumerate([*words, None]):
         if word is not None and index % 2:
             raise InputError(
-                f"{place}: expected -> before {shown(word)}; put a name with blanks in double quotes, and each parent "
-                "of several on a line of its own"
+                f"{location}: expected -> before {shown(word)}; put a name with blanks in double quotes, and each of "
+                "several parents on its own line"
             )
         if word is None and index % 2 == 0:
-            raise InputError(f"{place}: a name is missing beside ->; write 'smoke -> lung'")
+            raise InputError(f"{location}: a name is missing beside ->; write 'smoke -> lung'")
         if word is not None:
             names.append(word)
     return tuple(names)
 
 
-def _read_columns(line: str, place: str) -> tuple[str, ...]:
-    """The two names of a line of CSV."""
+def _read_columns(line: str, location: str) -> tuple[str, ...]:
+    """Read the two names of a line of CSV."""
     line = line.rstrip()
     names: list[str] = []
     at, more = 0, True
     while more:
         match = CSV_COLUMN.match(line, at)
         if match is None:
-            raise InputError(f"{place}: a double quote inside a name; put the name in quotes, and double those in it")
+            raise InputError(f"{location}: a double quote inside a name; put the name in quotes, and double its own")
         names.append(_strip_quotes(match))
         at, more = match.end(), bool(match["end"])
     if len(names) != 2:
         count = "one column" if len(names) == 1 else f"{len(names)} columns"
-        raise InputError(f"{place}: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got {count}")
+        raise InputError(f"{location}: expected an arc, 'smoke -> lung' or two columns 'smoke,lung', got {count}")
     if not all(names):
-        raise InputError(f"{place}: a name is missing beside the comma; write 'smoke,lung'")
+        raise InputError(f"{location}: a name is missing beside the comma; write 'smoke,lung'")
     return names[0], names[1]
 
 
 def quoted(name: str) -> str:
-    """A name as a text of arcs needs it: in double quotes if it could be taken for something else.
+    """Write a name for a text of arcs: in double quotes if it could be misread.
 
     Example:
         >>> print(quoted("lung"), quoted("age group"))
@@ -231,7 +231,7 @@ def quoted(name: str) -> str:
 
 
 def topological_order(nodes: Sequence[str], parents: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Nodes with parents before children; among the possible orders the one nearest to theirs.
+    """Order nodes so that parents precede children, as near as possible to their given order.
 
     Args:
         nodes: names.
@@ -241,18 +241,18 @@ def topological_order(nodes: Sequence[str], parents: Mapping[str, Iterable[str]]
         >>> topological_order("abcd", {"a": "d", "b": "", "c": "b", "d": "b"})
         ('b', 'c', 'd', 'a')
     """
-    position = {name: place for place, name in enumerate(nodes)}
+    position = {name: index for index, name in enumerate(nodes)}
     children: dict[str, list[str]] = {name: [] for name in nodes}
     left = dict.fromkeys(nodes, 0)
     for name in nodes:
         for parent in parents[name]:
             children[parent].append(name)
             left[name] += 1
-    ready, found = [position[name] for name, number in left.items() if not number], list[str]()
+    ready, ordered = [position[name] for name, number in left.items() if not number], list[str]()
     while ready:
-        found.append(nodes[heappop(ready)])
-        for child in children[found[-1]]:
+        ordered.append(nodes[heappop(ready)])
+        for child in children[ordered[-1]]:
             left[child] -= 1
             if not left[child]:
                 heappush(ready, position[child])
-    return tuple(found)
+    return tuple(ordered)

@@ -1,12 +1,12 @@
 """Designs: the public description of a regression, a classification or a principal direction.
 
-A design fixes what is known before any record is read: the features with their bounds, the target, and whether an
-intercept is fitted. Everything private is measured in its coordinates: every feature is moved from its bounds to
-[-1, 1] and rounded to whole multiples of 1 / GRID_STEPS, so that all sums over records are sums of whole numbers.
+A design is fixed before any record is read: the features with their bounds, the target, and the intercept. Private sums
+are measured in its coordinates: every feature is scaled from its bounds to [-1, 1] and rounded to multiples of
+1 / GRID_STEPS, so that all sums over records are sums of whole numbers.
 
-Features of a group exclude each other: indicators of the states of one column, 0 or 1, of which a record has at most
-one 1. They are coordinates as they are. A record's coordinates then have an absolute sum of at most L, one for each
-feature alone, for each group and for the constant, however many features a group has.
+Features of a group exclude each other: they are indicators of the states of one column, 0 or 1, of which a record has
+at most one 1. They are used unscaled. The absolute sum of a record's coordinates is then at most L: one for each
+ungrouped feature, for each group and for the constant, however many features a group has.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Design:
 
     Args:
         features: numeric variables without bins.
-        target: a numeric variable without bins, one with states, or None where there is nothing to predict.
-        norm: public bound on the Euclidean norm of the scaled features; None where the bounds are all that is known.
-        intercept: whether a constant feature is added.
-        groups: positions of features between 0 and 1 of which a record has at most one 1 and else 0; records that do
-            not keep to it are refused.
-        counted: whether a numeric target is a count, whole numbers from 0 to its upper bound, whose logarithm is
-            linear in the features on average (a log link); else its mean is.
+        target: a numeric variable without bins, one with states, or None without a target.
+        norm: public bound on the Euclidean norm of the scaled features; None if only the bounds are known.
+        intercept: True adds a constant feature.
+        groups: positions of features between 0 and 1 of which a record has at most one 1 and else 0; other records
+            are refused.
+        counted: True if a numeric target is a count, whole numbers from 0 to its upper bound, with a log link; else
+            its mean is linear in the features.
 
     Raises:
-        InputError: no features, a name twice, a feature or target of another kind, bounds with nothing between them in
-            floating point, a norm that is shorter than a step of the grid or longer than the bounds allow, groups that
-            are none, or beside a norm, or a count with other bounds than from 0 to a whole number of at most 32,767.
+        InputError: no features, a repeated name, a feature or target of another kind, bounds without a float between
+            them, a norm shorter than a step of the grid or longer than the bounds allow, invalid groups, groups with a
+            norm, or a count with other bounds than from 0 to a whole number of at most 32,767.
 
     Example:
         >>> import numpy as np
@@ -83,11 +83,11 @@ class Design:
     counted: bool = False
 
     def __post_init__(self) -> None:
-        """Normalise the containers, then refuse what is no design."""
+        """Normalise the containers, then refuse an invalid design."""
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "groups", _check_groups(self.groups, self.features))
         alone = not self.groups or self.norm is None
-        require(alone, "a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
+        require(alone, "a design has a norm or groups, not both: a norm shortens records, and indicators are 0 or 1")
         require(bool(self.features), "a design needs at least one feature")
         columns = (*self.features, *([] if self.target is None else [self.target]))
         if twice := first_repeated(variable.name for variable in columns):
@@ -103,7 +103,7 @@ class Design:
         )
         for variable in columns:
             wide = not variable.numeric or _find_half(variable) > 0
-            require(wide, f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
+            require(wide, f"the bounds of {shown(variable.name)} are too close to each other for floating point")
         if self.norm is not None:
             require(
                 1 / GRID_STEPS <= self.norm <= math.sqrt(len(self.features)),
@@ -114,7 +114,7 @@ class Design:
 
     @property
     def predicts(self) -> Target:
-        """What kind of target there is: classes are more than two."""
+        """Kind of the target; "classes" are more than two."""
         if self.target is None:
             return "nothing"
         if self.target.numeric:
@@ -123,7 +123,7 @@ class Design:
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns of its records: the features, then the target."""
+        """Columns of the records: the features, then the target."""
         return Schema((*self.features, *([] if self.target is None else [self.target])))
 
     @property
@@ -148,31 +148,32 @@ class Design:
 
     @property
     def shape(self) -> ShapeTag:
-        """The norm in which a record's gradient is bounded: the one whose noise is least."""
+        """Norm in which a record's gradient is bounded: the one with the least noise."""
         return least_shape(self.weights, self.sum_reach) if self.norm is None else Ball.tag
 
     @property
     def sum_reach(self) -> int:
-        """Most that absolute values of a record's gradient sum to, without a norm.
+        """Largest sum of absolute values of a record's gradient, without a norm.
 
-        Its coordinates times a number of at most 1; of several outputs, times numbers whose sum is at most 2.
+        The gradient is the coordinates times a number of at most 1; for several outputs, times numbers with sum at most
+        2.
         """
         return (self.units + self.intercept) * (2 if self.outputs > 1 else 1)
 
     @cached_property
     def alone(self) -> tuple[int, ...]:
-        """Positions of the features in no group."""
+        """Positions of the features outside groups."""
         grouped = {position for group in self.groups for position in group}
         return tuple(position for position in range(len(self.features)) if position not in grouped)
 
     @property
     def units(self) -> int:
-        """Most features of a record that are not 0: those in no group, and one of each group."""
+        """Most features of a record that are not 0: all outside groups, and one of each group."""
         return len(self.alone) + len(self.groups)
 
     @cached_property
     def pairs(self) -> tuple[Positions, Positions]:
-        """Positions i < j of features that a record can have both, row by row: not of one group."""
+        """Positions i < j of features that a record can both have, row by row: not of the same group."""
         group = np.arange(len(self.features)) + len(self.groups)
         for number, members in enumerate(self.groups):
             group[list(members)] = number
@@ -182,7 +183,7 @@ class Design:
 
     @property
     def measurable(self) -> bool:
-        """Whether a curvature can be released: noise would hide that of many pairs of classes."""
+        """True if a curvature can be released: noise would hide that of many pairs of classes."""
         pairs = self.outputs * (self.outputs - 1) // 2
         return pairs * len(self.features) ** 2 <= MOST_MEASURED_SUMS
 
@@ -190,10 +191,10 @@ class Design:
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
         """Vectors of a curvature (`records/gradients.py`): a weight, means and squares, products.
 
-        Of more than two classes each holds those of one pair of them after the other.
+        For more than two classes, each has the values of all pairs of classes in turn.
         """
         width, alone, linear = len(self.features), len(self.alone), self.intercept or bool(self.groups)
-        # Counted without making them: a document may declare any number.
+        # Counted without listing them: a document may declare any number.
         pairs = math.comb(width, 2) - sum(math.comb(len(group), 2) for group in self.groups)
         parts = (
             (1, 1),
@@ -206,9 +207,9 @@ class Design:
 
     @cached_property
     def constant(self) -> float:
-        """The constant feature, a multiple of 1 / GRID_STEPS; 0 without an intercept.
+        """Value of the constant feature, a multiple of 1 / GRID_STEPS; 0 without an intercept.
 
-        It is as long as a feature is: beside features in a ball a constant of 1 would make every record longer.
+        It has the length of a typical feature: with a norm, a constant of 1 would lengthen every record.
         """
         if not self.intercept:
             return 0.0
@@ -226,7 +227,7 @@ class Design:
     def reach(self) -> int:
         """Largest norm of a gradient of one output in steps of the grid, in the norm of `shape`; rounded up.
 
-        Of several outputs in a ball it is that of the coordinates.
+        With several outputs and a norm it is that of the coordinates.
         """
         if self.norm is None:
             return GRID_STEPS * SHAPES[self.shape].largest(self.sum_reach)
@@ -234,7 +235,7 @@ class Design:
 
     @property
     def moment_count(self) -> int:
-        """Number of `moments`, without making them."""
+        """Number of `moments`, without listing them."""
         wide = self.size + (self.target is not None)
         return wide * (wide + 1) // 2 - self.intercept
 
@@ -242,22 +243,22 @@ class Design:
     def moments(self) -> tuple[tuple[int, int], ...]:
         """Pairs of coordinates whose products are summed: upper triangle over (features, constant, target), row by row.
 
-        The constant's product with itself is the number of records and is left out.
+        The square of the constant is the number of records, and is left out.
 
         Raises:
-            InputError: too many to be held.
+            InputError: too many to store.
         """
         if self.moment_count > SUMS:
             raise InputError(
-                f"{len(self.features):,} features have {self.moment_count:,} products of pairs, more than the {SUMS:,} "
-                "that can be held; choose fewer features"
+                f"{len(self.features):,} features have {self.moment_count:,} products of pairs, more than the limit "
+                f"of {SUMS:,}; choose fewer features"
             )
         wide = self.size + (self.target is not None)
         constant = self.size - 1 if self.intercept else -1
         return tuple((i, j) for i in range(wide) for j in range(i, wide) if (i, j) != (constant, constant))
 
     def scaled(self, features: Floats) -> Floats:
-        """Coordinates of records.
+        """Compute the coordinates of records.
 
         Args:
             features: float64, shape `(records, features)`, each in the unit of its bounds.
@@ -265,11 +266,11 @@ class Design:
         Returns:
             float64, shape `(records, size)`.
         """
-        # A number far out overflows to infinity, which is clipped; a warning would be a word about a record.
+        # A huge number overflows to infinity, which is clipped; a warning would reveal something about a record.
         with np.errstate(over="ignore"):
             inside = np.clip((features - self.middles) / self._halves, -1, 1)
         if self.norm is not None:
-            # Column by column: a record's coordinates must not depend, even in rounding, on how many others there are.
+            # Column by column: a record's coordinates must not depend on the other records, not even in rounding.
             squares = np.zeros(len(inside))
             for column in inside.T:
                 squares += column * column
@@ -277,20 +278,20 @@ class Design:
         return np.column_stack([inside, *([np.full(len(inside), self.constant)] if self.intercept else [])])
 
     def scaled_feature(self, position: int, values: Floats) -> Floats:
-        """One coordinate of records alone, where there is no norm.
+        """Compute one coordinate of records, for a design without a norm.
 
         Args:
             position: of the feature.
             values: float64, shape `(records,)`, in the unit of its bounds.
 
         Returns:
-            float64, same shape; to the last bit what `scaled` has in its column.
+            float64, same shape; bitwise equal to the column of `scaled`.
         """
         with np.errstate(over="ignore"):
             return np.asarray(np.clip((values - self.middles[position]) / self._halves[position], -1, 1))
 
     def scaled_target(self, target: Floats) -> Floats:
-        """A numeric target on [-1, 1], clipped.
+        """Scale a numeric target to [-1, 1], clipped.
 
         Args:
             target: float64, in the unit of its bounds.
@@ -306,7 +307,7 @@ class Design:
             return np.clip((target - middle) / half, -1, 1)
 
     def predicted(self, scaled: Floats) -> Floats:
-        """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds.
+        """Return a scaled target to the unit of its bounds; the inverse of `scaled_target` inside the bounds.
 
         Args:
             scaled: float64, from -1 to 1.
@@ -321,31 +322,31 @@ class Design:
         return middle + half * scaled
 
     def values(self, coordinates: Ints, target: Ints) -> dict[str, npt.NDArray[np.generic]]:
-        """Records on the grid in the units of their columns.
+        """Return records on the grid in the units of their columns.
 
         Args:
             coordinates: steps of the grid, int64, shape `(records, size)`.
-            target: steps, counts, or codes of classes, shape `(records,)`; not looked at where there is no target.
+            target: steps, counts, or codes of classes, shape `(records,)`; ignored without a target.
 
         Returns:
             By name of a feature or the target: numbers, or names of classes, shape `(records,)`.
         """
         steps = coordinates[:, : len(self.features)] / GRID_STEPS
-        found: dict[str, npt.NDArray[np.generic]] = dict(
+        columns: dict[str, npt.NDArray[np.generic]] = dict(
             zip(self.names, (self.middles + self._halves * steps).T, strict=True)
         )
         if self.target is not None:
             match self.predicts:
                 case "number":
-                    found[self.target.name] = self.predicted(target / GRID_STEPS)
+                    columns[self.target.name] = self.predicted(target / GRID_STEPS)
                 case "count":
-                    found[self.target.name] = target.astype(np.float64)
+                    columns[self.target.name] = target.astype(np.float64)
                 case _:
-                    found[self.target.name] = np.array(self.target.states)[target]
-        return found
+                    columns[self.target.name] = np.array(self.target.states)[target]
+        return columns
 
     def slopes(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Weights of the coordinates as slopes and intercept in the units of the columns.
+        """Convert weights of the coordinates to slopes and intercept in the units of the columns.
 
         Args:
             weights: float64, shape `(..., size)`.
@@ -360,7 +361,7 @@ class Design:
         return half * slopes, middle + half * (constant - slopes @ self.middles)
 
     def vectors(self, scaled: Floats) -> Floats:
-        """Differences in scaled features as differences in the units of the columns.
+        """Convert differences in scaled features to the units of the columns.
 
         Args:
             scaled: shape `(..., features)`.
@@ -372,19 +373,19 @@ class Design:
 
     @cached_property
     def middles(self) -> Floats:
-        """Values of the features where their coordinates are 0: middles of their bounds; of indicators in groups 0."""
+        """Values of the features at coordinate 0: middles of their bounds; 0 for features in groups."""
         return self._fill_alone([_find_middle(variable) for variable in self.features], 0.0)
 
     @cached_property
     def _halves(self) -> Floats:
-        """Halves of the widths of the features' bounds; of indicators in groups 1."""
+        """Half widths of the features' bounds; 1 for features in groups."""
         return self._fill_alone([_find_half(variable) for variable in self.features], 1.0)
 
     def _fill_alone(self, values: list[float], otherwise: float) -> Floats:
-        """Values of the features in no group, and another for those in groups."""
-        found = np.full(len(values), otherwise)
-        found[list(self.alone)] = np.array(values)[list(self.alone)]
-        return found
+        """Fill values for the features outside groups, and another value for those in groups."""
+        filled = np.full(len(values), otherwise)
+        filled[list(self.alone)] = np.array(values)[list(self.alone)]
+        return filled
 
     @property
     def _target_scale(self) -> tuple[float, float]:
@@ -403,7 +404,7 @@ class Normal:
         deviation: standard deviation of each weight, in the design's coordinates.
 
     Raises:
-        InputError: a deviation that is no number from 1e-12 to 1e12.
+        InputError: a deviation outside 1e-12 to 1e12.
 
     Example:
         >>> import discreet as dc
@@ -418,55 +419,55 @@ class Normal:
     deviation: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no prior."""
+        """Refuse an invalid prior."""
         if not 1e-12 <= float(self.deviation) <= 1e12:
             raise InputError(f"a prior needs a standard deviation from 1e-12 to 1e12, got {self.deviation}")
         object.__setattr__(self, "deviation", float(self.deviation))
 
     @property
     def over(self) -> Design:
-        """What the prior is over."""
+        """Design of the prior."""
         return self.design
 
 
 def _check_groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
-    """Groups in order, none twice; refused where they are no groups of these features."""
+    """Sort groups; refuse invalid ones."""
     try:
-        given = [list(group) for group in groups]
-        found = tuple(sorted(tuple(sorted(map(operator.index, group))) for group in given))
+        listed_groups = [list(group) for group in groups]
+        ordered = tuple(sorted(tuple(sorted(map(operator.index, group))) for group in listed_groups))
     except TypeError:
-        given, found = [[True]], ()
-    if any(isinstance(position, bool) for group in given for position in group):
+        listed_groups, ordered = [[True]], ()
+    if any(isinstance(position, bool) for group in listed_groups for position in group):
         raise InputError("groups of a design are lists of positions of features, such as [[0, 1, 2], [3, 4]]")
-    positions = [position for group in found for position in group]
-    if not all(found) or len(set(positions)) < len(positions):
+    positions = [position for group in ordered for position in group]
+    if not all(ordered) or len(set(positions)) < len(positions):
         raise InputError("a group of a design has at least one feature, and no feature is in two groups")
     if positions and not 0 <= min(positions) <= max(positions) < len(features):
         raise InputError(f"a group of a design has positions of features, from 0 to {len(features) - 1}")
     for position in positions:
         if features[position].bounds != (0, 1):
             raise InputError(f"feature {shown(features[position].name)} of a group needs the bounds 0 and 1")
-    return found
+    return ordered
 
 
 def _find_middle(variable: Variable) -> float:
-    """Middle of a numeric variable's bounds."""
+    """Compute the middle of a numeric variable's bounds."""
     low, *_, high = bin_ends(variable)
     return low / 2 + high / 2
 
 
 def _find_half(variable: Variable) -> float:
-    """Half of the width of a numeric variable's bounds; 0 where it is too small for a float."""
+    """Compute the half width of a numeric variable's bounds; 0 if it is too small for a float."""
     low, *_, high = bin_ends(variable)
     return high / 2 - low / 2
 
 
 def _is_predictable(target: Variable) -> bool:
-    """Whether a variable can be a target: numbers within bounds, or classes."""
+    """Return True if a variable can be a target: numbers within bounds, or classes."""
     return (target.numeric and not target.bins) or (not target.numeric and target.size >= 2)
 
 
 def _is_countable(target: Variable | None) -> bool:
-    """Whether a variable can be a count that rows have room for."""
+    """Return True if a variable can be a count that fits into rows."""
     bounds = None if target is None else target.bounds
     return bounds is not None and bounds[0] == 0 and bounds[1] % 1 == 0 and 1 <= bounds[1] <= COUNTS_LIMIT

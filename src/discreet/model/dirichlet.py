@@ -18,18 +18,20 @@ from discreet.util.arrays import Array
 from discreet.util.randomness import Seed, as_generator
 
 DEFAULT_CONCENTRATION = 0.25
-"""Calibrates intervals on networks with near-deterministic rows better than 1/2 or 1 (measured on asia and child)."""
+"""Default concentration of a cell. It calibrates intervals better than 1/2 or 1 on networks with near-deterministic
+rows (measured on asia and child).
+"""
 
 
 LEAST_CONCENTRATION, MOST_CONCENTRATION = 1e-300, 1e305
-"""Bounds of a cell and of a row: beyond them ratios of concentrations are no floats, and no posterior can be drawn."""
+"""Bounds of a cell and of a row: beyond them ratios of concentrations overflow, and no posterior can be drawn."""
 LEAST_DIRECT_SHAPE = 0.05
-"""Concentration from which on a gamma variate of double precision underflows with a chance below 1e-15."""
+"""Concentration above which a gamma variate of double precision underflows with probability below 1e-15."""
 LEAST_MATCHED_MEAN = 1e-9
 """Smallest mean of a cell that is matched: no state is impossible."""
 LEAST_ROW_RECORDS, MOST_ROW_RECORDS = 1e-2, 1e12
-"""Records that a matched row is worth: draws that are all at the ends are worth next to none, those that never differ
-are worth more than anybody has."""
+"""Bounds of the equivalent number of records of a matched row: draws at the extremes are worth almost none, equal draws
+more than any data set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +40,12 @@ class Dirichlet:
 
     Args:
         alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
-        accounts: public ids of the accounts that paid for what the rows were learned from; none of what is no
-            posterior. What such an account paid for is not read with this prior.
+        accounts: public ids of the accounts that paid for the releases that the rows were learned from; empty for a
+            prior that is no posterior. Releases of the same accounts are not read with this prior.
 
     Raises:
-        InputError: a concentration is not a number from 1e-300 up, or the sum of a row's is above 1e305; the message
-            has the node.
+        InputError: a concentration is not a number from 1e-300 up, or a row's sum is above 1e305; the message has the
+            node.
 
     Example:
         >>> import discreet as dc
@@ -57,7 +59,7 @@ class Dirichlet:
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse what is not a proper prior."""
+        """Refuse an improper prior."""
         object.__setattr__(self, "alpha", self.alpha.map(lambda array: array.astype(np.float64)))
         for node, array in self.alpha.items():
             with np.errstate(over="ignore"):
@@ -70,22 +72,22 @@ class Dirichlet:
 
     @property
     def network(self) -> Network:
-        """The network whose rows these are."""
+        """Network of the rows."""
         return self.alpha.network
 
     @property
     def over(self) -> Network:
-        """What the prior is over: the network."""
+        """Network of the prior."""
         return self.network
 
     @property
     def flat(self) -> bool:
-        """Whether all cells have the same concentration, so that nothing is said of any row."""
+        """True if all cells have the same concentration, so that no row is informative."""
         return len({float(c) for array in self.alpha.values() for c in (array.min(), array.max())}) == 1
 
     @staticmethod
     def uniform(network: Network, concentration: float = DEFAULT_CONCENTRATION) -> Dirichlet:
-        """The same concentration in every cell.
+        """Make a prior with the same concentration in every cell.
 
         Args:
             network: public.
@@ -107,7 +109,7 @@ class Dirichlet:
 
     @staticmethod
     def per_node(network: Network, concentrations: Mapping[str, float]) -> Dirichlet:
-        """One concentration for all cells of a node.
+        """Make a prior with one concentration for all cells of a node.
 
         Args:
             network: public.
@@ -130,10 +132,10 @@ class Dirichlet:
     def from_probabilities(
         theta: Tables, equivalent_sample_size: float, base: float = DEFAULT_CONCENTRATION
     ) -> Dirichlet:
-        """`alpha = base + equivalent_sample_size * theta`: what a prior network, read from a file, says.
+        """Make the prior of a prior network: `alpha = base + equivalent_sample_size * theta`.
 
-        Each row gets the weight of `equivalent_sample_size` records of its own; `base` keeps the prior proper where the
-        prior network says 0.
+        Each row gets the weight of `equivalent_sample_size` records; `base` keeps the prior proper for probabilities of
+        0.
 
         Args:
             theta: public probabilities, such as `Tables.read(path)`; a table fitted to the private records is not
@@ -151,14 +153,14 @@ class Dirichlet:
 
     @staticmethod
     def matching(draws: Tables) -> Dirichlet:
-        """Rows with the mean of draws and their mean squared distance from it; of a posterior see its `as_prior`.
+        """Match the mean of draws and their mean squared distance from it; for a posterior see its `as_prior`.
 
         Args:
             draws: probabilities, shape `(*parents, child, draws)`; at least two draws.
 
         Returns:
-            For every row `A m` with the mean m, and A such that the variances of a row's cells add up to those of the
-            draws, at most 10^12. Two moments are kept; longer tails and what rows tell of each other are not.
+            For every row `A m` with the mean m, and A such that the variances of a row's cells sum to those of the
+            draws, at most 10^12. Two moments are matched; longer tails and dependence between rows are lost.
 
         Raises:
             InputError: fewer than two draws.
@@ -176,7 +178,7 @@ class Dirichlet:
         return Dirichlet(Tables(draws.network, {node: _match_moments(table) for node, table in draws.items()}))
 
     def mean(self) -> Tables:
-        """Posterior mean of every row.
+        """Compute the posterior mean of every row.
 
         Returns:
             Probabilities; each row of the last axis sums to 1.
@@ -184,7 +186,7 @@ class Dirichlet:
         return self.alpha.map(lambda array: array / array.sum(axis=-1, keepdims=True))
 
     def updated(self, counts: Tables) -> Dirichlet:
-        """The conjugate posterior after counts.
+        """Compute the conjugate posterior after counts.
 
         Args:
             counts: records, axes `(*parents, child)`, not negative.
@@ -200,11 +202,11 @@ class Dirichlet:
         return replace(self, alpha=Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Independent draws of all rows.
+        """Draw all rows independently.
 
         Args:
             n: number of draws.
-            rng: seed or generator; nothing here is private.
+            rng: seed or generator; these draws are not private.
 
         Returns:
             Probabilities, shape `(*parents, child, n)`.
@@ -218,7 +220,7 @@ class Dirichlet:
 
 
 def _match_moments(draws: Array) -> Array:
-    """Concentrations with the first two moments of draws of the rows, shape `(*parents, child)`."""
+    """Compute concentrations with the first two moments of draws of the rows, shape `(*parents, child)`."""
     mean = np.maximum(draws.mean(axis=-1), LEAST_MATCHED_MEAN)
     mean /= mean.sum(axis=-1, keepdims=True)
     # Var(theta_k) = m_k (1 - m_k) / (A + 1), summed over the cells of a row.
@@ -230,7 +232,7 @@ def _match_moments(draws: Array) -> Array:
 
 
 def dirichlet_draws(alpha: Array, rng: np.random.Generator) -> Array:
-    """One Dirichlet draw for each row and each entry of the last axis.
+    """Draw a Dirichlet variate for each row and each entry of the last axis.
 
     Args:
         alpha: concentrations, shape `(*parents, child, draws)`, greater than 0.

@@ -1,6 +1,6 @@
-"""Graphs: what follows from the variables and the parents of each, without a word about probabilities.
+"""Graphs: properties of variables and their parents, without probabilities.
 
-This file owns families, orders, degrees, subsets and covers; `Network` is the one graph there is.
+It has families, orders, degrees, subsets and covers; `Network` is the only graph.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ approximation = lazy_import("networkx.algorithms.approximation")
 COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
 AXES = 12
-"""Most variables of a merged table: so many binary ones have 4,096 cells, and only those of one state could be more."""
+"""Most variables of a merged table: 12 binary ones have 4,096 cells, so only variables of one state could be more."""
 
 
 class Graph(ABC):
-    """A directed acyclic graph over variables with states; its families are what tables are over.
+    """A directed acyclic graph over variables with states; tables are over its families.
 
     A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the
     order in which they were declared.
@@ -41,7 +41,7 @@ class Graph(ABC):
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """The variables, whose order is the order of every listing."""
+        """Variables, in the order of all listings."""
 
     @cached_property
     def graph(self) -> nx.DiGraph:
@@ -62,7 +62,7 @@ class Graph(ABC):
         return tuple((parent, name) for name in self.nodes for parent in self.parents[name])
 
     def family(self, node: str) -> tuple[str, ...]:
-        """The parents of a node, then the node.
+        """Return the parents of a node, then the node.
 
         Args:
             node: its name.
@@ -95,7 +95,7 @@ class Graph(ABC):
         return {name: position for position, name in enumerate(self.nodes)}
 
     def shape(self, node: str) -> tuple[int, ...]:
-        """Shape of a node's table.
+        """Return the shape of a node's table.
 
         Args:
             node: its name.
@@ -109,13 +109,13 @@ class Graph(ABC):
         return tuple(self.schema[name].size for name in self.family(node))
 
     def cells(self, variables: Iterable[str]) -> int:
-        """Number of entries of a table over some variables.
+        """Count the cells of a table over some variables.
 
         Args:
             variables: names.
 
         Returns:
-            The product of their numbers of states; 1 of no variables.
+            The product of their numbers of states; 1 without variables.
 
         Raises:
             InputError: an unknown name.
@@ -131,7 +131,7 @@ class Graph(ABC):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Nodes with parents before children; among the possible orders the one nearest to the schema's."""
+        """Nodes with parents before children, as near as possible to the schema's order."""
         return topological_order(self.nodes, self.parents)
 
     @cached_property
@@ -143,7 +143,7 @@ class Graph(ABC):
         return heights
 
     def in_degree(self, node: str) -> int:
-        """Number of parents of a node.
+        """Count the parents of a node.
 
         Args:
             node: its name.
@@ -157,7 +157,7 @@ class Graph(ABC):
         return len(self.family(node)) - 1
 
     def out_degree(self, node: str) -> int:
-        """Number of children of a node.
+        """Count the children of a node.
 
         Args:
             node: its name.
@@ -171,7 +171,7 @@ class Graph(ABC):
         return len(self.children(node))
 
     def children(self, node: str) -> tuple[str, ...]:
-        """The children of a node.
+        """List the children of a node.
 
         Args:
             node: its name.
@@ -187,33 +187,33 @@ class Graph(ABC):
     @cached_property
     def _children(self) -> Mapping[str, list[str]]:
         """Children of each node, in the schema's order."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        children: dict[str, list[str]] = {name: [] for name in self.nodes}
         for parent, name in self.arcs:
-            found[parent].append(name)
-        return found
+            children[parent].append(name)
+        return children
 
     def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
-        """Some nodes and all their ancestors.
+        """List some nodes and all their ancestors.
 
         Args:
             nodes: names.
 
         Returns:
-            Names, those of the nodes among them.
+            Names, with those of the nodes.
 
         Raises:
             InputError: an unknown name.
         """
-        found, left = set[str](), [self.schema[name].name for name in nodes]
+        ancestors, left = set[str](), [self.schema[name].name for name in nodes]
         while left:
             name = left.pop()
-            if name not in found:
-                found.add(name)
+            if name not in ancestors:
+                ancestors.add(name)
                 left.extend(self.parents[name])
-        return frozenset(found)
+        return frozenset(ancestors)
 
     def markov_blanket(self, node: str) -> frozenset[str]:
-        """A node's parents, children and the children's other parents.
+        """List a node's parents, children and the children's other parents.
 
         Args:
             node: its name.
@@ -256,9 +256,9 @@ class Graph(ABC):
 
     @cached_property
     def maximal_families(self) -> tuple[str, ...]:
-        """Nodes whose family lies in no other family; two nodes of a DAG never have the same one."""
+        """Nodes whose family lies in no other family; different nodes of a DAG have different families."""
         families = {name: frozenset(self.family(name)) for name in self.nodes}
-        # What holds a node's family holds the node as a parent: it is a child's.
+        # A family that contains a node's family has the node as a parent: it is a child's family.
         return tuple(
             name
             for name, family in families.items()
@@ -268,13 +268,13 @@ class Graph(ABC):
     def cover_sets(
         self, limit: int = COVER_CELLS, wanted: Iterable[Sequence[str]] | None = None
     ) -> tuple[tuple[str, ...], ...]:
-        """Few sets of variables that together contain some others, for counting.
+        """Find few sets of variables that together contain the wanted sets, for counting.
 
-        They are placed one by one, the largest first, each into the set with which it shares most variables and whose
-        union with it stays within the limit; greedy, so not always the fewest.
+        Wanted sets are placed one by one, the largest first, each into the set that shares most variables with it and
+        whose union stays within the limit. The algorithm is greedy, so the number is not always minimal.
 
         Args:
-            limit: most cells of a set; one that is larger alone is a set of its own.
+            limit: most cells of a set; a larger wanted set stays alone.
             wanted: sets of variables; None for the families.
 
         Returns:
@@ -287,7 +287,7 @@ class Graph(ABC):
         named = [self.family(name) for name in self.maximal_families] if wanted is None else wanted
         sets: list[set[str]] = []
         for names in map(set, sorted(named, key=lambda names: -self.cells(names))):
-            unions = [other | names for other in sets]
+            unions = [cover | names for cover in sets]
             fits = [index for index, union in enumerate(unions) if len(union) <= AXES and self.cells(union) <= limit]
             if fits:
                 sets[min(fits, key=lambda i: (-len(sets[i] & names), self.cells(unions[i])))] |= names
@@ -297,16 +297,16 @@ class Graph(ABC):
 
 
 def requisite(graph: Graph, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
-    """Nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
+    """List the nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
 
     Args:
         graph: public.
-        targets: variables that are not observed.
-        evidence: variables that are.
+        targets: unobserved variables.
+        evidence: observed variables.
 
     Returns:
         Ancestors of the targets and the evidence whose family is not separated from all targets by the evidence, in
-        the graph's order. No evidence outside their families matters, but it must be possible.
+        the graph's order. Evidence outside their families does not matter, but it must be possible.
 
     Source:
         Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
@@ -315,7 +315,7 @@ def requisite(graph: Graph, targets: Sequence[str], evidence: Iterable[str]) -> 
         >>> from discreet import Network, Variable
         >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
         >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
-        >>> requisite(chain, ["c"], ["b"])  # what is before b does not matter once b is known
+        >>> requisite(chain, ["c"], ["b"])  # given b, its ancestors do not matter
         ('c',)
     """
     seen = frozenset(evidence)
@@ -330,12 +330,12 @@ def requisite(graph: Graph, targets: Sequence[str], evidence: Iterable[str]) -> 
         name = left.pop()
         if name not in reached and name not in seen:
             reached.add(name)
-            # A family is connected, but for what was seen of it.
-            left.extend(other for node in members[name] for other in families[node])
+            # The unobserved members of a family are connected.
+            left.extend(member for node in members[name] for member in families[node])
     return graph.ordered(node for node, family in families.items() if not reached.isdisjoint(family))
 
 
 def _require_room(limit: int) -> None:
-    """Refuse a limit that no table keeps."""
+    """Refuse a limit that no table fits."""
     if not limit > 0:
         raise InputError(f"a cover set needs a positive limit of cells, got {limit}")

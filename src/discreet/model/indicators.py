@@ -1,13 +1,12 @@
-"""Indicators: how a column of states stands in a design, whose features are numbers.
+"""Indicators: numeric features of a design for a column of states.
 
-A column of k states is k - 1 features, one for each state but the first: 1 where a record has that state, else 0. The
-first state is what the others are compared with. All k would sum to the intercept, and in a cube each feature more is
-noise more for all (`model/design.py`).
+A column of k states becomes k - 1 features, one for each state but the first: 1 if a record has that state, else 0. The
+first state is the reference. All k would sum to the intercept, and in a cube each further feature adds noise to all
+(`model/design.py`).
 
-In groups a column of three or more states is k features, one for each state, that exclude each other. Noise of a
-diamond grows with the number of groups, not of features, and a state that is only what the others leave would have the
-noise of all of them. A column of two states stays one feature from -1 to 1: it is as long as a group, and moves twice
-as far.
+In groups a column of three or more states becomes k features, one for each state, that exclude each other. Noise of a
+diamond grows with the number of groups, not of features, and a reference state would have the noise of all others. A
+column of two states stays one feature from -1 to 1: it is as long as a group, and moves twice as far.
 
 Which of the two has less noise (`worth_groups`). Let a record be in each of a column's k states alike, and take the sum
 over its states of the variance of that state's effect, less the column's mean effect, in units of a state's share 1/k.
@@ -26,7 +25,7 @@ from discreet.model.schema import Variable
 
 
 def first_state(variable: Variable, *, grouped: bool = False) -> int:
-    """Code of the first state that has an indicator: in groups all of three or more states have one.
+    """Return the code of the first state with an indicator: in groups every state of three or more has one.
 
     Example:
         >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
@@ -37,11 +36,11 @@ def first_state(variable: Variable, *, grouped: bool = False) -> int:
 
 
 def indicators(variable: Variable, *, grouped: bool = False) -> tuple[Variable, ...]:
-    """The features that a column of states stands for.
+    """Make the features of a column of states.
 
     Args:
-        variable: with at least two states, all declared: none is read off records.
-        grouped: whether they are a group of a design.
+        variable: with at least two states, all declared in the schema.
+        grouped: True for a group of a design.
 
     Returns:
         Variables between 0 and 1, one for each state but the first; in a group, for each of three or more.
@@ -54,42 +53,42 @@ def indicators(variable: Variable, *, grouped: bool = False) -> tuple[Variable, 
         ['ward=B', 'ward=C']
     """
     if variable.size < 2:
-        raise InputError(f"column {shown(variable.name)} needs at least two categories to tell anything")
+        raise InputError(f"column {shown(variable.name)} needs at least two states to be a feature")
     states = variable.states[first_state(variable, grouped=grouped) :]
     return tuple(Variable(f"{variable.name}={state}", bounds=(0, 1)) for state in states)
 
 
 def features_of(columns: Iterable[Variable], *, grouped: bool = False) -> tuple[Variable, ...]:
-    """The features of a design over columns of numbers and of states, in the order of the columns.
+    """Make the features of a design over columns of numbers and of states, in the order of the columns.
 
     Example:
         >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
         >>> [feature.name for feature in features_of([ward, age])]
         ['ward=B', 'ward=C', 'age']
     """
-    parts = ((column,) if column.numeric else indicators(column, grouped=grouped) for column in columns)
-    return tuple(one for part in parts for one in part)
+    by_column = ((column,) if column.numeric else indicators(column, grouped=grouped) for column in columns)
+    return tuple(feature for features in by_column for feature in features)
 
 
 def state_groups(columns: Iterable[Variable]) -> tuple[tuple[int, ...], ...]:
-    """Positions among the features, in groups, of the indicators of each column of three or more states.
+    """List the positions, in groups, of the indicators of each column of three or more states.
 
     Example:
         >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
         >>> state_groups([age, ward])
         ((1, 2, 3),)
     """
-    found, at = [], 0
+    groups, at = [], 0
     for column in columns:
         width = len(features_of((column,), grouped=True))
         if width > 1:
-            found.append(tuple(range(at, at + width)))
+            groups.append(tuple(range(at, at + width)))
         at += width
-    return tuple(found)
+    return tuple(groups)
 
 
 def worth_groups(columns: Sequence[Variable]) -> bool:
-    """Whether columns have less noise with their states in groups, by the variances above; beside an intercept.
+    """Return True if groups of states have less noise, by the variances above; with an intercept.
 
     Args:
         columns: of numbers and of states.

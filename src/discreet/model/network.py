@@ -1,6 +1,6 @@
-"""Networks: a directed acyclic graph over a schema, where it may come from, and what it may become.
+"""Networks: directed acyclic graphs over a schema, their sources and conversions.
 
-What follows from the graph alone is in `graphs.py`; probabilities are in `tables.py`. No counts, and no record.
+Properties of the graph are in `graphs.py`, probabilities in `tables.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN_CYCLE_NODES = 6
-"""Nodes of a cycle that an error names."""
+"""Most nodes of a cycle in an error."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Network(Graph, Tabular):
     Args:
         variables: each with at least one state; their order is the order of every listing.
         parents: for every node its parents, possibly none.
-        learned: that the records chose it, and at what cost; None for a public one. Equality does not see it.
+        learned: origin and cost, if the records chose it; None for a public network. Equality ignores it.
 
     Raises:
         InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, a cycle, or a
-            table that no machine can hold; the message names the nodes.
+            table that is too large for any machine; the message names the nodes.
 
     Example:
         >>> import discreet as dc
@@ -61,7 +61,7 @@ class Network(Graph, Tabular):
     learned: Learned | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Normalise to immutable containers, then refuse what is not a DAG over the variables."""
+        """Normalise to immutable containers, then refuse an invalid network."""
         object.__setattr__(self, "variables", tuple(self.variables))
         for variable in self.schema:
             if not variable.states:
@@ -97,7 +97,7 @@ class Network(Graph, Tabular):
             raise InputError(f"node {shown(name)}: {error}; give it fewer parents") from None
 
     def __hash__(self) -> int:
-        """Equal networks have equal nodes, and their names are hashed fast; plans of queries are looked up by this."""
+        """Hash the names of the nodes, which is fast; plans of queries are looked up by it."""
         return hash(tuple([variable.name for variable in self.variables]))
 
     @staticmethod
@@ -105,26 +105,26 @@ class Network(Graph, Tabular):
         """Read the structure of a network from a BIF or XMLBIF file.
 
         Args:
-            path: of either, or the same packed by gzip; probabilities may be left out, and are ignored.
+            path: of the file, possibly packed by gzip; probabilities are optional, and ignored.
 
         Returns:
             The network.
 
         Raises:
-            InputError: the file is missing or is neither of the two (with the line number), or its arcs form a cycle.
+            InputError: the file is missing, is neither BIF nor XMLBIF (with the line number), or its arcs form a cycle.
         """
-        found: Network = above("Network.read")(path)
-        return found
+        network: Network = above("Network.read")(path)
+        return network
 
     def write(self, path: str | Path) -> None:
-        """Write the structure to a file, whole or not at all; `Tables.write` writes probabilities, too.
+        """Write the structure to a file completely, or leave it as it was; `Tables.write` writes probabilities, too.
 
         Args:
             path: of the file: XMLBIF if it ends in `.xml`, `.xmlbif` or `.bifxml`, else BIF; packed by gzip if it
                 ends in `.gz`.
 
         Raises:
-            InputError: a name that the notation cannot express, or a place that cannot be written.
+            InputError: a name that the notation cannot express, or a file that cannot be written.
         """
         above("Network.write")(self, path)
 
@@ -132,7 +132,7 @@ class Network(Graph, Tabular):
 
     @staticmethod
     def from_edges(edges: Iterable[Sequence[str]], variables: Schema | Iterable[Variable]) -> Network:
-        """The network of some arcs.
+        """Make the network of some arcs.
 
         Args:
             edges: pairs (parent, child); parents of a node have the order of their arcs.
@@ -142,8 +142,8 @@ class Network(Graph, Tabular):
             The network.
 
         Raises:
-            InputError: an edge is no pair of names, names no variable, is there twice or leads to where it began, or
-                the arcs form a cycle.
+            InputError: an edge is no pair of names, has an unknown name, occurs twice or leads from a node to itself,
+                or the arcs form a cycle.
 
         Example:
             >>> import discreet as dc
@@ -159,25 +159,25 @@ class Network(Graph, Tabular):
         """Read arcs from a file: lines such as `smoke -> lung`, chains, or CSV of two columns, parent and child.
 
         Args:
-            path: text, or the same packed by gzip; `#` begins a comment, and double quotes hold names with blanks.
+            path: text, possibly packed by gzip; `#` begins a comment, and names with blanks are in double quotes.
             variables: as in `from_edges`.
 
         Returns:
             The network.
 
         Raises:
-            InputError: the file is missing or holds no arcs, or errors as in `from_edges`, with the line number.
+            InputError: the file is missing or has no arcs, or errors as in `from_edges`, with the line number.
         """
         return Network.parse_edges(read_packed_text(path, "arcs", NETWORK_BYTES), variables, where=str(path))
 
     @staticmethod
     def parse_edges(text: str, variables: Schema | Iterable[Variable], *, where: str = "arcs") -> Network:
-        """Read the network of a text of arcs.
+        """Parse the network of a text of arcs.
 
         Args:
             text: as in the file of `read_edges`.
             variables: as in `from_edges`.
-            where: named in errors.
+            where: name of the text in errors.
 
         Returns:
             The network.
@@ -199,16 +199,16 @@ class Network(Graph, Tabular):
             raise InputError(f"{shortened(where)}: {error}") from None
 
     predicts: ClassVar[None] = None
-    """What a design has: a network predicts whatever is asked."""
+    """Kind of the target, as in a design: None, because a network predicts any variable."""
 
     @property
     def size(self) -> int:
-        """Number of cells of the tables of all families together."""
+        """Number of cells of the tables of all families."""
         return sum(self.cells(self.family(node)) for node in self.nodes)
 
     @staticmethod
     def empty(variables: Schema | Iterable[Variable]) -> Network:
-        """The network without arcs: all variables are independent.
+        """Make the network without arcs: all variables are independent.
 
         Args:
             variables: all of them, with states.
@@ -217,7 +217,7 @@ class Network(Graph, Tabular):
             The network.
 
         Raises:
-            InputError: no variable, a name twice, or a variable without states.
+            InputError: no variable, a repeated name, or a variable without states.
 
         Example:
             >>> import discreet as dc
@@ -228,17 +228,17 @@ class Network(Graph, Tabular):
 
     @staticmethod
     def naive_bayes(variables: Schema | Iterable[Variable], target: str) -> Network:
-        """The network with an arc from the target to every other variable.
+        """Make the network with an arc from the target to every other variable.
 
         Args:
             variables: all of them, with states.
-            target: name of the one that the others depend on.
+            target: name of the parent of all others.
 
         Returns:
             The network.
 
         Raises:
-            InputError: there is no variable of the target's name.
+            InputError: no variable has the target's name.
 
         Example:
             >>> import discreet as dc
@@ -254,11 +254,11 @@ class Network(Graph, Tabular):
 
     @staticmethod
     def from_networkx(graph: nx.DiGraph, variables: Schema | Iterable[Variable]) -> Network:
-        """Take the structure of a directed graph of networkx.
+        """Convert the structure of a directed graph of networkx.
 
         Args:
             graph: `networkx.DiGraph` whose nodes are names of variables.
-            variables: with states; there may be more than the graph has nodes.
+            variables: with states; they may include variables that are not nodes.
 
         Returns:
             The network.
@@ -266,11 +266,11 @@ class Network(Graph, Tabular):
         Raises:
             InputError: no `networkx.DiGraph`, an unknown node, or a cycle.
         """
-        found: Network = above("Network.from_networkx")(graph, schema_of(variables))
-        return found
+        network: Network = above("Network.from_networkx")(graph, schema_of(variables))
+        return network
 
     def to_networkx(self) -> nx.DiGraph:
-        """A new graph for networkx that may be changed; `graph` is the frozen one.
+        """Make a new graph for networkx that may be changed; `graph` is the frozen one.
 
         Returns:
             `networkx.DiGraph`; each node has an attribute `states`.
@@ -280,23 +280,23 @@ class Network(Graph, Tabular):
 
     @staticmethod
     def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Network:
-        """The structure of a pgmpy model; `Tables.from_pgmpy` has its probabilities.
+        """Convert the structure of a pgmpy model; `Tables.from_pgmpy` converts its probabilities.
 
         Args:
             model: `DiscreteBayesianNetwork`.
-            variables: say states; None takes those of the model's CPDs.
+            variables: with states; None takes those of the model's CPDs.
 
         Returns:
             The network; parents have the order of the CPD.
 
         Raises:
-            InputError: no such model, or a node whose states nobody says.
+            InputError: no such model, or a node without states.
         """
-        found: Network = above("Network.from_pgmpy")(model, None if variables is None else schema_of(variables))
-        return found
+        network: Network = above("Network.from_pgmpy")(model, None if variables is None else schema_of(variables))
+        return network
 
     def to_pgmpy(self) -> Any:
-        """A model for pgmpy with these nodes and arcs; `Tables.to_pgmpy` makes one with probabilities.
+        """Make a model for pgmpy with these nodes and arcs; `Tables.to_pgmpy` makes one with probabilities.
 
         Returns:
             `DiscreteBayesianNetwork` without CPDs.
@@ -308,7 +308,7 @@ class Network(Graph, Tabular):
 
     @staticmethod
     def from_pyagrum(net: Any) -> Network:
-        """Take the structure of a pyAgrum network; `Tables.from_pyagrum` has its probabilities.
+        """Convert the structure of a pyAgrum network; `Tables.from_pyagrum` converts its probabilities.
 
         Args:
             net: `pyagrum.BayesNet`; its labels become states.
@@ -319,11 +319,11 @@ class Network(Graph, Tabular):
         Raises:
             InputError: no such network.
         """
-        found: Network = above("Network.from_pyagrum")(net)
-        return found
+        network: Network = above("Network.from_pyagrum")(net)
+        return network
 
     def to_pyagrum(self) -> Any:
-        """A network for pyAgrum with these variables and arcs; `Tables.to_pyagrum` makes one with probabilities.
+        """Make a network for pyAgrum with these variables and arcs; `Tables.to_pyagrum` makes one with probabilities.
 
         Returns:
             `pyagrum.BayesNet` whose tables are not filled.
@@ -362,7 +362,8 @@ class Network(Graph, Tabular):
         Args:
             widths_of_intervals: of the probabilities of each node, from 0 to 1: a bar in its box, full at 1; None
                 draws none.
-            refuted: pairs that the data call dependent, as `fit(release).contradicted_pairs` does: a dashed line each.
+            refuted: dependent pairs that the network lacks, as `check_fit(release).contradicted_pairs`: a dashed line
+                each.
 
         Returns:
             SVG in shades of grey, dashed lines in red; the same for the same network.
@@ -373,7 +374,7 @@ class Network(Graph, Tabular):
         return str(above("Network.to_svg")(self, widths_of_intervals, refuted))
 
     def _repr_html_(self) -> str:
-        """The drawing, for a notebook; names in layers where it would be too large."""
+        """Return the drawing for a notebook, or names in layers if it would be too large."""
         return str(above("Network._repr_html_")(self))
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -386,31 +387,31 @@ class Network(Graph, Tabular):
             The axes.
 
         Raises:
-            InputError: matplotlib is not installed (the extra `plot`), or as of `to_svg`.
+            InputError: matplotlib is not installed (the extra `plot`), or as in `to_svg`.
         """
-        drawn: Axes = above("Network.plot")(self, axes)
-        return drawn
+        plotted: Axes = above("Network.plot")(self, axes)
+        return plotted
 
     def summary(self, *, width: int | None = None) -> str:
-        """The nodes in layers; the text of `to_text`, on a terminal of so many columns."""
+        """Return the nodes in layers: the text of `to_text`, for a terminal of so many columns."""
         return str(above("Network.summary")(self, width))
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each node: "node", "states" and "parents", of which the last two are lists."""
+        """Return a row for each node: "node", "states" and "parents"; the last two are lists."""
         return [
-            {"node": one.name, "states": list(one.states), "parents": list(self.parents[one.name])}
-            for one in self.variables
+            {"node": variable.name, "states": list(variable.states), "parents": list(self.parents[variable.name])}
+            for variable in self.variables
         ]
 
     # ------------------------------------------------------------------------------------------------ variables
 
     @cached_property
     def schema(self) -> Schema:
-        """The variables as a schema."""
+        """Variables as a schema."""
         return Schema(self.variables)
 
     def with_variables(self, variables: Sequence[Variable]) -> Network:
-        """The same graph with numeric bounds and bins for some of its variables; states keep the network's names.
+        """Return the same graph with numeric bounds and bins for some of its variables; states keep their names.
 
         Args:
             variables: each has the name of a node and as many states as that node.
@@ -419,33 +420,33 @@ class Network(Graph, Tabular):
             A new network.
 
         Raises:
-            InputError: a name is not a node, the number of states differs, or a variable without bounds names other
+            InputError: a name is not a node, the number of states differs, or a variable without bounds has other
                 states.
         """
         replaced = {}
         for variable in variables:
-            own = self.schema[variable.name]
-            own = replace(own, missing=own.missing or variable.missing)
-            if variable.size != own.size:
+            node = self.schema[variable.name]
+            node = replace(node, missing=node.missing or variable.missing)
+            if variable.size != node.size:
                 raise InputError(
-                    f"variable {shown(own.name)} has {own.size} states in the network but {variable.size} in the "
-                    f"schema; a numeric variable needs {own.size - 1} cut points in its bins"
+                    f"variable {shown(node.name)} has {node.size} states in the network but {variable.size} in the "
+                    f"schema; a numeric variable needs {node.size - 1} cut points in its bins"
                 )
-            if variable.bounds is None and set(variable.states) != set(own.states):
-                raise InputError(f"variable {shown(own.name)} has other states in the schema than in the network")
-            replaced[own.name] = replace(variable, states=own.states, missing=own.missing)
+            if variable.bounds is None and set(variable.states) != set(node.states):
+                raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
+            replaced[node.name] = replace(variable, states=node.states, missing=node.missing)
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
     @property
     def may_be_missing(self) -> tuple[str, ...]:
-        """Nodes with a state that says that a value is missing."""
+        """Nodes with a state for missing values."""
         return tuple(variable.name for variable in self.variables if variable.missing is not None)
 
     def with_missing(self, names: Iterable[str] | None = None) -> Network:
-        """The same graph over variables some of which may be missing.
+        """Return the same graph over variables some of which may be missing.
 
         Args:
-            names: as of `Schema.with_missing`; None for all.
+            names: as in `Schema.with_missing`; None for all.
 
         Returns:
             A new network.
@@ -456,9 +457,10 @@ class Network(Graph, Tabular):
         return replace(self, variables=self.schema.with_missing(names).variables)
 
     def without_missing(self) -> Network:
-        """The same graph over complete records.
+        """Return the same graph over complete records.
 
         Returns:
-            A new network, whose variables have no state of missing values.
+            A new network, whose variables have no state for missing values.
         """
-        return replace(self, variables=tuple(replace(one, states=one.values, missing=None) for one in self.variables))
+        complete = [replace(each, states=each.values, missing=None) for each in self.variables]
+        return replace(self, variables=tuple(complete))

@@ -1,4 +1,4 @@
-"""Where a network comes from, if it is not public knowledge: another release chose it by the records themselves."""
+"""Origin of a network that is not public knowledge: another release chose it from the records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from discreet.errors import printable
 
 @dataclass(frozen=True)
 class Learned:
-    """Where a network that was chosen by the records comes from, and what that cost beside all else.
+    """Origin and cost of a network that was chosen from the records.
 
     Args:
         release: id of the release that chose it.
         epsilon: that it spent, as exact text.
         relation: of its guarantee.
         unit: of its guarantee.
-        private: False where a simulation chose it, which protects nobody.
+        private: False if a simulation chose it, which protects nobody.
 
     Raises:
         Nothing.
@@ -34,7 +34,7 @@ class Learned:
     private: bool
 
     def __str__(self) -> str:
-        """One line, such as for a report."""
+        """Write one line, such as for a report."""
         by = f"learned from the records by release {self.release[:8]}"
         if not self.private:
             return f"{by}, a simulation, which protects nobody"

@@ -1,9 +1,9 @@
-"""The text of queries: what can be asked of a network, before anybody has an answer.
+"""Grammar of queries: the questions about a network.
 
-`answer` lists the forms. Beside them `Y ~ A, B` is a regression of Y on A and B, which is asked apart from the others.
+`answer` lists the forms. A regression of Y on A and B is written `Y ~ A, B`; it is a separate kind of question.
 
-Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is
-written down without a look at the records, so a release can be planned for it.
+Names with a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is written
+without looking at the records, so a release can be planned for it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 QueryKind = Literal["marginal", "conditional", "map", "mpe", "mean", "quantile"]
 """Kind of an answer."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
-"""How every query begins."""
+"""Beginning of every query."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL)
-"""A name, a sign and a number. Of a stranger's text no blank or sign is looked at more often than a number is long."""
+"""A name, a sign and a number. No blank or sign of a stranger's text is scanned more often than a number is long."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 MOST_COMPARED_NAMES = 1000
-"""Names with which one that is unknown is compared, the first of the schema."""
+"""Most names of the schema, from the first, that an unknown name is compared with."""
 MOST_COMPARED_CHARACTERS = 40
-"""Most of a name for which similar ones are sought: that takes time with the square of its length."""
+"""Most characters of a name for which similar ones are sought: the time is quadratic in its length."""
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
@@ -45,7 +45,7 @@ class Probability:
     """`P(targets | evidence)`.
 
     Args:
-        targets: variables with the state whose probability is asked, or None for all its states.
+        targets: variables with a state, or None for all its states.
         evidence: observed variables with their states.
     """
 
@@ -54,20 +54,20 @@ class Probability:
 
     @property
     def kind(self) -> QueryKind:
-        """What the answer is called."""
+        """Kind of the answer."""
         return "conditional" if self.evidence else "marginal"
 
     def __str__(self) -> str:
-        """The text of the query, which `parse_query` reads back."""
+        """Write the query so that `parse_query` reads it back."""
         return _write_query("P", self.targets, self.evidence)
 
 
 @dataclass(frozen=True)
 class MostProbable:
-    """`MAP(targets | evidence)`, or `MPE(| evidence)` where no target is named.
+    """Query `MAP(targets | evidence)`, or `MPE(| evidence)` without targets.
 
     Args:
-        targets: variables to explain; none for all that are not observed.
+        targets: variables to explain; empty for all unobserved ones.
         evidence: observed variables with their states.
     """
 
@@ -76,11 +76,11 @@ class MostProbable:
 
     @property
     def kind(self) -> QueryKind:
-        """What the answer is called."""
+        """Kind of the answer."""
         return "map" if self.targets else "mpe"
 
     def __str__(self) -> str:
-        """The text of the query, which `parse_query` reads back."""
+        """Write the query so that `parse_query` reads it back."""
         return _write_query(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
 
 
@@ -91,7 +91,7 @@ class NumberQuery:
     Args:
         asked: "mean", "quantile", or a comparison: ">", ">=", "<" or "<=".
         variable: numeric, with bins.
-        at: the share of a quantile, or the number of a comparison; None of a mean.
+        at: the share of a quantile, or the number of a comparison; None for a mean.
         evidence: observed variables with their states.
     """
 
@@ -102,12 +102,12 @@ class NumberQuery:
 
     @property
     def kind(self) -> QueryKind:
-        """What the answer is called."""
+        """Kind of the answer."""
         return "mean" if self.asked == "mean" else "quantile" if self.asked == "quantile" else self.bins.kind
 
     @property
     def bins(self) -> Probability:
-        """The probabilities of the bins, from which it is answered."""
+        """The query of the bins' probabilities, from which it is answered."""
         return Probability(((self.variable, None),), self.evidence)
 
     @property
@@ -116,17 +116,17 @@ class NumberQuery:
         return ((self.variable, None),)
 
     def __str__(self) -> str:
-        """The text of the query, which `parse_query` reads back."""
+        """Write the query so that `parse_query` reads it back."""
         head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
         at = "" if self.at is None else _write_number(self.at)
-        told = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
+        suffix = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
         text = _write_query(head, self.targets, self.evidence)
         name = _quote_name(self.variable)
-        return text.replace(f"{head}({name}", f"{head}({name}{told}", 1)
+        return text.replace(f"{head}({name}", f"{head}({name}{suffix}", 1)
 
 
 def _write_number(value: float) -> str:
-    """A number that reads back as it is, in 15 digits where these are enough."""
+    """Write a number so that it reads back exactly, in 15 digits if they suffice."""
     text = f"{value:.15g}"
     return text if float(text) == value else repr(float(value))
 
@@ -135,10 +135,10 @@ Query = Probability | MostProbable | NumberQuery
 
 
 def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
-    """Which joint states of its targets a query asks for.
+    """Find the positions of the joint states of the targets that a query asks for.
 
     Args:
-        query: whose targets may have states.
+        query: its targets may have states.
         schema: of its variables.
 
     Returns:
@@ -150,25 +150,24 @@ def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
         [1, 3]
     """
     codes = np.indices([schema[name].size for name, _ in query.targets]).reshape(len(query.targets), -1)
-    kept = np.ones(codes.shape[1], bool)
+    selected = np.ones(codes.shape[1], bool)
     for row, (name, state) in zip(codes, query.targets, strict=True):
-        kept &= state is None or row == schema[name].code(state)
-    return np.flatnonzero(kept)
+        selected &= state is None or row == schema[name].code(state)
+    return np.flatnonzero(selected)
 
 
 def parse_query(text: str, schema: Schema) -> Query:
-    """Read a query.
+    """Parse a query.
 
     Args:
-        text: as `answer` takes it.
-        schema: whose names it uses.
+        text: in the grammar of `answer`.
+        schema: with its names.
 
     Returns:
         The query.
 
     Raises:
-        InputError: it is not a query, or names an unknown variable or state, or a variable twice; or it is longer than
-            any query.
+        InputError: not a query, an unknown variable or state, a repeated variable, or a text that is too long.
 
     Guarantee:
         None spent: reads no data.
@@ -183,7 +182,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     match = BEGINS.match(text)
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
-        _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) of numbers")
+        _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
     targets, evidence = _read_items(body[1], text)
     observed = []
     for name, state in evidence:
@@ -210,25 +209,25 @@ def parse_query(text: str, schema: Schema) -> Query:
 def _read_explanation(
     kind: str, targets: Sequence[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
 ) -> MostProbable:
-    """Read a question for the most probable states."""
+    """Read a query for the most probable states."""
     if any(state is not None for _, state in targets):
-        _refuse(text, f"{kind} finds the states itself; name variables only")
+        _refuse(text, f"{kind} finds the states; give variables only")
     if (kind == "MPE") == bool(targets):
         _refuse(text, "write MAP(A, B | C=c) to explain some variables, MPE(| C=c) to explain all")
     return MostProbable(tuple(name for name, _ in targets), observed)
 
 
 def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
-    """Read the text of a regression.
+    """Parse the text of a regression.
 
     Args:
-        text: `Y ~ A, B`, or `Y ~ A + B`; names that hold one of these signs stand in double quotes.
+        text: `Y ~ A, B`, or `Y ~ A + B`; names with one of these signs are in double quotes.
 
     Returns:
-        (target, covariates), names as they are written.
+        (target, covariates), names as written.
 
     Raises:
-        InputError: it is no regression, or longer than any query.
+        InputError: not a regression, or a text that is too long.
 
     Example:
         >>> parse_regression('lung ~ smoke, "age, years"')
@@ -253,55 +252,55 @@ def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def read_query(query: str | Query, schema: Schema) -> Query:
-    """A query that fits a schema.
+    """Parse a query if it is text, and check that it fits a schema.
 
     Args:
         query: text, or a parsed query.
-        schema: whose names it should use.
+        schema: with its names.
 
     Raises:
-        InputError: neither of these, or as `parse_query` and `check_names`.
+        InputError: another type, or as in `parse_query` and `check_names`.
     """
     if not isinstance(query, str | Query):
         raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
-    asked = parse_query(query, schema) if isinstance(query, str) else query
-    check_names(asked, schema)
-    return asked
+    parsed = parse_query(query, schema) if isinstance(query, str) else query
+    check_names(parsed, schema)
+    return parsed
 
 
-def check_names(asked: Query, schema: Schema) -> None:
+def check_names(query: Query, schema: Schema) -> None:
     """Refuse a query that does not fit a schema.
 
     Args:
-        asked: the query.
-        schema: whose names it should use.
+        query: the query.
+        schema: with its names.
 
     Raises:
-        InputError: an unknown variable or state, a variable that is named twice, or nothing left to explain.
+        InputError: an unknown variable or state, a repeated variable, or nothing left to explain.
     """
-    targets = tuple((name, None) for name in asked.targets) if isinstance(asked, MostProbable) else asked.targets
-    named = [*targets, *asked.evidence]
+    targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
+    named = [*targets, *query.evidence]
     twice = first_repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
             near = _find_similar(name, schema)
-            _refuse(str(asked), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
+            _refuse(str(query), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
         if name == twice:
-            _refuse(str(asked), f"variable {shown(name)} is named twice")
+            _refuse(str(query), f"variable {shown(name)} occurs twice")
         if state is not None and not schema[name].has(state):
-            _refuse(str(asked), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
-    if isinstance(asked, NumberQuery) and (schema[asked.variable].bounds is None or not schema[asked.variable].size):
-        _refuse(str(asked), f"{shown(asked.variable)} has no numeric bounds and bins; ask for P({asked.variable})")
-    if isinstance(asked, MostProbable) and len(asked.evidence) == len(schema):
-        _refuse(str(asked), "every variable is observed; nothing is left to explain")
+            _refuse(str(query), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
+    if isinstance(query, NumberQuery) and (schema[query.variable].bounds is None or not schema[query.variable].size):
+        _refuse(str(query), f"{shown(query.variable)} has no numeric bounds and bins; use P({query.variable})")
+    if isinstance(query, MostProbable) and len(query.evidence) == len(schema):
+        _refuse(str(query), "every variable is observed; nothing is left to explain")
 
 
 def _find_similar(name: str, schema: Schema) -> str | None:
-    """The variable whose name is most like one that is unknown."""
+    """Find the variable whose name is most similar to an unknown one."""
     if len(name) > MOST_COMPARED_CHARACTERS:
         return None
-    short = [known for known in schema.names[:MOST_COMPARED_NAMES] if len(known) <= 2 * MOST_COMPARED_CHARACTERS]
-    small = next((known for known in short if known.casefold() == name.casefold()), None)
+    short = [word for word in schema.names[:MOST_COMPARED_NAMES] if len(word) <= 2 * MOST_COMPARED_CHARACTERS]
+    small = next((word for word in short if word.casefold() == name.casefold()), None)
     return small or next(iter(get_close_matches(name, short, 1)), None)
 
 
@@ -311,10 +310,10 @@ def _find_similar(name: str, schema: Schema) -> str | None:
 def _read_number_query(
     head: str, targets: list[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
 ) -> NumberQuery:
-    """A mean or a quantile."""
+    """Read a mean or a quantile."""
     names = [name for name, _ in targets]
     if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile"):
-        _refuse(text, "write E(X | C=c), median(X | C=c) or quantile(X, 0.9 | C=c) of one numeric variable")
+        _refuse(text, "write E(X | C=c), median(X | C=c) or quantile(X, 0.9 | C=c) for one numeric variable")
     if head == "E":
         return NumberQuery("mean", names[0], None, observed)
     share = 0.5 if head == "median" else _read_float(names[1])
@@ -324,7 +323,7 @@ def _read_number_query(
 
 
 def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuery | None:
-    """What compares a variable with a number; None of what does not. An equal sign parts a name from a state."""
+    """Read a comparison of a variable with a number; None if it is none. An equal sign separates name and state."""
     if name in schema:
         return None
     match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
@@ -335,25 +334,25 @@ def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuer
 
 
 def _refuse_observed(compared: NumberQuery, variable: Variable, text: str) -> NoReturn:
-    """Refuse a comparison as evidence, naming the bin in which its number is."""
+    """Refuse a comparison as evidence, with the bin of its number."""
     near = ""
     if variable.numeric and variable.size and compared.at is not None:
         state = variable.states[bisect_right(variable.bins, compared.at)]
         near = f", such as {_quote_name(variable.name)}={state}"
-    _refuse(text, f"evidence is a state, not a comparison of {shown(variable.name)}; name one{near}")
+    _refuse(text, f"evidence is a state, not a comparison of {shown(variable.name)}; give a state{near}")
 
 
 def _read_float(text: str) -> float | None:
-    """A finite number, or None."""
+    """Read a finite number; None if it is none."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
-    """Names, with states where given, before and after the bar."""
+    """Read names, and states if given, before and after the bar."""
     sides: list[list[tuple[str, str | None]]] = [[]]
     position, expected = 0, True
     while (position := _skip_blanks(body, position)) < len(body):
@@ -379,14 +378,14 @@ def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], lis
 
 
 def _skip_blanks(body: str, position: int) -> int:
-    """Find where the next text that is not blank begins."""
+    """Find the position of the next character that is not blank."""
     match = BLANKS.match(body, position)
     assert match is not None
     return match.end()
 
 
 def _read_state(body: str, position: int, text: str) -> tuple[str | None, int]:
-    """The state after an equal sign, if there is one; states may hold equal signs and brackets."""
+    """Read the state after an equal sign, if there is one; states may contain equal signs and brackets."""
     equal = EQUAL.match(body, position)
     if equal is None:
         return None, position
@@ -397,7 +396,7 @@ def _read_state(body: str, position: int, text: str) -> tuple[str | None, int]:
 
 
 def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence: Sequence[tuple[str, str]]) -> str:
-    """Text that `parse_query` reads back."""
+    """Write a query so that `parse_query` reads it back."""
 
     def item(name: str, state: str | None) -> str:
         left = _quote_name(name)
@@ -411,7 +410,7 @@ def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence:
 
 
 def _quote_name(name: str) -> str:
-    """A name as it is written."""
+    """Write a name, in quotes if it needs them."""
     return f'"{name}"' if re.search(r'[,|="()]|^\s|\s$', name) else name
 
 

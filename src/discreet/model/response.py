@@ -1,8 +1,8 @@
-"""Responses: how a target depends on linear predictors, in the canonical models of two classes, of more, and of counts.
+"""Responses: canonical models of a target with two classes, several classes, or counts.
 
 With predictors `a = theta . v` a record's loss is `f(a) - y . a`, whose gradient in a is `mean(a) - y`. Targets and
-means are in a unit in which they lie in [0, 1]: counts are divided by their upper bound. What privacy rests on is
-public and stated here: how far a mean can be from a target, and how steep means are.
+means are scaled to [0, 1]: counts are divided by their upper bound. Privacy rests on two public constants, stated here:
+the largest distance of a mean from a target, and the largest slope of means.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Response(ABC):
     Attributes:
         outputs: predictors of a record.
         rank: directions in which the means of a record can move.
-        steepest: most that the slope of the means can be in all of these directions at once.
+        steepest: largest slope of the means in all of these directions at once.
         steepest_pair: largest of `slopes`.
-        squared_reach: most that a mean can be from a target, as a squared Euclidean distance.
-        corners: vertices of what `mean - y` can be for one y, without 0.
+        squared_reach: largest squared Euclidean distance of a mean from a target.
+        corners: vertices of the set of `mean - y` for one y, without 0.
         start: loss at predictors of 0.
-        height: most that this can be above the least loss of a target.
-        dispersion: variance of a target over the slope of its mean, where the model holds.
+        height: largest difference of `start` and the least loss of a target.
+        dispersion: variance of a target over the slope of its mean, under the model.
     """
 
     outputs: int = 1
@@ -48,31 +48,31 @@ class Response(ABC):
 
     @abstractmethod
     def observed(self, target: Ints) -> Floats:
-        """Targets as rows hold them, codes of classes or counts, on [0, 1]."""
+        """Scale targets in rows, codes of classes or counts, to [0, 1]."""
 
     @abstractmethod
     def means(self, a: Floats) -> Floats:
-        """Expected targets, each within [0, 1]."""
+        """Compute the expected targets, each within [0, 1]."""
 
     @abstractmethod
     def loss(self, a: Floats, y: Floats) -> float:
-        """Sum over the records of `f(a) - y . a`."""
+        """Sum `f(a) - y . a` over the records."""
 
     @abstractmethod
     def bent(self, a: Floats, moved: Floats, least: Floats) -> Floats:
-        """Predictors whose means are those at a and what a straight line makes of a move: not where it leads itself.
+        """Compute predictors whose means are those at a plus the linear change of a move.
 
         Args:
             a: predictors, shape (outputs, m).
             moved: changes of them by the slopes at a, shape (outputs, m).
-            least: means that no mean is below (and none of a class above 1 less them), shape (m,).
+            least: lower bounds of the means (and of 1 less the mean of a class), shape (m,).
         """
 
     @abstractmethod
     def slopes(self, means: Floats) -> Floats:
-        """Slopes of the means, by the means; one for each of `pairs`, shape (pairs, records).
+        """Compute the slopes of the means from the means; one for each of `pairs`, shape (pairs, records).
 
-        Of two outputs k < l it is the weight of `(e_k - e_l)(e_k - e_l)'` in the derivative of the means.
+        For two outputs k < l it is the weight of `(e_k - e_l)(e_k - e_l)'` in the derivative of the means.
         """
 
     @property
@@ -80,12 +80,12 @@ class Response(ABC):
         """Pairs of outputs, first before second; a single output has one, with itself."""
         if self.outputs == 1:
             return ((0, 0),)
-        return tuple((one, other) for one in range(self.outputs) for other in range(one + 1, self.outputs))
+        return tuple((first, second) for first in range(self.outputs) for second in range(first + 1, self.outputs))
 
 
 @dataclass(frozen=True)
 class TwoClasses(Response):
-    """Logistic: `f(a) = log(1 + exp(a))`, y is 1 for the second class."""
+    """Logistic model: `f(a) = log(1 + exp(a))`, y is 1 for the second class."""
 
     steepest = 0.25
     start = height = math.log(2)
@@ -114,9 +114,9 @@ class TwoClasses(Response):
 
 @dataclass(frozen=True)
 class CountResponse(Response):
-    """Poisson, in units of the upper bound U: `f(a) = exp(a) / U` up to `log U`, and straight on from there.
+    """Poisson model, in units of the upper bound U: `f(a) = exp(a) / U` up to `log U`, and linear from there.
 
-    Means beyond the bound that all counts have are not asked for; the straight line makes gradients bounded.
+    Means beyond the bound of all counts are not needed; the linear part makes gradients bounded.
 
     Args:
         upper: U, at least 1.
@@ -127,9 +127,9 @@ class CountResponse(Response):
     steepest = steepest_pair = 1.0
 
     def __post_init__(self) -> None:
-        """State the constants: the loss is at most `(1 - y + y log y) / U`, largest at y = 0 or y = U.
+        """Set the constants: the loss is at most `(1 - y + y log y) / U`, largest at y = 0 or y = U.
 
-        The variance of a count is its mean, which is the slope, too.
+        The variance of a count equals its mean, which equals the slope.
         """
         unit = 1 / self.upper
         freeze(self, start=unit, dispersion=unit, height=max(unit, unit - 1 + math.log(self.upper)))
@@ -154,16 +154,16 @@ class CountResponse(Response):
         return np.asarray(np.log(np.maximum(p * (1 + moved), least) * self.upper))
 
     def slopes(self, means: Floats) -> Floats:
-        """See `Response`; on the straight part the mean is 1 and does not move."""
+        """See `Response`; on the linear part the mean is 1 and constant."""
         return np.where(means < 1, means, 0.0)
 
 
 @dataclass(frozen=True)
 class Classes(Response):
-    """Multinomial: `f(a) = log sum exp(a)`, one predictor for each class; y has a 1 at the record's.
+    """Multinomial model: `f(a) = log sum exp(a)`, one predictor for each class; y has a 1 at the record's.
 
-    All classes have weights, so that none is the one that others are compared with: where the same is added to the
-    weights of all nothing changes, and the regulariser chooses those that sum to 0.
+    All classes have weights, and none is a reference: adding the same vector to all weights changes nothing, and the
+    regulariser chooses weights that sum to 0.
 
     Args:
         classes: more than two.
@@ -173,7 +173,7 @@ class Classes(Response):
     squared_reach = 2
 
     def __post_init__(self) -> None:
-        """State the constants: others are `e_k - e_y`, and `diag(p) - p p'` has the trace `1 - |p|^2`."""
+        """Set the constants: the corners are `e_k - e_y`, and `diag(p) - p p'` has the trace `1 - |p|^2`."""
         others, loss = self.classes - 1, math.log(self.classes)
         freeze(self, outputs=self.classes, rank=others, corners=others, steepest=1 / self.classes)
         freeze(self, start=loss, height=loss)
@@ -184,7 +184,7 @@ class Classes(Response):
 
     def means(self, a: Floats) -> Floats:
         """See `Response`."""
-        # Class by class: a sum along an axis may be added in an order that depends on how many records there are.
+        # Class by class: the order of a sum along an axis may depend on the number of records.
         powers = np.exp(a - a.max(axis=0, initial=-np.inf))
         total = np.zeros(powers.shape[1:])
         for power in powers:
@@ -203,21 +203,21 @@ class Classes(Response):
 
     def slopes(self, means: Floats) -> Floats:
         """See `Response`: `diag(p) - p p'` is the sum over pairs of `p_k p_l (e_k - e_l)(e_k - e_l)'`."""
-        one, other = (list(part) for part in zip(*self.pairs, strict=True))
-        return np.asarray(means[one] * means[other])
+        first, second = (list(positions) for positions in zip(*self.pairs, strict=True))
+        return np.asarray(means[first] * means[second])
 
 
 def response_of(design: Design) -> Response:
-    """The canonical model of a design's target.
+    """Make the canonical model of a design's target.
 
     Args:
-        design: whose target has states, or counts.
+        design: its target has states, or counts.
 
     Returns:
         The response.
 
     Raises:
-        InputError: a target that is a number, or none.
+        InputError: a numeric target, or none.
     """
     target = design.target
     match design.predicts:

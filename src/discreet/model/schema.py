@@ -1,7 +1,7 @@
 """Variables and schemas: the public description of a table, declared by its user.
 
-This file owns what a column may hold. It must never learn that from private data: a state that no record shows and a
-bound that no record reaches are part of the schema all the same.
+A schema must never be derived from private data: states that no record has, and bounds that no record reaches, are part
+of it.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ Scope = tuple[str, ...]
 
 AXES_LIMIT = 31
 CELLS_LIMIT = 2**28
-"""Largest table of a family that can be held at all: 2 GiB."""
+"""Largest table of a family that fits in memory: 2 GiB."""
 LARGEST_WHOLE = 2.0**53
-"""Largest whole number that all floats up to it tell from its neighbours."""
+"""Largest whole number up to which floats represent all whole numbers."""
 MOST_LOG_RATIO = 300.0
-"""Logarithm of the largest ratio of the last bin to the first."""
+"""Logarithm of the largest ratio of the last bin's width to the first's."""
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character, which no file can hold."""
+"""A lone surrogate, which no file can store."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One column: categorical states, or numeric bounds with optional cut points.
+    """A column: categorical states, or numeric bounds with optional cut points.
 
     Cut points `c_1 < ... < c_m` inside the bounds `(lo, hi)` make a numeric column categorical with the m + 1 states
-    `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them. Of whole numbers
-    each cut point is the first of its bin, and names have the last: `18_to_64`.
+    `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them. For whole numbers
+    each cut point is the first of its bin, and names end with the last: `18_to_64`.
 
     Args:
         name: the column's name, not empty.
         states: distinct, non-empty names in a fixed order; at least one unless `bounds` are given.
         bounds: public smallest and largest value, in the unit of the column; finite.
-        bins: public cut points, strictly increasing and strictly inside the bounds (of whole numbers also the last).
-        type: of the numbers: "real", or "integer", whose bounds and cut points are whole, as is every value.
-        missing: the state that says that a value is missing; it stands last, and is added where it is not there.
+        bins: public cut points, strictly increasing and strictly inside the bounds (for whole numbers also the last).
+        type: of the numbers: "real", or "integer" for whole values, bounds and cut points.
+        missing: the state for missing values; it is the last one, and is added if needed.
 
     Raises:
-        InputError: a name is empty or twice there, bounds or cut points are not finite and increasing, or the number of
+        InputError: a name is empty or repeated, bounds or cut points are not finite and increasing, or the number of
             names does not match the number of bins.
 
     Example:
@@ -69,7 +69,7 @@ class Variable:
     missing: str | None = None
 
     def __post_init__(self) -> None:
-        """Normalise the containers, then refuse what is not a variable."""
+        """Normalise the containers, then refuse an invalid variable."""
         require(isinstance(self.name, str) and bool(self.name), "a variable needs a name that is not empty")
         check_name(self.name, "the variable")
         several = isinstance(self.states, Iterable) and not isinstance(self.states, str)
@@ -82,14 +82,14 @@ class Variable:
         else:
             self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
             self._require(bool(self.states), "declare its states, or numeric bounds")
-            self._require(self.type == "real", "a type of numbers needs their bounds")
+            self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._check_missing()
         named = all(isinstance(state, str) and state for state in self.states)
         self._require(named, "every state needs a name that is not empty")
         longest = max(self.states, key=len, default="")
         check_name(longest, f"variable {shown(self.name)}: the state")
         if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):
-            raise InputError("a variable's name or state holds half a character (a surrogate); it cannot be written")
+            raise InputError("a variable's name or state has a lone surrogate, which cannot be written; rename it")
         if len(self._codes) != len(self.states):
             raise InputError(
                 f"variable {shown(self.name)}: state {shown(first_repeated(self.states))} is declared twice"
@@ -101,16 +101,16 @@ class Variable:
         return {state: code for code, state in enumerate(self.states)}
 
     def _require(self, holds: bool, message: str) -> None:
-        """Refuse the variable, by its name, unless a condition holds."""
+        """Refuse the variable unless a condition holds."""
         if not holds:
             raise InputError(f"variable {shown(self.name)}: {message}")
 
-    def _read_floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
-        """Bounds or bins as floats."""
+    def _read_floats(self, label: str, values: Iterable[float]) -> tuple[float, ...]:
+        """Convert bounds or bins to floats."""
         try:
             return tuple(float(value) for value in values)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"variable {shown(self.name)}: {what} must be a list of numbers") from None
+            raise InputError(f"variable {shown(self.name)}: {label} must be a list of numbers") from None
 
     def _check_numeric(self) -> None:
         """Check bounds and cut points, and name the bins."""
@@ -118,8 +118,8 @@ class Variable:
         self._require(self.type in ("real", "integer"), "numbers are of type 'real' or 'integer'")
         edges = self.edges
         if self.type == "integer":
-            whole = all(math.isfinite(one) and one == int(one) and abs(one) <= LARGEST_WHOLE for one in edges)
-            self._require(whole, "bounds and bins of whole numbers are whole, up to 2^53")
+            integral = all(math.isfinite(edge) and edge == int(edge) and abs(edge) <= LARGEST_WHOLE for edge in edges)
+            self._require(integral, "bounds and bins of whole numbers are whole, up to 2^53")
         rising = all(map(math.isfinite, edges)) and all(a < b for a, b in pairwise(edges))
         self._require(rising, "bounds and bins must be finite and strictly increasing, smallest < cut points < largest")
         if self.bins and not self.states:
@@ -129,38 +129,38 @@ class Variable:
         self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
 
     def _check_missing(self) -> None:
-        """Put the state of missing values last, beside at least one other."""
+        """Put the state for missing values last, after at least one other."""
         if self.missing is None:
             return
         if self.missing not in self.states:
             object.__setattr__(self, "states", (*self.states, self.missing))
         last = isinstance(self.missing, str) and self.size > 1 and self.states[-1] == self.missing
-        self._require(last, "the state of missing values stands last, after others")
+        self._require(last, "the state for missing values must be the last one, after others")
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The states that a complete record may have."""
+        """States that a complete record may have."""
         return self.states if self.missing is None else self.states[:-1]
 
     @staticmethod
     def binned(
         name: str, bounds: tuple[float, float], number: int, *, type: str = "real", ratio: float = 1.0
     ) -> Variable:
-        """A numeric variable with equally wide bins, or each wider than the last.
+        """Make a numeric variable with equally wide bins, or each wider than the last.
 
         Args:
             name: of the column.
             bounds: public smallest and largest value.
-            number: of bins, from 2 to 65,536; of whole numbers fewer where some would be empty.
+            number: of bins, from 2 to 65,536; for whole numbers fewer if some would be empty.
             type: "real" or "integer".
-            ratio: of the width of each bin to the one before it, at least 1: more than 1 for numbers of which most are
+            ratio: of the width of each bin to the one before it, at least 1: more than 1 for numbers that are mostly
                 small, such as wages.
 
         Returns:
             The variable.
 
         Raises:
-            InputError: as of a variable, or another number.
+            InputError: as in `Variable`, or an invalid number or ratio.
 
         Example:
             >>> import discreet as dc
@@ -174,25 +174,25 @@ class Variable:
         if not (math.isfinite(ratio) and ratio >= 1 and number * math.log(ratio) < MOST_LOG_RATIO):
             raise InputError(f"variable {shown(name)}: the ratio of bins is at least 1, and the last of finite width")
         low, *_, high = Variable(name, bounds=bounds, type=type).edges
-        whole = number if ratio == 1 else ratio**number - 1
-        cuts = (low + (high - low) * (k if ratio == 1 else ratio**k - 1) / whole for k in range(1, number))
-        kept = cuts if type == "real" else sorted({float(math.ceil(cut)) for cut in cuts} - {low, high})
-        return Variable(name, bounds=bounds, bins=tuple(kept), type=type)
+        total = number if ratio == 1 else ratio**number - 1
+        cuts = (low + (high - low) * (k if ratio == 1 else ratio**k - 1) / total for k in range(1, number))
+        bins = cuts if type == "real" else sorted({float(math.ceil(cut)) for cut in cuts} - {low, high})
+        return Variable(name, bounds=bounds, bins=tuple(bins), type=type)
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """Where bins begin, and where the last one ends: of whole numbers the first that is beyond it.
+        """Lower ends of the bins, and the upper end of the last; for whole numbers the first number beyond it.
 
         Raises:
             InputError: the variable is not numeric.
         """
         if self.bounds is None:
-            raise InputError(f"variable {shown(self.name)} holds no numbers: it has no bounds")
+            raise InputError(f"variable {shown(self.name)} has no numbers: declare bounds")
         return (self.bounds[0], *self.bins, self.bounds[1] + (self.type == "integer"))
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers with public bounds."""
+        """True if the column has numbers with public bounds."""
         return self.bounds is not None
 
     @property
@@ -201,7 +201,7 @@ class Variable:
         return len(self.states)
 
     def has(self, state: str) -> bool:
-        """Say whether the variable has a state of this name.
+        """Return True if the variable has a state of this name.
 
         Args:
             state: its name.
@@ -212,7 +212,7 @@ class Variable:
         return state in self._codes
 
     def code(self, state: str) -> int:
-        """Position of a state.
+        """Return the position of a state.
 
         Args:
             state: its name.
@@ -221,7 +221,7 @@ class Variable:
             Its position among the states, from 0.
 
         Raises:
-            InputError: the variable has no such state; the message lists those it has.
+            InputError: the variable has no such state; the message lists its states.
         """
         code = self._codes.get(state)
         if code is None:
@@ -231,17 +231,17 @@ class Variable:
         return code
 
 
-def _name_bins(edges: Sequence[float], whole: bool) -> tuple[str, ...]:
+def _name_bins(edges: Sequence[float], integer: bool) -> tuple[str, ...]:
     """Name bins by the smallest and largest number in each."""
-    ends = ((a, b - 1 if whole else b) for a, b in pairwise(edges))
+    ends = ((a, b - 1 if integer else b) for a, b in pairwise(edges))
     return tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
 
 
 def bin_ends(variable: Variable) -> tuple[float, ...]:
-    """The bounds of a numeric variable with its cut points between them.
+    """List the bounds of a numeric variable with its cut points between them.
 
     Args:
-        variable: with bounds; of whole numbers the last is the upper bound itself, unlike that of `edges`.
+        variable: with bounds; for whole numbers the last end is the upper bound itself, unlike in `edges`.
 
     Example:
         >>> bin_ends(Variable("age", bounds=(0, 120), bins=(18, 65), type="integer"))
@@ -253,7 +253,7 @@ def bin_ends(variable: Variable) -> tuple[float, ...]:
 
 
 def table_cells(sizes: Iterable[int]) -> int:
-    """Number of cells of a family's table.
+    """Count the cells of a family's table.
 
     Args:
         sizes: states of the parents and of the child.
@@ -262,7 +262,7 @@ def table_cells(sizes: Iterable[int]) -> int:
         Their product.
 
     Raises:
-        InputError: no machine can hold the table.
+        InputError: the table is too large for any machine.
 
     Example:
         >>> table_cells((2, 3))
@@ -271,20 +271,20 @@ def table_cells(sizes: Iterable[int]) -> int:
     listed = list(sizes)
     if len(listed) > AXES_LIMIT or math.prod(listed) > CELLS_LIMIT:
         raise InputError(
-            f"a table over {len(listed)} variables with {math.prod(listed):.3g} cells is too large to hold"
+            f"a table over {len(listed)} variables with {math.prod(listed):.3g} cells is too large for memory"
         )
     return math.prod(listed)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The variables of a table, in order, each name once.
+    """Variables of a table, in order, each name once.
 
     Args:
         variables: at least one.
 
     Raises:
-        InputError: no variable, or a name twice.
+        InputError: no variable, or a repeated name.
 
     Example:
         >>> import discreet as dc
@@ -296,7 +296,7 @@ class Schema:
     variables: tuple[Variable, ...]
 
     def __post_init__(self) -> None:
-        """Normalise, then refuse what is not a schema."""
+        """Normalise, then refuse an invalid schema."""
         object.__setattr__(self, "variables", tuple(self.variables))
         if not self.variables:
             raise InputError("a schema needs at least one variable")
@@ -314,17 +314,17 @@ class Schema:
         return tuple(variable.name for variable in self.variables)
 
     def with_missing(self, names: Iterable[str] | None = None, state: str = "missing") -> Schema:
-        """The same variables, some of which may be missing.
+        """Return the same variables, some of which may be missing.
 
         Args:
-            names: of these variables; None for all. Who names them looks at no private record.
-            state: how it is called where a variable has no such state yet.
+            names: of these variables; None for all. Do not choose them by looking at private records.
+            state: name of the state for variables that have none.
 
         Returns:
             A new schema.
 
         Raises:
-            InputError: an unknown name, or a variable without states or with one of that name.
+            InputError: an unknown name, or a variable without states or with a state of that name.
 
         Example:
             >>> import discreet as dc
@@ -332,11 +332,11 @@ class Schema:
             ('no', 'yes', 'missing')
         """
         chosen = {self[name].name for name in (self.names if names is None else names)}
-        added = {one.name for one in self if one.name in chosen and one.missing is None}
+        added = {each.name for each in self if each.name in chosen and each.missing is None}
         for name in added:
             if self[name].has(state) or not self[name].states:
-                raise InputError(f"variable {shown(name)} needs states, and none of them called {shown(state)}")
-        return Schema(tuple(replace(one, missing=state) if one.name in added else one for one in self))
+                raise InputError(f"variable {shown(name)} needs states, and none named {shown(state)}")
+        return Schema(tuple(replace(each, missing=state) if each.name in added else each for each in self))
 
     def __iter__(self) -> Iterator[Variable]:
         return iter(self.variables)
@@ -354,7 +354,7 @@ class Schema:
 
     @staticmethod
     def read(path: str | Path) -> Schema:
-        """Read a schema from JSON, as `discreet schema` drafts it.
+        """Read a schema from JSON, in the form of `discreet schema`.
 
         Args:
             path: `{"variables": [{"name": ..., "states": [...]}, {"name": ..., "bounds": [lo, hi], "bins": [...]}]}`.
@@ -370,12 +370,12 @@ class Schema:
         return schema_of_parts(parts, f"schema {shown_path(path)}")
 
 
-def schema_of_parts(parts: object, what: str) -> Schema:
-    """The schema of the variables of a file.
+def schema_of_parts(parts: object, label: str) -> Schema:
+    """Make a schema from the variables of a file.
 
     Args:
-        parts: what it says of each: `{"name": ..., "states": [...]}` or `{"name": ..., "bounds": ..., "bins": ...}`.
-        what: the file, for errors.
+        parts: one object each: `{"name": ..., "states": [...]}` or `{"name": ..., "bounds": ..., "bins": ...}`.
+        label: noun for the file in errors.
 
     Returns:
         The schema.
@@ -387,33 +387,33 @@ def schema_of_parts(parts: object, what: str) -> Schema:
         >>> schema_of_parts([{"name": "age", "bounds": [0, 120], "bins": [18]}], "the file")["age"].states
         ('0_to_18', '18_to_120')
     """
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise InputError(f"{what} needs a list of objects under 'variables'")
+    if not isinstance(parts, list) or not all(isinstance(member, dict) for member in parts):
+        raise InputError(f"{label} needs a list of objects under 'variables'")
     try:
         check_states(map(_list_states, parts))
-        return Schema(tuple(_read_variable(part) for part in parts))
+        return Schema(tuple(_read_variable(member) for member in parts))
     except InputError as error:
-        raise InputError(f"{what}: {error}") from None
+        raise InputError(f"{label}: {error}") from None
 
 
-def _list_states(part: Mapping[str, Any]) -> list[Any]:
-    """The states of a variable of a schema file, or the cut points that make them."""
-    found = part.get("states") or part.get("bins")
-    return found if isinstance(found, list) else []
+def _list_states(member: Mapping[str, Any]) -> list[Any]:
+    """List the states of a variable of a schema file, or its cut points."""
+    states = member.get("states") or member.get("bins")
+    return states if isinstance(states, list) else []
 
 
-def _read_variable(part: Mapping[str, Any]) -> Variable:
-    """One variable of a schema file."""
-    odd = set(part) - {"name", "states", "bounds", "bins", "type", "missing"}
-    if odd or "name" not in part:
+def _read_variable(member: Mapping[str, Any]) -> Variable:
+    """Read one variable of a schema file."""
+    odd = set(member) - {"name", "states", "bounds", "bins", "type", "missing"}
+    if odd or "name" not in member:
         raise InputError(
-            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(part)[:5]}"
+            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(member)[:5]}"
         )
     return Variable(
-        part["name"],
-        part.get("states", ()),
-        bounds=part.get("bounds"),
-        bins=part.get("bins", ()),
-        type=part.get("type", "real"),
-        missing=part.get("missing"),
+        member["name"],
+        member.get("states", ()),
+        bounds=member.get("bounds"),
+        bins=member.get("bins", ()),
+        type=member.get("type", "real"),
+        missing=member.get("missing"),
     )

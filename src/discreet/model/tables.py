@@ -1,6 +1,6 @@
 """Tables: one array per family of a network, axes `(*parents, child)`, in the network's order.
 
-This file owns the shape discipline that counts, concentrations, probabilities and draws of them share.
+Counts, concentrations, probabilities and their draws share these shapes.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from discreet.util.attached import above
 from discreet.util.tabular import Library
 
 TABLE_LOCK = threading.RLock()
-"""Held while a table is made: a draw may need others', and their order must not depend on threads."""
+"""Lock held while a table is made: a draw may need other tables, and their order must not depend on threads."""
 
 
 class Tables(Mapping[str, Array]):
-    """One read-only array per family, made when it is first read.
+    """One read-only array per family, made at its first use.
 
-    Every array has the shape `(*parents, child)` of its family, or that shape and one more axis of draws, the same for
-    all families.
+    Every array has the shape `(*parents, child)` of its family; with draws all have one more axis, of equal length.
 
     Args:
         network: public; its families fix names and shapes.
         source: arrays by node, or a function that makes the array of a node. A function must be pure: it is called at
-            most once for each node, whenever that node is first asked for, so that a query pays only for the families
-            it needs.
-        draws: length of the last axis; None where tables have none.
+            most once for each node, at its first use, so a query computes only the families that it needs.
+        draws: length of the axis of draws; None without one.
 
     Raises:
         InputError: a node is missing or unknown, or (when the node is read) the shape is not that of its family.
@@ -49,7 +47,7 @@ class Tables(Mapping[str, Array]):
         (Tables(1 families), [0.7, 0.3], [0.3, 0.7])
     """
 
-    __slots__ = ("_made", "_source", "draws", "network")
+    __slots__ = ("_arrays", "_source", "draws", "network")
 
     def __init__(
         self,
@@ -60,7 +58,7 @@ class Tables(Mapping[str, Array]):
     ) -> None:
         self.network = network
         self.draws = draws
-        self._made: dict[str, Array] = {}
+        self._arrays: dict[str, Array] = {}
         if callable(source):
             self._source: Callable[[str], npt.ArrayLike] = source
             return
@@ -70,7 +68,7 @@ class Tables(Mapping[str, Array]):
         self._source = source.__getitem__
         for node in network.nodes:
             self._make(node)
-        self._source = self._made.__getitem__  # what was given, perhaps a view of a file, may go
+        self._source = self._arrays.__getitem__  # releases the input, which may be a view of a file
 
     def _make(self, node: str) -> Array:
         """Make, check and freeze one array."""
@@ -80,26 +78,26 @@ class Tables(Mapping[str, Array]):
             axes = (*self.network.family(node), *(() if self.draws is None else ("draws",)))
             raise InputError(f"table of {shown(node)} needs shape {wanted} for the axes {axes}, got {array.shape}")
         array.flags.writeable = False
-        self._made[node] = array
+        self._arrays[node] = array
         return array
 
     def __getitem__(self, node: str) -> Array:
-        if node in self._made:
-            return self._made[node]
+        if node in self._arrays:
+            return self._arrays[node]
         if node not in self.network.schema:
             raise InputError(f"no table {shown(node)}: the network has no such node")
         with TABLE_LOCK:
-            return self._made[node] if node in self._made else self._make(node)
+            return self._arrays[node] if node in self._arrays else self._make(node)
 
     def __contains__(self, node: object) -> bool:
         return node in self.network.schema
 
     def get(self, node: str, default: Any = None) -> Any:
-        """The table of a node, or a default.
+        """Return the table of a node, or a default.
 
         Args:
             node: its name.
-            default: for a node that the network has not.
+            default: for an unknown node.
 
         Returns:
             The array, or the default.
@@ -118,12 +116,12 @@ class Tables(Mapping[str, Array]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        """Say what it is, and no number: tables of private counts use this class too."""
+        """Describe the tables without any number: tables of private counts use this class, too."""
         axis = "" if self.draws is None else f", {self.draws} draws"
         return f"Tables({len(self)} families{axis})"
 
     def map(self, function: Callable[[Array], npt.ArrayLike]) -> Tables:
-        """The tables of `function(array)`, which must keep every shape.
+        """Return the tables of `function(array)`, which must keep every shape.
 
         Args:
             function: from array to array of the same shape.
@@ -137,10 +135,10 @@ class Tables(Mapping[str, Array]):
         return Tables(self.network, {node: function(array) for node, array in self.items()}, draws=self.draws)
 
     def of_draws(self, picked: npt.NDArray[np.integer[Any]]) -> Tables:
-        """Some of the draws, each table when it is first asked for; these tables themselves if it is all of them.
+        """Select some of the draws, each table at its first use; return these tables if it is all draws.
 
         Args:
-            picked: different positions of draws; positions in order are all if they are as many.
+            picked: different positions of draws.
 
         Returns:
             Tables whose last axis has as many draws as positions.
@@ -154,19 +152,19 @@ class Tables(Mapping[str, Array]):
         """Read the probabilities of a network, and the network itself, from a BIF or XMLBIF file.
 
         Args:
-            path: of either, or the same packed by gzip.
+            path: of the file, possibly packed by gzip.
 
         Returns:
             Probabilities, float64; `.network` is the network.
 
         Raises:
-            InputError: the file is missing, is neither of the two, has a cycle, or gives no probabilities of a node.
+            InputError: the file is missing, is neither BIF nor XMLBIF, has a cycle, or lacks probabilities of a node.
         """
-        found: Tables = above("Tables.read")(path)
-        return found
+        tables: Tables = above("Tables.read")(path)
+        return tables
 
     def text(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> str:
-        """The network with these probabilities as BIF text.
+        """Write the network with these probabilities as BIF text.
 
         Args:
             name: of the network.
@@ -176,21 +174,21 @@ class Tables(Mapping[str, Array]):
             The text.
 
         Raises:
-            InputError: a name holds a quote or a line break, which BIF cannot express.
+            InputError: a name has a quote or a line break, which BIF cannot express.
         """
         return str(above("Tables.text")(self, name, properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
-        """Write the network with these probabilities to a file, whole or not at all.
+        """Write the network with these probabilities to a file completely, or leave it as it was.
 
         Args:
             path: of the file: XMLBIF if it ends in `.xml`, `.xmlbif` or `.bifxml`, else BIF; packed by gzip if it
                 ends in `.gz`.
             name: of the network.
-            properties: as of `text`.
+            properties: as in `text`.
 
         Raises:
-            InputError: as of `text`, or a place that cannot be written.
+            InputError: as in `text`, or a file that cannot be written.
         """
         above("Tables.write")(self, path, name, properties)
 
@@ -198,26 +196,26 @@ class Tables(Mapping[str, Array]):
 
     @staticmethod
     def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Tables:
-        """The probabilities of a pgmpy model, and its network.
+        """Convert the probabilities of a pgmpy model, and its network.
 
         Args:
             model: `DiscreteBayesianNetwork` with a CPD of every node.
-            variables: say the order of states, and bounds and bins; None takes the states of the model's CPDs.
+            variables: with the order of states, bounds and bins; None takes the states of the model's CPDs.
 
         Returns:
             Probabilities, float64; `.network` is the network.
 
         Raises:
-            InputError: as of `Network.from_pgmpy`, a node without a CPD, or one that holds no probabilities.
+            InputError: as in `Network.from_pgmpy`, a node without a CPD, or a CPD without probabilities.
         """
-        found: Tables = above("Tables.from_pgmpy")(model, variables)
-        return found
+        tables: Tables = above("Tables.from_pgmpy")(model, variables)
+        return tables
 
     def to_pgmpy(self) -> Any:
-        """A model for pgmpy with these probabilities.
+        """Make a model for pgmpy with these probabilities.
 
         Returns:
-            `DiscreteBayesianNetwork` with a CPD of every node, whose states have our names.
+            `DiscreteBayesianNetwork` with a CPD of every node, with the same names of states.
 
         Raises:
             InputError: pgmpy is not installed, or these are draws.
@@ -226,7 +224,7 @@ class Tables(Mapping[str, Array]):
 
     @staticmethod
     def from_pyagrum(net: Any) -> Tables:
-        """The probabilities of a pyAgrum network, and its structure.
+        """Convert the probabilities of a pyAgrum network, and its structure.
 
         Args:
             net: `pyagrum.BayesNet`; its labels become states.
@@ -235,16 +233,16 @@ class Tables(Mapping[str, Array]):
             Probabilities, float64; `.network` is the network.
 
         Raises:
-            InputError: as of `Network.from_pyagrum`, or a table that is not filled.
+            InputError: as in `Network.from_pyagrum`, or a table that is not filled.
         """
-        found: Tables = above("Tables.from_pyagrum")(net)
-        return found
+        tables: Tables = above("Tables.from_pyagrum")(net)
+        return tables
 
     def to_pyagrum(self) -> Any:
-        """A network for pyAgrum with these probabilities.
+        """Make a network for pyAgrum with these probabilities.
 
         Returns:
-            `pyagrum.BayesNet`, whose labels are our states.
+            `pyagrum.BayesNet`, whose labels are the states.
 
         Raises:
             InputError: pyAgrum is not installed, or these are draws.
@@ -252,7 +250,7 @@ class Tables(Mapping[str, Array]):
         return above("Tables.to_pyagrum")(self.of_one("a pyAgrum network"))
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The tables as a data frame, a row for each cell.
+        """Return the tables as a data frame, a row for each cell.
 
         Args:
             library: "pandas", "polars", or "arrow".
@@ -274,25 +272,25 @@ class Tables(Mapping[str, Array]):
         return above("Tables.to_frame")(rows, library)
 
     def _rows(self, node: str, array: Array) -> Iterator[dict[str, Any]]:
-        """The cells of a table, named."""
+        """List the cells of a table with names."""
         *parents, child = (self.network.schema[name] for name in self.network.family(node))
         named = [[f"{parent.name}={state}" for state in parent.states] for parent in parents]
         for states, row in zip(product(*named), array.reshape(-1, child.size).tolist(), strict=True):
-            given = ", ".join(states)
+            condition = ", ".join(states)
             yield from (
-                {"node": node, "given": given, "state": state, "value": value}
+                {"node": node, "given": condition, "state": state, "value": value}
                 for state, value in zip(child.states, row, strict=True)
             )
 
     def of_one(self, what: str) -> Tables:
-        """These tables, unless they are draws.
+        """Return these tables, or refuse them if they are draws.
 
         Args:
-            what: that holds a table a node, named in the error.
+            what: noun for the target of the tables, in the error.
 
         Raises:
             InputError: these are draws.
         """
         if self.draws is not None:
-            raise InputError(f"{what} holds one table per node, these hold {self.draws} draws; give one of them")
+            raise InputError(f"{what} needs one table per node, these have {self.draws} draws; give one draw")
         return self

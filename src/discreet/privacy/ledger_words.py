@@ -74,9 +74,9 @@ def confusable_key(name: object) -> str:
     return "".join(text.casefold().translate(ALIKE_LETTERS).split())
 
 
-def in_memory_hint(place: str) -> str:
+def in_memory_hint(address: str) -> str:
     """Return a hint for ledgers in memory; "" for others."""
-    if place not in IN_MEMORY:
+    if address not in IN_MEMORY:
         return ""
     return "; clones and other processes do not share a ledger in memory: use a file, such as sqlite:///budget.db"
 

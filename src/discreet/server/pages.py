@@ -312,7 +312,7 @@ class _Pages:
             "report": release is not None,
             "promises": promises(evidence),
             "fault": catalog.fault(version.name),
-            "others": [other for other in versions if other is not version] if version.kind in ASKED else [],
+            "others": [each for each in versions if each is not version] if version.kind in ASKED else [],
             "newer": versions[0] if versions and versions[0] is not version else None,
             "several": len(catalog.newest()) > 1,
             "downloads": _list_downloads(version, rest, root),
@@ -409,9 +409,9 @@ class _Pages:
 
 def _is_own_form(request: Request) -> bool:
     """Return True if a page of this server sent a form, by the browser's headers; older browsers send `Origin` only."""
-    own = f"{request.scope['scheme']}://{request.headers.get('host', '')}"
+    server = f"{request.scope['scheme']}://{request.headers.get('host', '')}"
     site = request.headers.get("sec-fetch-site", "none")
-    return site in ("same-origin", "none") and all(sent == own for sent in request.headers.getlist("origin"))
+    return site in ("same-origin", "none") and all(sent == server for sent in request.headers.getlist("origin"))
 
 
 def _token_of(form: bytes) -> str:

@@ -1,1 +1,1 @@
-"""What has nothing to do with privacy: arrays, files, limits, progress, seeds. It imports no other room."""
+"""Tools without privacy: arrays, files, limits, progress, seeds. This room imports no other."""

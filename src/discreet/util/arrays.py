@@ -1,4 +1,4 @@
-"""Arrays that cannot be changed, and how frozen dataclasses come to hold them."""
+"""Read-only arrays, and frozen dataclasses with them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 QUANTILE_BISECTIONS = 40
-"""Bisections of a level between 0 and the number of draws: far below the distance of two draws."""
+"""Bisections of a level between 0 and the number of draws: far finer than the distance of two draws."""
 
 
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
-    """A copy of an array that nobody can write to.
+    """Copy an array so that nobody can write to it.
 
     Args:
         array: of any shape.
@@ -39,18 +39,18 @@ def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array
     return copy
 
 
-def numbers(value: object, what: str) -> Floats:
-    """Floats of what a user gave.
+def numbers(value: object, label: str) -> Floats:
+    """Convert a user's value to floats.
 
     Args:
         value: a number, an array, or lists of numbers.
-        what: it is, for the error.
+        label: noun for the value in the error.
 
     Returns:
         float64, of the same shape.
 
     Raises:
-        InputError: it holds something that is no number.
+        InputError: it contains something that is not a number.
 
     Example:
         >>> numbers([[1, 2], [3, 4]], "rows").shape
@@ -61,17 +61,17 @@ def numbers(value: object, what: str) -> Floats:
             return np.array(value, np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InputError(f"{what} must be numbers, or rows of numbers of one length")
+    raise InputError(f"{label} must be numbers, or rows of numbers of one length")
 
 
-def number(value: object, what: str) -> float:
-    """One float of what a user gave; see `numbers`."""
+def number(value: object, label: str) -> float:
+    """Convert a user's value to one float; see `numbers`."""
     try:
         if isinstance(value, int | float | np.number):
             return float(value)
     except OverflowError:
         pass
-    raise InputError(f"{what} must be a number, not {shown(value)}")
+    raise InputError(f"{label} must be a number, not {shown(value)}")
 
 
 def freeze(instance: object, **values: object) -> None:
@@ -86,40 +86,40 @@ def freeze(instance: object, **values: object) -> None:
 
 
 def _freeze_value(value: object) -> object:
-    """A read-only copy of an array or a mapping; anything else as it is."""
+    """Make a read-only copy of an array or a mapping; return other values unchanged."""
     if isinstance(value, np.ndarray):
         return read_only(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({name: _freeze_value(part) for name, part in value.items()})
+        return MappingProxyType({name: _freeze_value(item) for name, item in value.items()})
     return value
 
 
-def margin(table: Array, scope: Sequence[str], kept: Sequence[str]) -> Array:
-    """A table over some of its variables: sums over the others.
+def margin(table: Array, scope: Sequence[str], wanted: Sequence[str]) -> Array:
+    """Sum a table over the variables that are not wanted.
 
     Args:
-        table: an axis for each variable of the scope; axes behind them, such as one of draws, stay where they are.
+        table: an axis for each variable of the scope; further axes, such as one of draws, stay last.
         scope: names of the table's axes.
-        kept: names that are in the scope, in the order that is wanted.
+        wanted: names of the scope, in the order of the result.
 
     Returns:
-        The sums, axes `(*kept, ...)`.
+        The sums, axes `(*wanted, ...)`.
 
     Example:
         >>> margin(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",)).tolist()
         [4, 6]
     """
-    left = [name for name in scope if name in kept]
-    summed = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in kept))
+    left = [name for name in scope if name in wanted]
+    summed = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in wanted))
     behind = range(len(left), summed.ndim)
-    return np.asarray(summed.transpose([*(left.index(name) for name in kept), *behind]))
+    return np.asarray(summed.transpose([*(left.index(name) for name in wanted), *behind]))
 
 
 def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
-    """A table as rows, one for each cell of some of its variables.
+    """Arrange a table as rows, one for each cell of some of its variables.
 
     Args:
-        table: an axis for each variable of the scope, perhaps more behind them.
+        table: an axis for each variable of the scope, and possibly further axes.
         scope: names of the table's axes.
         shared: names that are in the scope.
 
@@ -137,7 +137,7 @@ def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
 
 
 def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Sequence[int]) -> Array:
-    """Rows as a table again: the inverse of `by_rows`.
+    """Arrange rows as a table: the inverse of `by_rows`.
 
     Args:
         rows: shape (entries of the shared variables, entries of a row, ...).
@@ -155,12 +155,12 @@ def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Seq
 
 
 def _put_rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
-    """Axes of a table: those of the shared variables, in their order, then the others."""
+    """List the axes of a table: those of the shared variables, in their order, then the others."""
     return [*map(list(scope).index, shared), *(axis for axis, name in enumerate(scope) if name not in shared)]
 
 
 def balanced_quantiles(draws: Array) -> Array:
-    """Quantiles of the cells of each row at the level at which they sum to 1.
+    """Compute quantiles of the cells of each row at the level at which they sum to 1.
 
     Args:
         draws: shape `(*parents, child, draws)`.

@@ -1,7 +1,7 @@
-"""Methods that a class declares and a room above it brings, so that the class imports nothing of that room.
+"""Attach methods that a class declares and a higher room implements, so that the class does not import that room.
 
-`Network.read` belongs to a network, and files are read two floors above. The class declares the method, with its
-docstring and types, and asks `above` for what does it; `discreet/fluent.py`, at the top, says where that stands.
+`Network.read` belongs to a network, but a higher room reads files. The class declares the method, with its docstring
+and types, and gets its implementation from `above`; `discreet/fluent.py`, at the top, lists the implementations.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _homes: dict[str, str] = {}
 
 
 def attach(homes: Mapping[str, str]) -> None:
-    """Say where methods stand.
+    """Register implementations of methods.
 
     Args:
-        homes: for `Class.method` the dotted name of its module, a colon and the function, which takes the instance
-            first; loaded when it is first called.
+        homes: for `Class.method` the dotted name of the module, a colon and the function, which takes the instance
+            first; it is imported at the first call.
     """
     _homes.update(homes)
 
 
 def above(method: str) -> Callable[..., Any]:
-    """Find the function that a declared method calls.
+    """Find the implementation of a declared method.
 
     Args:
         method: `Class.method`.
@@ -34,5 +34,5 @@ def above(method: str) -> Callable[..., Any]:
         'network_text'
     """
     module, _, name = _homes[method].partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function

@@ -1,7 +1,7 @@
-"""Frames and columns of other libraries as Arrow, without a word about their values.
+"""Convert frames and columns of other libraries to Arrow, without quoting their values in errors.
 
-Whatever runs another library's code over records or evidence goes through `read_guarded`, because an exception's text
-may quote a value, and so may its chain.
+All code of other libraries runs over records or evidence inside `read_guarded`, because an exception's text may quote a
+value, and so may its chain.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 def read_guarded(read: Callable[[], T], failure: str, advice: Callable[[str], str] = lambda _kind: "") -> T:
-    """Run something that reads values; no text of an exception gets out, because it may quote one.
+    """Run a function that reads values; suppress the text of its exceptions, which may quote a value.
 
     Args:
-        read: what to run.
-        failure: what could not be done, for the error.
-        advice: the end of the error's message, from the failure's kind (the name of the exception's type).
+        read: function to run.
+        failure: beginning of the error's message.
+        advice: makes the end of the error's message from the name of the exception's type.
 
     Returns:
         What `read` returns.
 
     Raises:
-        InputError: with the kind of the failure only; our own errors pass as they are.
+        InputError: with the name of the exception's type only; errors of this package pass unchanged.
 
     Example:
         >>> read_guarded(lambda: int("secret"), "the number cannot be read")
@@ -45,14 +45,14 @@ def read_guarded(read: Callable[[], T], failure: str, advice: Callable[[str], st
         kind = type(error).__name__
         # DuckDB turns Ctrl-C into an exception of its own.
         interrupted = kind == "InterruptException" or str(error).startswith("Query interrupted")
-    # Raised outside the handler: an exception raised inside would carry the other's as its context.
+    # Raised outside the handler: inside, the exception would keep the other as its context.
     if interrupted:
         raise KeyboardInterrupt
     raise InputError(f"{failure} ({kind}){advice(kind)}")
 
 
 def arrow_table(frame: Any) -> pa.Table:
-    """A table of whatever has `__arrow_c_stream__`; run it in `read_guarded`.
+    """Convert an object with `__arrow_c_stream__` to a table; call it inside `read_guarded`.
 
     Args:
         frame: Arrow table, or pandas, Polars or other data frame.
@@ -61,7 +61,7 @@ def arrow_table(frame: Any) -> pa.Table:
         The same table in Arrow.
 
     Raises:
-        InputError: a column of Polars that holds objects of Python.
+        InputError: a column of Polars with Python objects.
         Exception: of the other library.
     """
     _refuse_objects(getattr(frame, "dtypes", ()))
@@ -69,12 +69,12 @@ def arrow_table(frame: Any) -> pa.Table:
 
 
 def arrow_column(column: Any) -> pa.ChunkedArray:
-    """A column of whatever has `__arrow_c_stream__`, as `arrow_table`."""
+    """Convert an object with `__arrow_c_stream__` to a column; see `arrow_table`."""
     _refuse_objects((getattr(column, "dtype", None),))
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array(column)
 
 
 def _refuse_objects(kinds: Any) -> None:
-    """Polars before 2 would abort the process at them, and print the values; pandas calls its text `object`."""
+    """Refuse Python objects: Polars before 2 would abort the process and print them; pandas calls text `object`."""
     if "Object" in map(str, kinds):
-        raise InputError("a column of the frame holds objects of Python; cast it to text or to numbers")
+        raise InputError("a column of the frame has Python objects; cast it to text or to numbers")

@@ -1,4 +1,4 @@
-"""What is loaded when it is first asked for: it takes long, and few commands need it."""
+"""Load modules at their first use: they take long, and few commands need them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from discreet.errors import InputError
 
 
 def lazy_import(name: str) -> Any:
-    """Stand for a module at the top of a file; its first attribute that is asked for loads it.
+    """Return a stand-in for a module; its first attribute access imports it.
 
     Args:
-        name: of the module, dotted.
+        name: dotted name of the module.
 
     Example:
         >>> lazy_import("math").sqrt(4)
@@ -29,7 +29,7 @@ def lazy_import(name: str) -> Any:
 
 
 class _LazyModule:
-    """Stands for a module."""
+    """Stand-in for a module."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +44,7 @@ def lazy_exports(
     extras: Mapping[str, str] = MappingProxyType({}),
     moved: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Make a module of names that live elsewhere in the package, each loaded when it is first asked for.
+    """Make the names of a module that other modules define, each imported at its first use.
 
     The names are written once, in the stub beside the module: `from .model.schema import Schema as Schema`. Type
     checkers read it, and so does this.
@@ -52,13 +52,13 @@ def lazy_exports(
     Args:
         module: its `__name__`.
         file: its `__file__`; the stub has the same name and ends in `.pyi`.
-        extras: folders or files whose names need another package, with the package's name: where it is not installed
-            they are not listed, so that `help` and `import *` work, and say what to install when they are asked for.
-        moved: names that stood here once, each with what it is now (`research.fourier`); they are not listed, and warn.
+        extras: folders or files that need another package, with its name. Without the package their names are not
+            listed, so that `help` and `import *` work; using one then raises an error with the package to install.
+        moved: former names, with the present ones (`research.fourier`); they are not listed, and warn.
 
     Returns:
-        Its `__getattr__`, `__dir__` (PEP 562) and `__all__`. Modules that the stub takes from the package itself
-        (`from . import tools as tools`) are no names of `__all__`.
+        Its `__getattr__`, `__dir__` (PEP 562) and `__all__`. Modules that the stub imports from the package itself
+        (`from . import tools as tools`) are not in `__all__`.
 
     Example:
         >>> import discreet
@@ -79,7 +79,7 @@ def lazy_exports(
     def load(name: str) -> Any:
         if name in modules:
             if find_spec(f"{inside}.{name}") is None:
-                raise InputError(f"{inside}.{name} is not installed here, and this needs it")
+                raise InputError(f"this needs {inside}.{name}, which is not installed; install it")
             return importlib.import_module(f"{inside}.{name}")
         if name in moved:
             home, _, new = f"{inside}.{moved[name]}".rpartition(".")

@@ -1,12 +1,12 @@
-"""Limits on files and texts that anybody may have written: the one place that states them.
+"""Limits on files and texts from strangers, all stated here.
 
-A network, schema, release or query may come from a stranger. What it can make this process do is bounded here, and
-checked before memory is taken: by what a small text says (a variable with a million states, a family of 2^28 cells),
-and by what a large one holds. All readers take time and memory in proportion to the text, plus a constant. Networks
-that a program makes in memory are bounded by `CELLS_LIMIT` and `AXES_LIMIT` of `schema.py` alone.
+A network, schema, release or query may come from a stranger. These limits bound its cost, before memory is allocated:
+both the declarations of a small text (a variable with a million states, a family of 2^28 cells) and the content of a
+large one. All readers take time and memory proportional to the text, plus a constant. Networks made in memory are
+bounded only by `CELLS_LIMIT` and `AXES_LIMIT` of `schema.py`.
 
-The limits leave room for what is in use: MUNIN has 1,041 nodes, families of 2^20 cells are written and read, and a
-thousand posterior draws of the largest classic networks are files of some 75 MB.
+The limits leave room for real files: MUNIN has 1,041 nodes, families of 2^20 cells are written and read, and a thousand
+posterior draws of the largest classic networks are files of some 75 MB.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ STATES = 2**16
 STATES_IN_ALL = 2**20
 """States of all variables together."""
 STAR_DIMENSIONS = 256
-"""Free numbers in a block of a star (`noise/star_noise.py`): its law takes a second to find, a block some ten
-milliseconds to draw, and its variances stay within floating point."""
+"""Free numbers in a block of a star (`noise/star_noise.py`): computing its law takes a second, drawing a block some ten
+milliseconds, and its variances stay within floating point."""
 XML_ATTRIBUTES = 64
-"""Attributes that the document type of an XMLBIF file declares: all of them are looked at again for each element. The
-format has two."""
+"""Declared attributes of the document type of an XMLBIF file: the parser checks all of them for each element. The
+format has two.
+"""
 PARENTS = 30
 """Parents of a node: its table has an axis for each, and numpy holds 32 of them in all versions, one for draws."""
 ARCS = VARIABLES * PARENTS
@@ -50,16 +51,16 @@ NAME_CHARACTERS = 1000
 BUDGET_DIGITS = 5000
 """Digits of all different denominators of a document's budgets together: their sum has no more, and stays quick."""
 FREE_CELLS = 2**22
-"""Cells of all tables of a document beyond one for each of its characters, for priors and rows that are said in one
-number: 32 MiB. What writes every measured cell, as this package does, never needs them."""
+"""Cells of all tables of a document beyond one for each of its characters, for priors and rows given by one number: 32
+MiB. Documents of this package, which write every measured cell, never need them."""
 SUMS = 2**20
-"""Sums of products that a design has: 1,446 features. Their list takes 100 MB."""
+"""Sums of products of a design: 1,446 features. Their list takes 100 MB."""
 NESTING = 32
-"""Lists and objects of JSON inside each other: a combined release has 8."""
+"""Depth of nested lists and objects of JSON: a combined release has 8."""
 FIELDS = VARIABLES
 """Fields of an object of JSON: none has more than one for each variable."""
 VALUES = 2**24
-"""Commas of a JSON text, and so its values: they are bounded before anything is made of them."""
+"""Commas of a JSON text, and so its values: checked before parsing."""
 PARTS = 2**18
 """Lists and objects of a JSON text: sixty releases over MUNIN have as many."""
 RELEASES = 1000
@@ -70,27 +71,27 @@ QUERIES = 10_000
 """Queries of a file."""
 
 
-def at_most(limit: int, found: Sized | int, what: str) -> None:
-    """Refuse what is more than a limit.
+def at_most(limit: int, counted: Sized | int, noun: str) -> None:
+    """Refuse a number above a limit.
 
     Args:
         limit: one of the above.
-        found: how many there are, or what is counted.
-        what: it is, such as "states of 'age'".
+        counted: the number, or a collection.
+        noun: noun for its members, such as "states of 'age'".
 
     Raises:
-        InputError: there are more.
+        InputError: the number exceeds the limit.
 
     Example:
         >>> at_most(PARENTS, ("a", "b"), "parents of 'c'")
     """
-    count = found if isinstance(found, int) else len(found)
+    count = counted if isinstance(counted, int) else len(counted)
     if count > limit:
-        raise InputError(f"{count:,} {what} are more than the {limit:,} that are read from a file")
+        raise InputError(f"{count:,} {noun} are more than the limit of {limit:,} for a file")
 
 
 def free_cells(characters: int) -> int:
-    """Most cells that the tables of a document may have together.
+    """Return the most cells of all tables of a document.
 
     Args:
         characters: of its text.
@@ -105,14 +106,14 @@ def free_cells(characters: int) -> int:
     return FREE_CELLS + characters
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, noun: str) -> None:
     """Refuse a name that is too long.
 
     Raises:
         InputError: it has more than 1,000 characters.
     """
     if len(name) > NAME_CHARACTERS:
-        raise InputError(f"{what} {shown(name)} has {len(name):,} characters; a name has at most {NAME_CHARACTERS:,}")
+        raise InputError(f"{noun} {shown(name)} has {len(name):,} characters; a name has at most {NAME_CHARACTERS:,}")
 
 
 def check_states(states: Iterable[Sized]) -> None:
@@ -125,15 +126,15 @@ def check_states(states: Iterable[Sized]) -> None:
         InputError: too many variables, states of one of them, or states in all.
     """
     total = 0
-    for count, part in enumerate(states, 1):
+    for count, names in enumerate(states, 1):
         at_most(VARIABLES, count, "variables")
-        at_most(STATES, part, "states of a variable")
-        total += len(part)
+        at_most(STATES, names, "states of a variable")
+        total += len(names)
         at_most(STATES_IN_ALL, total, "states of all variables")
 
 
 def first_repeated(names: Iterable[Name]) -> Name | None:
-    """The first name that is there for a second time; None where all are different.
+    """Return the first name that occurs for a second time; None if all are different.
 
     Example:
         >>> first_repeated("abcb"), first_repeated("abc")

@@ -1,4 +1,4 @@
-"""Checks of numbers that functions of `theory` and `papers` share."""
+"""Checks of numbers for `theory` and `papers`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def positive(**numbers: float) -> None:
         numbers: by the names that an error has for them.
 
     Raises:
-        InputError: one of them is.
+        InputError: one of them is invalid.
 
     Example:
         >>> positive(scale=2.0)
@@ -24,7 +24,7 @@ def positive(**numbers: float) -> None:
     """
     for name, number in numbers.items():
         if not 0 < number <= sys.float_info.max:
-            raise InputError(f"{name} must be finite and greater than 0, got {_told(number)}")
+            raise InputError(f"{name} must be finite and greater than 0, got {_write(number)}")
 
 
 def not_negative(**numbers: float) -> None:
@@ -34,11 +34,11 @@ def not_negative(**numbers: float) -> None:
         numbers: by the names that an error has for them.
 
     Raises:
-        InputError: one of them is.
+        InputError: one of them is invalid.
     """
     for name, number in numbers.items():
         if not 0 <= number <= sys.float_info.max:
-            raise InputError(f"{name} must be finite and at least 0, got {_told(number)}")
+            raise InputError(f"{name} must be finite and at least 0, got {_write(number)}")
 
 
 def probability(**numbers: float) -> None:
@@ -48,7 +48,7 @@ def probability(**numbers: float) -> None:
         numbers: by the names that an error has for them.
 
     Raises:
-        InputError: one of them is.
+        InputError: one of them is invalid.
 
     Example:
         >>> probability(level=0.95)
@@ -58,11 +58,11 @@ def probability(**numbers: float) -> None:
     """
     for name, number in numbers.items():
         if not 0 < number < 1:
-            raise InputError(f"{name} must be greater than 0 and less than 1, got {_told(number)}")
+            raise InputError(f"{name} must be greater than 0 and less than 1, got {_write(number)}")
 
 
-def _told(number: float) -> str:
-    """A number for a message; an integer that no float holds has too many digits to be written."""
+def _write(number: float) -> str:
+    """Write a number for a message; an integer beyond floats has too many digits."""
     if isinstance(number, int) and abs(number) > sys.float_info.max:
         return "an integer beyond all floats"
     return f"{number}"

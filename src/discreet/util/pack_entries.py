@@ -1,8 +1,8 @@
-"""What packs bring: mechanisms, kinds of releases, readers, and how the audit follows their calibrations.
+"""Entries of packs: mechanisms, kinds of releases, readers, and checks of the audit for their calibrations.
 
 A pack names its lists under entry points of the groups "discreet.mechanisms", "discreet.kinds", "discreet.readers",
 "discreet.checks", of pairs of a calibration and its `Check`, and "discreet.commands", of functions that Typer makes
-commands of. They are loaded when somebody first asks for more than the package's own.
+commands of. They are loaded at the first use of a name that the package does not have.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Group = Literal["discreet.mechanisms", "discreet.kinds", "discreet.readers", "di
 
 @cache
 def of_packs(group: Group) -> tuple[Any, ...]:
-    """List what installed packs bring to a group, in the order of their names.
+    """List the entries of installed packs in a group, ordered by name.
 
     Args:
         group: of entry points; each names a list.
 
     Returns:
-        The items of all lists. A pack that cannot be loaded is left out, and a warning says so.
+        The items of all lists. A pack that cannot be loaded is skipped with a warning.
     """
-    found: list[Any] = []
+    items: list[Any] = []
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
-            found += point.load()
-        except Exception as error:  # whatever a pack does, releases without it are read
-            warnings.warn(f"the pack {point.name!r} brings nothing to {group}: {error!r}", stacklevel=2)
-    return tuple(found)
+            items += point.load()
+        except Exception as error:  # a broken pack must not prevent reading releases without it
+            warnings.warn(f"the pack {point.name!r} cannot be loaded for {group}: {error!r}", stacklevel=2)
+    return tuple(items)

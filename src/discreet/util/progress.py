@@ -1,8 +1,8 @@
-"""What is under way, for whoever waits: a bar on stderr of a terminal, or below the cell of a notebook.
+"""Progress bars for people who wait: on stderr of a terminal, or below the cell of a notebook.
 
-It shows up after a second, and only where somebody looks; a script whose stderr is no terminal, a pipe and a test see
-nothing. `DISCREET_PROGRESS=off` silences it everywhere. It never writes to stdout, and says nothing but what is under
-way and how many steps of it are done, which no record may decide.
+A bar appears after a second, and only in a terminal or a notebook; scripts, pipes and tests see none.
+`DISCREET_PROGRESS=off` disables it. It never writes to stdout, and shows only a label and the number of steps, which
+must not depend on records.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ bars = lazy_import("rich.progress")
 notebook = lazy_import("IPython.display")
 
 SWITCH = "DISCREET_PROGRESS"
-"""Variable of the environment that silences all bars."""
+"""Environment variable that disables all bars."""
 SILENT = frozenset({"off", "no", "false", "0"})
 WAIT_SECONDS = 1.0
-"""Before a bar shows up."""
+"""Seconds before a bar appears."""
 NOTEBOOK_SECONDS = 0.2
-"""Between two changes of a bar in a notebook, at least."""
+"""Least seconds between two updates of a bar in a notebook."""
 _SHOWING: ContextVar[bool] = ContextVar("discreet_progress", default=False)
-"""Whether a bar is under way around this: those inside of it show nothing."""
+"""True inside a bar: nested bars show nothing."""
 
 
 class _Screen(Protocol):
-    """Where a bar is drawn."""
+    """Place where a bar is drawn."""
 
     def update(self, label: str, done: int, total: int | None) -> None:
-        """Draw it anew."""
+        """Update the bar."""
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
 
 
 def under_way(label: str) -> Bar:
-    """Show a bar while something is under way, if it takes over a second and somebody looks.
+    """Show a bar during an operation, if it takes over a second and somebody can see it.
 
     Args:
-        label: what it is, in few words, none of them from a record.
+        label: name of the operation, in few words, none of them from a record.
 
     Returns:
-        A context manager. What it gives takes `(done, total)` after each step, where there are steps, and its `label`
-        can be changed. Inside of another bar it shows nothing.
+        A context manager. Call its value with `(done, total)` after each step, if there are steps; its `label` can be
+        changed. Inside another bar it shows nothing.
 
     Raises:
         Nothing.
@@ -67,9 +67,9 @@ def under_way(label: str) -> Bar:
 
 
 class Bar:
-    """A bar, which shows up by itself after a second; see `under_way`.
+    """A bar that appears after a second; see `under_way`.
 
-    A bar that cannot be drawn ends nothing: what is under way may have been paid.
+    A failure to draw it never stops the operation, which may have been paid for.
     """
 
     def __init__(self, label: str) -> None:
@@ -79,7 +79,7 @@ class Bar:
         self._screen: _Screen | None = None
 
     def __enter__(self) -> Bar:
-        """Wait a second in the background, where a bar could be seen."""
+        """Start a timer of a second in the background, if a bar could be seen."""
         self._make = None if _SHOWING.get() else _find_screen()
         if self._make is not None:
             self._token: Token[bool] = _SHOWING.set(True)
@@ -90,7 +90,7 @@ class Bar:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        """Say that `done` of `total` steps are done."""
+        """Record that `done` of `total` steps are done."""
         self._steps = done, total
         if self._make is not None and self._screen is not None:
             with self._lock, suppress(Exception):
@@ -99,7 +99,7 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._make is None:
             return
         self._timer.cancel()
@@ -110,7 +110,7 @@ class Bar:
         _SHOWING.reset(self._token)
 
     def _show(self) -> None:
-        """Show the bar, unless what it waited for has ended."""
+        """Show the bar, unless the operation has ended."""
         with self._lock, suppress(Exception):
             if self._make is not None:
                 self._screen = self._make()
@@ -118,13 +118,13 @@ class Bar:
 
 
 def _find_screen() -> type[_Terminal] | type[_Notebook] | None:
-    """Find where a bar could be seen: a notebook, or a terminal; None where nobody looks, or it was silenced."""
+    """Find where a bar can be seen: a notebook, or a terminal; None without one, or if bars are disabled."""
     if os.environ.get(SWITCH, "").lower() in SILENT:
         return None
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is not None:
         return _Notebook
-    # There is no stderr where a program has no console.
+    # A program without a console has no stderr.
     return _Terminal if sys.stderr is not None and sys.stderr.isatty() else None
 
 
@@ -133,43 +133,43 @@ class _Terminal:
 
     def __init__(self) -> None:
         parts = bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn()
-        # What is printed meanwhile goes where it would.
+        # Output printed meanwhile is not redirected.
         self._bars: Any = bars.Progress(
             *parts, console=console.Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._task = self._bars.add_task("", total=None)
 
     def update(self, label: str, done: int, total: int | None) -> None:
-        """Draw it anew."""
+        """Update the bar."""
         self._bars.update(self._task, description=printable(label), completed=done, total=total)
-        self._bars.start()  # once; not before there is something to show
+        self._bars.start()  # has an effect once
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._bars.stop()
 
 
 class _Notebook:
-    """A bar below a cell, which is empty again when it is done."""
+    """A bar below a cell, empty again when it is done."""
 
     def __init__(self) -> None:
         self._handle: Any = notebook.display(_bundle(""), raw=True, display_id=True)
-        self._drawn = 0.0
+        self._updated = 0.0
 
     def update(self, label: str, done: int, total: int | None) -> None:
-        """Draw it anew, unless that was done just now."""
-        if time.monotonic() - self._drawn < NOTEBOOK_SECONDS:
+        """Update the bar, unless it was updated just now."""
+        if time.monotonic() - self._updated < NOTEBOOK_SECONDS:
             return
-        self._drawn = time.monotonic()
+        self._updated = time.monotonic()
         ends = "" if total is None else f' value="{done}" max="{total}"'
-        told = printable(label)
-        self._handle.update(_bundle(f"<progress{ends}></progress> {escape(told)}", told), raw=True)
+        text = printable(label)
+        self._handle.update(_bundle(f"<progress{ends}></progress> {escape(text)}", text), raw=True)
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._handle.update(_bundle(""), raw=True)
 
 
 def _bundle(html: str, text: str = "") -> dict[str, str]:
-    """What a notebook shows, and what is shown where no HTML can be."""
+    """Bundle HTML for a notebook with a plain text."""
     return {"text/html": html, "text/plain": text}
