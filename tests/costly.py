@@ -158,7 +158,7 @@ class CostlyTests:
         due: dict[str, bool] = {}
         chosen, left_out = list[pytest.Item](), list[pytest.Item]()
         for item in items:
-            name = item.path.relative_to(ROOT).as_posix()
+            name = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else str(item.path)
             marker = item.get_closest_marker("costly")
             if marker is None or marker.kwargs.get("always") or due.setdefault(name, is_due(name, record)):
                 chosen.append(item)

@@ -12,8 +12,6 @@ import pytest
 import discreet
 
 ROOT = Path(discreet.__file__).parent
-EXCEPTED = {"cli", "display", "formats", "model", "server", "util"}
-"""Rooms whose names and docstrings are not cleaned yet; a room leaves this list and does not come back."""
 EMPTY_WORDS = frozenset(
     "found told asked said given kept own one other made what who way thing".split()  # noqa: SIM905 - a list to read
 )
@@ -39,16 +37,12 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert {name: files for name, files in classes().items() if len(files) > 1} == {}
 
 
-def clean_files() -> Iterator[tuple[str, str, ast.Module]]:
-    """Files of the rooms that are clean: name, room and tree; files outside of the rooms are in the room ``.
-
-    A room is a folder of the package.
-    """
+def source_files() -> Iterator[tuple[str, str, ast.Module]]:
+    """Files of the package: name, room (its folder, or ``) and tree."""
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT)
         room = name.parts[0] if len(name.parts) > 1 else ""
-        if room not in EXCEPTED:
-            yield str(name), room, ast.parse(path.read_text(encoding="utf-8"))
+        yield str(name), room, ast.parse(path.read_text(encoding="utf-8"))
 
 
 def assigned(node: ast.AST, *, private: bool = False) -> Iterator[tuple[int, str]]:
@@ -108,11 +102,11 @@ def faults(name: str, room: str, tree: ast.Module) -> list[str]:
 
 
 def test_names_say_what_they_hold_and_docstrings_begin_with_a_verb_or_a_noun() -> None:
-    assert [fault for file in clean_files() for fault in faults(*file)] == []
+    assert [fault for file in source_files() for fault in faults(*file)] == []
 
 
 def test_rooms_that_are_excepted_exist() -> None:
-    assert {path.name for path in ROOT.iterdir() if path.is_dir()} >= EXCEPTED | STRICT_ROOMS
+    assert {path.name for path in ROOT.iterdir() if path.is_dir()} >= STRICT_ROOMS
 
 
 @pytest.mark.parametrize(

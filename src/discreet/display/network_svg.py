@@ -135,7 +135,11 @@ def network_svg(
         *painter.draw(parents, "#555555"),
         *draw_refuted(pairs, painter),
         '<g fill="#f2f2f2" stroke="#222222">',
-        *(line for one in network.variables for line in _draw_box(painter, one, labels[one.name], bars.get(one.name))),
+        *(
+            line
+            for variable in network.variables
+            for line in _draw_box(painter, variable, labels[variable.name], bars.get(variable.name))
+        ),
         "</g>",
         "</svg>",
     ]
@@ -143,7 +147,7 @@ def network_svg(
 
 
 def place_nodes(parents: Parents) -> tuple[Mapping[str, str], ArcPainter]:
-    """What is written into each node, and where it stands, with its arcs.
+    """Compute the label of each node, and the positions of nodes and arcs.
 
     Args:
         parents: of each node, without cycles.
@@ -226,17 +230,17 @@ class ArcPainter:
         return self.places.x[node, row] + self.widths[node] / 4, self.tops[row], self.tops[row] + self.heights[node]
 
     def _curve(self, start: Cell, x: float, end: float) -> str:
-        """From a cell, down past the boxes beside it, to a place above the next row, upright at both ends."""
+        """Draw a curve from a cell past the boxes beside it to a point in the next row, vertical at both ends."""
         name, row = start
         begin, low = self.places.x[start], self.bottoms[row]
-        own = self.tops[row] + self.heights[name] if row == self.places.rows[name] else low
+        edge = self.tops[row] + self.heights[name] if row == self.places.rows[name] else low
         middle = (low + end) / 2
-        down = f"V{low}" if low > own else ""
-        return f"M{begin:.1f} {own}{down}C{begin:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {end:.1f}"
+        down = f"V{low}" if low > edge else ""
+        return f"M{begin:.1f} {edge}{down}C{begin:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {end:.1f}"
 
 
 def draw_refuted(pairs: Iterable[tuple[str, ...]], painter: ArcPainter) -> Iterator[str]:
-    """Dashed lines between boxes, down from one to a lower one, in a bow above those of one row.
+    """Draw dashed lines between boxes, down from one to a lower one, or in a bow above boxes of one row.
 
     Args:
         pairs: of variables that the data call dependent.

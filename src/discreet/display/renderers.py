@@ -174,12 +174,12 @@ class IntervalTable:
         cells = []
         for row in self.rows:
             form = _form(scales[row.get("query")])
-            told = ["" if row.get(name) is None else str(row[name]) for name in names]
-            again = len(names) > 1 and told[0] == above
-            above = told[0] if names else None
+            texts = ["" if row.get(name) is None else str(row[name]) for name in names]
+            again = len(names) > 1 and texts[0] == above
+            above = texts[0] if names else None
             numbers = [f"{row['mean']:{form}}" if "mean" in row else "", _write_range(row, "", form)]
             beside = ["" if again and name == "basis" else MORE[name][1](row, form) for name in more]
-            cells.append([*(["", *told[1:]] if again else told), *numbers, *beside])
+            cells.append([*(["", *texts[1:]] if again else texts), *numbers, *beside])
         heads = [self.named if name == "name" else name for name in names]
         return [*heads, "mean", interval, *(MORE[name][0] for name in more)], cells
 
@@ -192,7 +192,7 @@ def _write_html(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _draw_bar(row: Row, ends: tuple[float, float]) -> str:
-    """Draw the interval of a row; nothing where it has none."""
+    """Draw the interval of a row; empty without one."""
     if "mean" not in row:
         return ""
     return interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
@@ -247,26 +247,26 @@ def csv_text(rows: Sequence[Row]) -> str:
 
 
 def _find_texts(rows: Sequence[Row]) -> list[str]:
-    """Columns that name a row; the state is left out where every query has one, which it says itself."""
+    """List the columns that name a row, without the state if each query has one row, whose state it names."""
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
-    told = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
-    return [name for name in names if not ("query" in names and name == "state" and told)]
+    single = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
+    return [name for name in names if not ("query" in names and name == "state" and single)]
 
 
 def _find_scales(rows: Sequence[Row]) -> dict[Any, tuple[float, float]]:
-    """Ends of the line that each query's intervals lie on: 0 and 1 for probabilities.
+    """Find the ends of the line that each query's intervals lie on: 0 and 1 for probabilities.
 
-    What has a name, such as a coefficient, is in the unit of its column, even where it lies between 0 and 1.
+    Named numbers, such as coefficients, are in the units of their columns, even between 0 and 1.
     """
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.get("query"), []).extend([row] if "lower" in row else [])
-    found = {}
+    scales = {}
     for query, part in groups.items():
         low, high = min((row["lower"] for row in part), default=0.0), max((row["upper"] for row in part), default=0.0)
         share = low >= 0 and high <= 1 and not any("name" in row for row in part)
-        found[query] = (0.0, 1.0) if share else (low, high)
-    return found
+        scales[query] = (0.0, 1.0) if share else (low, high)
+    return scales
 
 
 def _form(ends: tuple[float, float]) -> str:
@@ -326,7 +326,7 @@ def plot_intervals(rows: Sequence[Row], axes: Axes | None) -> Axes:
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """Axes of a new figure.
+    """Make the axes of a new figure.
 
     Args:
         width: inches.
@@ -336,18 +336,18 @@ def new_axes(width: float, height: float) -> Axes:
         InputError: matplotlib is not installed (the extra `plot`).
     """
     try:
-        made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+        axes: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     except ImportError:
         raise InputError("pictures need matplotlib: pip install '.[plot]' in a clone of discreet") from None
-    return made
+    return axes
 
 
 def _label(row: Row, names: Sequence[str]) -> str:
-    """What names a row, in one line."""
-    said = {name: row[name] for name in names if row.get(name)}
-    if "variable" in said and "state" in said:
-        variable = said.pop("variable")
-        said["state"] = f"{variable}={said['state']}"
-        if said.get("query") == f"P({variable})":
-            del said["query"]
-    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
+    """Write the name of a row in one line."""
+    texts = {name: row[name] for name in names if row.get(name)}
+    if "variable" in texts and "state" in texts:
+        variable = texts.pop("variable")
+        texts["state"] = f"{variable}={texts['state']}"
+        if texts.get("query") == f"P({variable})":
+            del texts["query"]
+    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in texts.items()))

@@ -473,8 +473,8 @@ def _shorten_down(value: Fraction) -> Fraction:
 
 def _round_down(value: Fraction) -> Fraction:
     """Round a value between 0 and 1 down, by a relative 1e-30 at most, to a short denominator."""
-    places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
-    return Fraction(math.floor(value * 10**places), 10**places)
+    digits = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
+    return Fraction(math.floor(value * 10**digits), 10**digits)
 
 
 def _round_exp_up(value: Fraction) -> Fraction:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 MissingValues = Literal["error", "drop", "keep"]
-"""What is done with missing values; see `RecordsPolicy`."""
+"""Treatment of missing values; see `RecordsPolicy`."""
 OutOfBounds = Literal["error", "clip"]
-"""What is done with numbers outside their public bounds."""
+"""Treatment of numbers outside their public bounds."""
 Weights = Literal["record", "unit"]
-"""What counts once."""
+"""Unit of weight 1."""
 Gaps = Literal["at-random", "state"]
-"""What is made of missing values that were kept."""
+"""Assumption about missing values that a release kept."""
 LawAssume = Literal["network", "robust"]
 """Assumption of joint laws about variables that no table measures together."""
 Assume = Literal[LawAssume, "nothing"]
@@ -20,11 +20,11 @@ Inside = Literal["log-linear", "uniform"]
 """Law of numbers inside their bins."""
 RegressionKind = Literal["linear", "logistic"]
 TableLoss = Literal["squared", "absolute"]
-"""Loss of which the probabilities of a table have least."""
+"""Loss that estimated probabilities of a table minimize."""
 LevelLoss = Literal["quantile", "interval"]
 """Losses of a number that have a level: `quantile:0.9`."""
 DataSets = Literal["same", "different"]
-"""Whether releases measured the same records, or have none in common."""
+"""Relation of the records of several releases: the same, or none in common."""
 ReportForm = Literal["html", "markdown"]
 FileFormat = Literal["csv", "parquet", "arrow"]
 """Format of a file of records."""

@@ -1,4 +1,4 @@
-"""Results: rows, and what is said of them. `display/` makes frames, text, HTML and pictures of them."""
+"""Results: rows, and blocks to show. `display/` makes frames, text, HTML and pictures from them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Library = Literal["pandas", "polars", "arrow"]
 
 
 class Block(Protocol):
-    """A part of what a result shows: a table, facts, a picture; see `display/renderers.py`."""
+    """A part of a result's display: a table, facts or a picture; see `display/renderers.py`."""
 
     def text(self, width: int | None) -> str | None:
-        """Write it for a terminal of so many columns; None for what is only seen."""
+        """Write the block as text, `width` columns wide at most; None if it is a picture."""
 
     def html(self) -> str:
-        """Write it for a notebook."""
+        """Write the block as HTML, for a notebook."""
 
 
 class Tabular(ABC):
-    """What is known in rows."""
+    """A result in rows."""
 
     @abstractmethod
     def tidy(self) -> list[dict[str, Any]]:
-        """The rows, all with the same keys, or some without what is not known of them."""
+        """Return the rows, with equal keys; a row may lack unknown ones."""
 
     @abstractmethod
     def summary(self, *, width: int | None = None) -> str:
-        """The whole as text; no line of a table is longer than a terminal of so many columns, where they are said."""
+        """Return the result as text; with a width, lines of tables fit a terminal of so many columns."""
 
     @overload
     def to_frame(self, library: Literal["pandas"] = "pandas") -> pandas.DataFrame: ...
@@ -45,7 +45,7 @@ class Tabular(ABC):
     @overload
     def to_frame(self, library: Literal["arrow"]) -> pa.Table: ...
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The rows of `tidy` as a data frame.
+        """Return the rows of `tidy` as a data frame.
 
         Args:
             library: whose frame it is: "pandas", "polars", or "arrow" for a table of Arrow.
@@ -61,7 +61,7 @@ class Tabular(ABC):
 
 
 class Result(Tabular):
-    """What a function found: rows, and blocks of text, tables and pictures, of which all that is shown is made.
+    """Result of a function: rows, and the blocks of text, tables and pictures that text and HTML are made from.
 
     Rows of numbers have what names them, then "mean", "lower", "upper", "level" and what else is known: "sampling" and
     "noise", the parts of a variance that come of the number of records and of the privacy noise, and "basis", what a
@@ -70,14 +70,14 @@ class Result(Tabular):
 
     @abstractmethod
     def content(self) -> Iterable[str | Block]:
-        """What is shown, from the top: blocks, and texts of one line, which are empty between parts."""
+        """Yield the parts to show from the top: blocks, and lines of text; an empty line separates parts."""
 
     def __str__(self) -> str:
-        """The text of `summary`."""
+        """Return the text of `summary`."""
         return self.summary()
 
     def summary(self, *, width: int | None = None) -> str:
-        """Write all of it as text.
+        """Write the result as text.
 
         Args:
             width: columns of the terminal, which no line of a table exceeds; None for lines as long as they are.
@@ -85,7 +85,7 @@ class Result(Tabular):
         return str(above("Result.summary")(self.content(), width))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the intervals: a thin line each, in it a thick one of what sampling alone makes, and a dot at the mean.
+        """Draw the intervals: a thin line each, in it a thick one for sampling error alone, and a dot at the mean.
 
         Args:
             axes: of matplotlib, to draw on; None makes new ones.
@@ -100,5 +100,5 @@ class Result(Tabular):
         return drawn
 
     def _repr_html_(self) -> str:
-        """All of it for a notebook: tables, with a bar for each interval."""
+        """Return the result as HTML, for a notebook: tables with a bar for each interval."""
         return str(above("Result._repr_html_")(self.content()))
