@@ -73,7 +73,7 @@ def margins_of(posterior: dc.PosteriorDraws, counts: np.ndarray) -> list[tuple[n
         counts: or a law.
     """
     names, found = tuple(SIZES), []
-    joint = np.asarray(Laws(posterior.cells).joint(list(names)))
+    joint = np.asarray(Laws(posterior.probabilities).joint(list(names)))
     for place in range(len(names)):
         for size in range(place):
             for given in combinations(range(place), size):

@@ -14,7 +14,7 @@ from releases import guarantee
 
 DRAWS = 60
 CELLS = random_draws(asia().network, DRAWS, seed=12)
-POSTERIOR = dc.results.PosteriorDraws(CELLS, twins=random_draws(asia().network, DRAWS, seed=13))
+POSTERIOR = dc.results.PosteriorDraws(CELLS, replicates=random_draws(asia().network, DRAWS, seed=13))
 QUERIES = ("P(tub | {})", "P(tub=yes, smoke | {})", "P(tub=no | {})", "MAP(tub, smoke | {})", "MPE(| {})")
 
 

@@ -204,7 +204,7 @@ def test_a_release_answers_in_one_line(tmp_path: Path) -> None:
     again = dc.noise_aware(dc.load(path), draws=200, rng=3)
     assert posterior.answer("P(lung)", level=0.9) == dc.answer(again, "P(lung)", level=0.9)
     assert posterior.answer("P(lung)") != dc.load(path).posterior(draws=200, rng=4).answer("P(lung)")
-    assert dc.combine(dc.load(path), data="same").posterior(draws=20, rng=1).cells.draws == 20
+    assert dc.combine(dc.load(path), data="same").posterior(draws=20, rng=1).probabilities.draws == 20
 
 
 def test_a_release_over_a_design_is_read_by_the_same_door() -> None:

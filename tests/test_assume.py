@@ -130,7 +130,7 @@ def test_every_prediction_says_what_it_rests_on_as_its_answer_does() -> None:
         assert mark == asked.basis, seen
     assert found.basis[:2] == ("assumed", "measured")
     assert found.table()[f"{other} basis"].to_pylist() == list(found.basis)
-    without = dc.results.PosteriorDraws(posterior.cells)
+    without = dc.results.PosteriorDraws(posterior.probabilities)
     assert dc.predict(without, shown, other, level=0.9).basis == ()
 
 

@@ -114,7 +114,7 @@ def table_of(posterior: dc.results.PosteriorDraws, queries: list[str]) -> list[s
 
 def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
     queries = ["P(lung | smoke=yes)", "P(bronc)"]
-    head, *rows = table_of(dc.results.PosteriorDraws(CELLS, twins=CELLS), queries)
+    head, *rows = table_of(dc.results.PosteriorDraws(CELLS, replicates=CELLS), queries)
     assert head.split() == ["query", "state", "mean", "90", "%", "interval", "noise"]
     assert len(rows) == 4 and all(row.endswith("  100 %") for row in rows)
     head, *rows = table_of(dc.results.PosteriorDraws(CELLS), queries)

@@ -242,7 +242,7 @@ ELSEWHERE: dict[str, tuple[Callable[[Any], object], str]] = {
     "quantity": (lambda one: dc.decisions.decide_number(one, lambda cells: cells, "squared"), "cannot be sent"),
     "generator": (lambda one: dc.sample(one, 10, rng=np.random.default_rng(1)), "give a seed"),
     "block": (lambda one: dc.sample(one, 10, block=5), "leave out block"),
-    "cells": (lambda one: one.cells, r"draws of 'visits' are at http"),
+    "probabilities": (lambda one: one.probabilities, r"draws of 'visits' are at http"),
     "mean": (lambda one: one.mean(), "client.release"),
     "draw": (lambda one: one.draw(5, rng=1), "client.release"),
     "infinite": (lambda one: dc.decide(one, UTILITY, ["wait"], bounds=(-np.inf, 5)), "finite numbers only"),

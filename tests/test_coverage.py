@@ -83,7 +83,7 @@ def test_intervals_are_calibrated(n: int, epsilon: float, relation: str) -> None
     def one(rng: np.random.Generator) -> tuple[dc.Tables, dc.Tables]:
         theta = dc.Dirichlet.uniform(NETWORK).draw(1, rng=rng)
         release = simulated(first(theta), n, guarantee(epsilon, relation), rng)
-        return theta, dc.noise_aware(release, draws=DRAWS, rng=rng, prior=release.prior, method="pooled").cells
+        return theta, dc.noise_aware(release, draws=DRAWS, rng=rng, prior=release.prior, method="pooled").probabilities
 
     seed = [n, round(10 * epsilon), dc.Relation(relation) is dc.Relation.REPLACE]
     entries, margins = replicated(one, seed, REPLICATIONS)
@@ -104,7 +104,7 @@ def learned(
     def one(rng: np.random.Generator) -> tuple[dc.Tables, dc.Tables]:
         theta = dc.Dirichlet.uniform(NETWORK, concentration).draw(1, rng=rng)
         release = released(mechanism, first(theta), n, guarantee(epsilon, relation), rng)
-        return theta, dc.noise_aware(release, draws=400, rng=rng).cells
+        return theta, dc.noise_aware(release, draws=400, rng=rng).probabilities
 
     replace, planned = dc.Relation(relation) is dc.Relation.REPLACE, mechanism == "planned"
     return replicated(one, [n, round(10 * epsilon), replace, planned, round(4 * concentration)], replications)

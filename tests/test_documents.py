@@ -164,7 +164,7 @@ def test_documents_read_back_as_they_were(kind: str, relation: dc.Relation) -> N
 
 def check_posterior(read: Callable[..., Any], made: dc.Release, again: dc.Release) -> None:
     """Draws of a cell from both releases are one."""
-    one, other = (read(part, draws=3, rng=np.random.default_rng(1)).cells["a"] for part in (made, again))
+    one, other = (read(part, draws=3, rng=np.random.default_rng(1)).probabilities["a"] for part in (made, again))
     assert np.array_equal(one, other)
 
 

@@ -136,5 +136,5 @@ def test_families_are_made_when_they_are_read() -> None:
 
     posterior = dc.results.PosteriorDraws(dc.Tables(network, source, draws=2))
     assert made == []
-    assert posterior.cells["either"].shape == (2, 2, 2, 2)
+    assert posterior.probabilities["either"].shape == (2, 2, 2, 2)
     assert made == ["either"]

@@ -17,7 +17,7 @@ from releases import guarantee
 from shell import RELEASE, Shell, opened
 
 CELLS = random_draws(asia().network, 40, seed=5)
-POSTERIOR = dc.results.PosteriorDraws(CELLS, twins=random_draws(asia().network, 40, seed=6))
+POSTERIOR = dc.results.PosteriorDraws(CELLS, replicates=random_draws(asia().network, 40, seed=6))
 EVIDENCE = "smoke=yes, dysp=no"
 KINDS = ("P(lung | {})", "P(lung=yes, bronc | {})", "MAP(lung, bronc | {})", "MPE(| {})")
 GRID = small(("a", 2, ()), ("b", 2, ("a",)), ("c", 3, ("a",)))

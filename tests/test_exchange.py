@@ -265,13 +265,13 @@ def test_draws_come_back_from_arviz() -> None:
     for mixing in (None, chains):
         sent = dc.tools.to_arviz(dc.results.PosteriorDraws(cells, "exact", mixing=mixing))
         back = dc.tools.from_arviz(sent, cells.network)
-        assert same(back.cells, cells) and back.cells.draws == 40
+        assert same(back.probabilities, cells) and back.probabilities.draws == 40
     answer = dc.answer(back, "P(lung | smoke=yes)")
     assert answer.rows == dc.answer(dc.results.PosteriorDraws(cells), "P(lung | smoke=yes)").rows
     # Dimensions and states in any order are found by their names.
     turned = sent.posterior["dysp"].transpose("dysp=", "draw", "bronc=", "chain", "either=")
     sent.posterior["dysp"] = turned.sel({"either=": ["no", "yes"]})
-    assert same(dc.tools.from_arviz(sent, cells.network).cells, cells)
+    assert same(dc.tools.from_arviz(sent, cells.network).probabilities, cells)
 
     group = sent.posterior
 

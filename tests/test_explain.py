@@ -95,8 +95,8 @@ def test_all_cells_at_once_are_each_by_itself() -> None:
 # ------------------------------------------------------------------------------------------------------- shares
 
 
-def noisy_draws(draws: int, *, noise: float, twins: bool = True, worth: float = 3000.0) -> PosteriorDraws:
-    """Rows with Dirichlet errors of known size: a part `noise` of their variance is shared with the twins."""
+def noisy_draws(draws: int, *, noise: float, replicates: bool = True, worth: float = 3000.0) -> PosteriorDraws:
+    """Rows with Dirichlet errors of known size: a part `noise` of their variance is shared with the replicates."""
     rng, theta = np.random.default_rng(6), theta_of(5)
 
     def errors(shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -110,7 +110,7 @@ def noisy_draws(draws: int, *, noise: float, twins: bool = True, worth: float = 
 
     shared = {node: rng.standard_normal((*table.shape, draws)) for node, table in theta.items()}
     cells, again = (dc.Tables(NETWORK, errors(shared), draws=draws) for _ in range(2))
-    return PosteriorDraws(cells, "pooled", again if twins else None)
+    return PosteriorDraws(cells, "pooled", again if replicates else None)
 
 
 def taken_apart(posterior: PosteriorDraws, text: str, rows: int = 100) -> Dependence:
@@ -138,14 +138,14 @@ def test_shares_are_those_of_rows_that_err_alone(text: str, noise: float) -> Non
         answers = np.asarray(conditional(dc.Tables(NETWORK, tables, draws=4000), targets, evidence)[kept])
         return float(answers.var(axis=-1).sum())
 
-    whole = variance(posterior.cells)
+    whole = variance(posterior.probabilities)
     assert found.explained > 0.97
     assert found.noise == pytest.approx(noise, abs=0.11)
     assert sum(found.tables.values()) == pytest.approx(1, abs=1e-9)
     for row in found.rows:
         place = tuple(NETWORK.schema[name].code(state) for name, state in row.given.items())
         alone = np.repeat(mean[row.node][..., None], 4000, axis=-1)
-        alone[place] = posterior.cells[row.node][place]
+        alone[place] = posterior.probabilities[row.node][place]
         assert row.variance == pytest.approx(variance({row.node: alone}) / whole, abs=0.11)
         assert row.noise == pytest.approx(noise * row.variance, abs=0.11)
     for node, part in found.tables.items():
@@ -153,8 +153,8 @@ def test_shares_are_those_of_rows_that_err_alone(text: str, noise: float) -> Non
         assert part == pytest.approx(inside, abs=1e-4)
 
 
-def test_without_twins_nobody_knows_what_is_noise() -> None:
-    found = taken_apart(noisy_draws(500, noise=0.5, twins=False), "P(c=s0)")
+def test_without_replicates_nobody_knows_what_is_noise() -> None:
+    found = taken_apart(noisy_draws(500, noise=0.5, replicates=False), "P(c=s0)")
     assert found.noise is None and all(row.noise is None for row in found.rows)
 
 
@@ -187,7 +187,7 @@ def test_entries_and_the_record_that_moves_most_are_those_of_brute_force() -> No
     for share in found.rows:
         place = tuple(NETWORK.schema[name].code(state) for name, state in share.given.items())
         code = NETWORK.schema[share.node].code(share.state)
-        lower, upper = dc.tools.credible_interval(posterior.cells[share.node][(*place, code)], 0.95)
+        lower, upper = dc.tools.credible_interval(posterior.probabilities[share.node][(*place, code)], 0.95)
         row = mean[share.node][place]
         for end, value in ((lower, share.low), (upper, share.high)):
             kept = row * (1 - end) / (1 - row[code])

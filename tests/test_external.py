@@ -248,7 +248,7 @@ def test_draws_of_parameters_are_not_read_beside_figures() -> None:
 
 def test_everything_else_reads_figures_alone() -> None:
     rng, told = np.random.default_rng(1), several()
-    assert dc.tools.plug_in(told, draws=20, rng=rng).cells.draws == 20
+    assert dc.tools.plug_in(told, draws=20, rng=rng).probabilities.draws == 20
     assert dc.estimate(told, rng=rng)["a"].shape == (2,)
     assert dc.check_fit(told).pairs_in_tables == 1
     posterior = dc.noise_aware(told, draws=20, rng=rng)

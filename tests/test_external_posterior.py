@@ -102,7 +102,7 @@ def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.ext
     # Chains that stop where they do not meet the rounded figures are off by less than 1,500 draws show.
     draws = 4000 if any(FIVES in parts for parts, _ in sets) else 1500
     posterior = dc.noise_aware(evidence, draws=draws, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
-    a, b = posterior.cells["a"], posterior.cells["b"]
+    a, b = posterior.probabilities["a"], posterior.probabilities["b"]
     draws = np.array([a[1], b[0, 1], b[1, 1], (a * b[:, 1]).sum(axis=0)])
     error = draws.std(axis=1) / math.sqrt(posterior.ess())
     assert np.all(np.abs(draws.mean(axis=1) - enumerated(sets)) < 6 * error)
@@ -166,7 +166,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         posterior = dc.noise_aware(evidence, draws=200, rng=rng, prior=prior, method="pooled")
         hits = []
         for node in "abcd":
-            low, high = np.quantile(posterior.cells[node], [0.025, 0.975], axis=-1)
+            low, high = np.quantile(posterior.probabilities[node], [0.025, 0.975], axis=-1)
             hits += ((low <= theta[node]) & (theta[node] <= high)).ravel().tolist()
         shares.append(np.mean(hits))
     error = np.std(shares) / math.sqrt(len(shares))

@@ -123,7 +123,7 @@ def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     for seed in range(12):
         truth, release = sampled(200, promise(epsilon, relation), 100 + seed)
         posterior = dc.noise_aware(release, draws=400, rng=np.random.default_rng(seed), prior=PRIOR)
-        low, high = np.quantile(posterior.cells["state"], [0.025, 0.975], axis=-1)
+        low, high = np.quantile(posterior.probabilities["state"], [0.025, 0.975], axis=-1)
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(held) > 2 / 3
 
@@ -139,7 +139,7 @@ def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
     release = dc.simulate(mechanism, records, dc.Dirichlet.uniform(network, 1.0), promise(8), rng=rng)
     assert set(release.payload.untold) == set(roots)  # type: ignore[union-attr]
     posterior = dc.noise_aware(release, draws=100, rng=rng, prior=release.prior)
-    assert all(np.all(np.isfinite(posterior.cells[node])) for node in network.nodes)
+    assert all(np.all(np.isfinite(posterior.probabilities[node])) for node in network.nodes)
 
 
 WRONG = {

@@ -168,7 +168,7 @@ def results(kind: str) -> tuple[Any, ...]:
     one = f'P("{last.name}")'
     given = f' | "{first.name}"="{first.states[0]}")' if last is not first else ")"
     rows = {response: dict.fromkeys(last.states, at / 20) for at, response in enumerate(MARKS)}
-    made = [found, posterior, posterior.cells, dc.marginals(posterior)]
+    made = [found, posterior, posterior.probabilities, dc.marginals(posterior)]
     made += [dc.answer_many(posterior, [one, f'MAP("{last.name}"{given}']), dc.answer(posterior, one)]
     made.append(dc.decide(posterior, dc.decisions.payoff(network, one, rows), list(MARKS)))
     made.append(dc.decisions.decide_number(posterior, f'P("{last.name}"="{last.states[0]}")', "interval:0.9"))

@@ -81,10 +81,10 @@ def test_measured_sets_are_what_tables_say(posterior: dc.results.PosteriorDraws,
     off, deviation = found.mean(axis=-1) - truth, found.std(axis=-1)
     assert np.all(np.abs(off) < 5 * deviation + 1e-4)
     assert deviation.max() < 0.006  # 50,000 records
-    assert posterior.law.twins is not None
-    twin = Laws(posterior.law.twins).joint(names)
-    assert twin.shape == found[..., :: posterior.law.step].shape
-    assert not np.array_equal(twin, found[..., :: posterior.law.step])
+    assert posterior.law.replicates is not None
+    replicate = Laws(posterior.law.replicates).joint(names)
+    assert replicate.shape == found[..., :: posterior.law.step].shape
+    assert not np.array_equal(replicate, found[..., :: posterior.law.step])
 
 
 def test_what_the_network_leaves_open_is_its_own(posterior: dc.results.PosteriorDraws) -> None:
@@ -97,7 +97,7 @@ def test_rows_are_those_that_answers_have(posterior: dc.results.PosteriorDraws) 
     """The rows of a collider, and of a child with one parent, under every draw."""
     for node in NETWORK.nodes:
         law = law_of(posterior, NETWORK.family(node))
-        np.testing.assert_allclose(law / law.sum(axis=-2, keepdims=True), posterior.cells[node], atol=2e-3)
+        np.testing.assert_allclose(law / law.sum(axis=-2, keepdims=True), posterior.probabilities[node], atol=2e-3)
 
 
 def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.results.PosteriorDraws) -> None:

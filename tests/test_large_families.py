@@ -149,7 +149,7 @@ def test_every_reader_reads_parts(method: str, prior: float | None) -> None:
     assert made.payload.cut == {"c": ("a", "c")}
     rng = np.random.default_rng(2)
     found = dc.noise_aware(made, draws=200, rng=rng, prior=believed, method=method)
-    for cells in (found.cells, dc.tools.plug_in(made, draws=50, rng=rng).cells):
+    for cells in (found.probabilities, dc.tools.plug_in(made, draws=50, rng=rng).probabilities):
         assert all(np.allclose(cells[node].sum(axis=-2), 1) for node in network.nodes)
     point = dc.estimate(made, rng=rng, prior=believed)
     assert np.allclose(point["c"].sum(axis=-1), 1)
@@ -168,10 +168,10 @@ def test_rows_of_a_part_are_known_and_those_of_the_family_are_not() -> None:
     assert made.payload.cut == {"c": ("a", "c")}
     found = dc.noise_aware(made, draws=2000, rng=rng)
     weights = np.bincount(codes["a"] * 4 + codes["b"], minlength=12).reshape(3, 4, 1) / 4000
-    margin = (weights * found.cells["c"][..., 1, :]).sum(axis=(0, 1))
+    margin = (weights * found.probabilities["c"][..., 1, :]).sum(axis=(0, 1))
     assert abs(margin.mean() - codes["c"].mean()) < 0.02
     assert margin.std() < 0.03
-    rows = found.cells["c"][..., 1, :]
+    rows = found.probabilities["c"][..., 1, :]
     low, high = np.quantile(rows, [0.025, 0.975], axis=-1)
     truth = np.where(np.add.outer(np.arange(3), np.arange(4)) % 2, 0.9, 0.2)
     assert np.all((low < truth) & (truth < high))

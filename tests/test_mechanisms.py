@@ -159,7 +159,7 @@ def test_contrasts_without_noise_give_the_counts_back() -> None:
     assert release.calibration.scale < 1e-3
     for subset, array in coefficients(counts.tables).items():
         assert np.array_equal(release.payload.components[subset], array)
-    assert again.cells.network == NETWORK
+    assert again.probabilities.network == NETWORK
 
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
@@ -197,7 +197,7 @@ def test_the_posterior_subtracts_the_shift() -> None:
     for read in (dc.tools.plug_in, dc.noise_aware):
         one, other = (read(part, draws=50, rng=np.random.default_rng(3)) for part in (plain, shifted))
         for node in NETWORK.nodes:
-            assert np.array_equal(one.cells[node], other.cells[node])
+            assert np.array_equal(one.probabilities[node], other.probabilities[node])
 
 
 @pytest.mark.parametrize("stealth", [0, 1, -0.5, 1.5, math.nan, math.inf])
@@ -657,7 +657,7 @@ def test_a_large_budget_chooses_the_best_candidate() -> None:
     assert made.payload.index == 1
     posterior = dc.tools.plug_in(made, draws=3, rng=np.random.default_rng(0))
     for node in NETWORK.nodes:
-        assert np.array_equal(posterior.cells[node], np.repeat(theta[node][..., None], 3, axis=-1))
+        assert np.array_equal(posterior.probabilities[node], np.repeat(theta[node][..., None], 3, axis=-1))
     assert dc.noise_aware(made, draws=10, rng=np.random.default_rng(0)).method == "choice"
 
 

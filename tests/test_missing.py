@@ -180,7 +180,7 @@ def chain_law() -> tuple[Tables, Tables]:
 
 def test_complete_records_are_found_behind_gaps_that_a_child_explains() -> None:
     truth, seen = chain_law()
-    found = dc.tools.assume_at_random(dc.results.PosteriorDraws(seen)).cells
+    found = dc.tools.assume_at_random(dc.results.PosteriorDraws(seen)).probabilities
     for node in CHAIN.nodes:
         assert found[node][..., 0] == pytest.approx(truth[node], abs=5e-4)
     complete = seen["b"][:, :2, 0] / seen["b"][:, :2, 0].sum(-1, keepdims=True)

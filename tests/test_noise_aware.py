@@ -27,7 +27,7 @@ def read(release: dc.Release, *, draws: int, rng: np.random.Generator) -> dc.res
 @pytest.mark.parametrize(("size", "scale"), [(10**7, 20_000.0), (10**7, 80.0), (10**12, 20_000.0), (10**15, 80.0)])
 def test_huge_counts_have_the_normal_limit(size: int, scale: float) -> None:
     z = (size, 3 * size)
-    theta = read(row_release(z, (0.25, 0.25), scale), draws=20_000, rng=np.random.default_rng(2)).cells["x"]
+    theta = read(row_release(z, (0.25, 0.25), scale), draws=20_000, rng=np.random.default_rng(2)).probabilities["x"]
     assert np.all(np.isfinite(theta))
     share, total = 0.25, 4 * size
     # Sampling error of the records, and the Laplace noise (variance 2 b^2) carried over to the share.
@@ -52,7 +52,7 @@ def test_roots_hold_exactly_the_public_number_of_records(n: int) -> None:
 def test_no_records_leave_the_prior(relation: dc.Relation) -> None:
     """What a release of nothing says is wide and finite; where the number is public it is the prior itself."""
     made = simulated(asia(), 0, guarantee(relation=relation), np.random.default_rng(23))
-    cells = read(made, draws=4000, rng=np.random.default_rng(24)).cells
+    cells = read(made, draws=4000, rng=np.random.default_rng(24)).probabilities
     for node in cells:
         assert np.all(np.isfinite(cells[node]))
         first = np.moveaxis(cells[node], -2, 0)[0].reshape(-1, 4000)
@@ -77,15 +77,15 @@ def same(first: dc.Tables, second: dc.Tables) -> bool:
 
 def test_same_seed_same_draws(release: dc.Release) -> None:
     def draw(seed: int) -> dc.Tables:
-        return read(release, draws=30, rng=np.random.default_rng(seed)).cells
+        return read(release, draws=30, rng=np.random.default_rng(seed)).probabilities
 
     assert same(draw(4), draw(4))
     assert not same(draw(4), draw(5))
 
 
 def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> None:
-    forward = read(release, draws=30, rng=np.random.default_rng(6)).cells
-    backward = read(release, draws=30, rng=np.random.default_rng(6)).cells
+    forward = read(release, draws=30, rng=np.random.default_rng(6)).probabilities
+    backward = read(release, draws=30, rng=np.random.default_rng(6)).probabilities
     first = {node: forward[node] for node in release.network.nodes}
     second = {node: backward[node] for node in reversed(release.network.nodes)}
     assert all(np.array_equal(first[node], second[node]) for node in first)
@@ -100,7 +100,7 @@ def test_families_are_drawn_when_asked(release: dc.Release, monkeypatch: pytest.
         return draw_rows(*arguments, **options)
 
     monkeypatch.setattr(module, "draw_rows", spy)
-    cells = read(release, draws=30, rng=np.random.default_rng(7)).cells
+    cells = read(release, draws=30, rng=np.random.default_rng(7)).probabilities
     assert len(drawn) == 0
     assert cells["tub"].shape == (2, 2, 30)
     # `tub` and its only ancestor, whatever the other six families hold.
@@ -111,9 +111,9 @@ def test_families_are_drawn_when_asked(release: dc.Release, monkeypatch: pytest.
 
 def test_another_prior(release: dc.Release) -> None:
     other = dc.Dirichlet.uniform(release.network, 3.0)
-    given = noise_aware(release, draws=30, rng=np.random.default_rng(9), prior=other, method="pooled").cells
-    stored = read(replace(release, prior=other), draws=30, rng=np.random.default_rng(9)).cells
-    own = read(release, draws=30, rng=np.random.default_rng(9)).cells
+    given = noise_aware(release, draws=30, rng=np.random.default_rng(9), prior=other, method="pooled").probabilities
+    stored = read(replace(release, prior=other), draws=30, rng=np.random.default_rng(9)).probabilities
+    own = read(release, draws=30, rng=np.random.default_rng(9)).probabilities
     assert same(given, stored)
     assert not same(given, own)
 
@@ -134,12 +134,12 @@ def test_no_draws(release: dc.Release, draws: int) -> None:
 def test_empty_rows_with_a_sparse_prior_can_be_drawn(a: float) -> None:
     """Rows nobody is in are common, and so are priors this sparse (`from_probabilities` with base 0)."""
     for z in ((0, 0), (120, -40), (-200, -300)):
-        theta = read(row_release(z, (a, a), 300.0), draws=1000, rng=np.random.default_rng(0)).cells["x"]
+        theta = read(row_release(z, (a, a), 300.0), draws=1000, rng=np.random.default_rng(0)).probabilities["x"]
         assert np.all(np.isfinite(theta))
 
 
 def test_one_state() -> None:
-    theta = read(row_release((40,), (0.25,), 5.0), draws=20, rng=np.random.default_rng(0)).cells["x"]
+    theta = read(row_release((40,), (0.25,), 5.0), draws=20, rng=np.random.default_rng(0)).probabilities["x"]
     assert np.array_equal(theta, np.ones((1, 20)))
 
 
@@ -226,11 +226,11 @@ def test_a_long_chain_listed_backwards_can_be_drawn() -> None:
     )
     tables = {node: np.full(network.shape(node), 50) for node in nodes}
     release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
-    theta = read(release, draws=2, rng=np.random.default_rng(0)).cells["v399"]
+    theta = read(release, draws=2, rng=np.random.default_rng(0)).probabilities["v399"]
     assert theta.shape == (2, 2, 2) and np.allclose(theta.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("epsilon", ["20000", "1e6"])
 def test_noise_that_never_shows_is_no_obstacle(epsilon: str) -> None:
     release = simulated(asia(), 1000, guarantee(float(epsilon)), np.random.default_rng(0))
-    assert np.isfinite(read(release, draws=50, rng=np.random.default_rng(0)).cells["dysp"]).all()
+    assert np.isfinite(read(release, draws=50, rng=np.random.default_rng(0)).probabilities["dysp"]).all()

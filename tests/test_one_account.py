@@ -175,7 +175,7 @@ def test_a_posterior_is_no_prior_of_its_accounts_other_releases(reader: str) -> 
     chained = dc.noise_aware(other, prior=direct.as_prior(), **FEW)
     for posterior in (direct, direct.fresh(), chained, dc.tools.plug_in(first, **FEW)):
         prior = posterior.as_prior()
-        assert np.array_equal(prior.alpha["y"], dc.Dirichlet.matching(posterior.cells).alpha["y"])
+        assert np.array_equal(prior.alpha["y"], dc.Dirichlet.matching(posterior.probabilities).alpha["y"])
         with pytest.raises(dc.InputError, match=r"same account: the same records would count twice.*data='same'"):
             READERS[reader](second, prior)
         with pytest.raises(dc.InputError, match="count twice"):

@@ -55,7 +55,7 @@ def rows(posterior: dc.results.PosteriorDraws, query: str) -> np.ndarray:
 def test_rows_are_the_answers_of_their_family(node: str) -> None:
     """Mean and interval of every entry of every table, of the causes' child as well: its draws are those of the law."""
     posterior, parents = read(), NETWORK.parents[node]
-    own = posterior.cells[node]
+    own = posterior.probabilities[node]
     for place in np.ndindex(*own.shape[:-2]):
         given = ", ".join(f"{name}={NETWORK.schema[name].states[at]}" for name, at in zip(parents, place, strict=True))
         found = rows(posterior, f"P({node} | {given})" if given else f"P({node})")

@@ -44,7 +44,7 @@ def read(release: dc.Release) -> None:
             str(dc.read(release, draws=40, rng=1, **told))
         case _:
             posterior = dc.noise_aware(release, draws=40, rng=1)
-            assert all(np.all(np.isfinite(posterior.cells[node])) for node in posterior.network.nodes)
+            assert all(np.all(np.isfinite(posterior.probabilities[node])) for node in posterior.network.nodes)
             str(dc.answer(posterior, f"P({posterior.network.nodes[-1]})"))
 
 

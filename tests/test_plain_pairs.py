@@ -75,7 +75,7 @@ def test_a_posterior_reads_pairs_so_where_states_are_clear_of_the_noise() -> Non
     posterior = dc.noise_aware(released("3"), draws=400, rng=np.random.default_rng(1))
     assert posterior.parts is not None
     sets = posterior.parts.sets
-    law = full_joint(posterior.cells)
+    law = full_joint(posterior.probabilities)
     moved = move_without_bias(sets, law, NAMES)
     told = pooled_margins(NETWORK, released("3").measurements, None)
     for pair in combinations(NAMES, 2):
@@ -85,7 +85,7 @@ def test_a_posterior_reads_pairs_so_where_states_are_clear_of_the_noise() -> Non
     np.testing.assert_array_equal(move_without_bias(sets, law, NAMES), moved)
     rough = dc.noise_aware(released("0.01", 200), draws=50, rng=np.random.default_rng(1))
     assert rough.parts is not None
-    law = full_joint(rough.cells)
+    law = full_joint(rough.probabilities)
     assert move_without_bias(rough.parts.sets, law, NAMES) is law
 
 
@@ -93,7 +93,7 @@ def test_regressions_read_pairs_so() -> None:
     posterior = dc.noise_aware(released("3"), draws=400, rng=np.random.default_rng(1))
     assert posterior.parts is not None
     sets = posterior.parts.sets
-    law = move_without_bias(sets, full_joint(posterior.cells).sum(axis=1), ("a", "c"))
+    law = move_without_bias(sets, full_joint(posterior.probabilities).sum(axis=1), ("a", "c"))
     slope = law[:, 1] / law.sum(axis=1)
     exact = np.stack([slope[1] - slope[0], slope[2] - slope[0], slope[0]], axis=-1)
     np.testing.assert_allclose(dc.regress(posterior, "c", ["a"]).coefficients, exact, atol=1e-6)

@@ -38,7 +38,7 @@ def check_moments(theta: np.ndarray, alpha: np.ndarray) -> None:
 def test_moments_are_those_of_the_dirichlet(release: dc.Release) -> None:
     posterior = plug_in(release, draws=DRAWS, rng=np.random.default_rng(1))
     for node in NETWORK.nodes:
-        theta = posterior.cells[node]
+        theta = posterior.probabilities[node]
         assert theta.shape == (*NETWORK.shape(node), DRAWS)
         np.testing.assert_allclose(theta.sum(axis=-2), 1, rtol=1e-12)
         check_moments(theta, ALPHA[node] + np.maximum(NOISY[node], 0))
@@ -48,11 +48,13 @@ def test_another_prior_replaces_the_curators(release: dc.Release) -> None:
     prior = dc.Dirichlet.uniform(NETWORK, 5.0)
     posterior = plug_in(release, draws=DRAWS, rng=np.random.default_rng(2), prior=prior)
     for node in NETWORK.nodes:
-        check_moments(posterior.cells[node], 5.0 + np.maximum(NOISY[node], 0))
+        check_moments(posterior.probabilities[node], 5.0 + np.maximum(NOISY[node], 0))
 
 
 def test_same_seed_same_draws(release: dc.Release) -> None:
-    first, second, other = (plug_in(release, draws=5, rng=np.random.default_rng(seed)).cells["b"] for seed in (3, 3, 4))
+    first, second, other = (
+        plug_in(release, draws=5, rng=np.random.default_rng(seed)).probabilities["b"] for seed in (3, 3, 4)
+    )
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
 
@@ -79,6 +81,6 @@ def test_tables_over_sets_are_fitted_first() -> None:
     made = dc.simulate(dc.planned(audit=0), counts, prior, promise, rng=rng)
     table = np.array([[610, -40], [-30, 420]])
     payload = dc.kinds.NoisyTables(network, {("a", "b"): table}, made.calibration.scales, "discrete_laplace")
-    cells = plug_in(replace(made, payload=payload), draws=DRAWS, rng=rng).cells
+    cells = plug_in(replace(made, payload=payload), draws=DRAWS, rng=rng).probabilities
     assert cells["a"][0].mean() == pytest.approx(0.595, abs=6 * np.sqrt(0.25 / 1000 / DRAWS) + 1e-4)
     assert cells["b"][0, 0].min() > 0.999 and cells["b"][1, 1].min() > 0.999

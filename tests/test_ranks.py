@@ -132,7 +132,7 @@ def rank_truths(law: str, runs: int, scale: float = 1.0) -> Mapping[str, np.ndar
         release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(NETWORK), PROMISE, rng=rng)
         posterior = read(release, rng)
         true = list_quantities(truth, truth, release)
-        drawn = list_quantities(posterior.cells, law_of(posterior).cells, release)
+        drawn = list_quantities(posterior.probabilities, law_of(posterior).cells, release)
         for name, values in drawn.items():
             scaled = values.mean() + scale * (values - values.mean())
             ranks.setdefault(name, []).append(ranks_of(scaled, float(true[name][0]), rng))

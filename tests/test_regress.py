@@ -46,7 +46,7 @@ def most_likely(z: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray
 
 def test_linear_coefficients_are_least_squares_of_the_joint() -> None:
     drawn = posterior()
-    law = full_joint(drawn.cells)
+    law = full_joint(drawn.probabilities)
     found = dc.regress(drawn, "d", ["a", "b", "c"])
     assert found.names == ("a=s1", "a=s2", "b=s1", "c=s1", "intercept") and found.left_out == 0
     z, y = columns(law)
@@ -58,7 +58,7 @@ def test_linear_coefficients_are_least_squares_of_the_joint() -> None:
 
 def test_logistic_coefficients_are_the_most_likely_of_the_joint() -> None:
     drawn = posterior(2, 2.0)
-    law = full_joint(drawn.cells)
+    law = full_joint(drawn.probabilities)
     found = dc.regress(drawn, "d", ["a", "b", "c"], kind="logistic")
     z, y = columns(law)
     for draw in range(DRAWS):
@@ -92,8 +92,8 @@ def test_many_states_are_regressed_by_pairs_or_by_made_up_records(kind: str, mon
 
 def test_made_up_records_know_the_chance_given_all_others() -> None:
     drawn = posterior(4)
-    law = full_joint(drawn.cells)
-    ((part, codes, chances),) = drawn_points(drawn.cells, "c", NETWORK.nodes, 50)
+    law = full_joint(drawn.probabilities)
+    ((part, codes, chances),) = drawn_points(drawn.probabilities, "c", NETWORK.nodes, 50)
     assert part == slice(0, DRAWS) and chances.shape == (DRAWS, 50)
     for draw in range(DRAWS):
         a, b, d, e = (codes[name][draw] for name in "abde")
@@ -103,8 +103,8 @@ def test_made_up_records_know_the_chance_given_all_others() -> None:
 
 def test_made_up_records_have_the_shares_of_their_draw() -> None:
     drawn = posterior(5)
-    law = full_joint(drawn.cells).sum(axis=(2, 3, 4))
-    ((_, codes, _),) = drawn_points(drawn.cells, "d", ("a", "b"), 20_000)
+    law = full_joint(drawn.probabilities).sum(axis=(2, 3, 4))
+    ((_, codes, _),) = drawn_points(drawn.probabilities, "d", ("a", "b"), 20_000)
     for draw in range(DRAWS):
         shares = np.bincount(codes["a"][draw] * 2 + codes["b"][draw], minlength=6) / 20_000
         np.testing.assert_allclose(shares, law[..., draw].ravel(), atol=0.02)  # five deviations
@@ -169,7 +169,7 @@ def test_bins_do_not_flatten_slopes(bins: int, error: float) -> None:
 def test_the_law_inside_bins_is_the_stated_one() -> None:
     schema, data = binned(4), made_up(100_000)
     drawn = shares_of(schema, data, ("x",), "ill")
-    laws = full_joint(drawn.cells)
+    laws = full_joint(drawn.probabilities)
     for inside in ("log-linear", "uniform"):
         found = dc.regress(drawn, "ill", ["x"], inside=inside)  # type: ignore[arg-type]
         shares = laws.sum(axis=1)
@@ -209,7 +209,7 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
 
 
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:
-    cells = posterior(6, draws=10).cells
+    cells = posterior(6, draws=10).probabilities
     for share, kind in ((3, "linear"), (3, "logistic"), (6, "linear"), (6, "logistic")):
         tables = {name: np.array(cells[name]) for name in NETWORK.nodes}
         tables["a"][2, :share] = 0.0
@@ -226,7 +226,7 @@ def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_r
 
 @pytest.mark.parametrize("kind", ["linear", "logistic"])
 def test_columns_that_follow_from_each_other_are_named(kind: str) -> None:
-    cells = {name: np.array(table) for name, table in posterior(7).cells.items()}
+    cells = {name: np.array(table) for name, table in posterior(7).probabilities.items()}
     cells["c"] = np.zeros_like(cells["c"])
     cells["c"][0, 0] = cells["c"][1, 1] = 1.0  # c is b
     drawn = dc.results.PosteriorDraws(dc.Tables(NETWORK, cells, draws=DRAWS))
@@ -306,5 +306,5 @@ def test_a_regression_on_numbers_is_assumed_and_says_by_which_law() -> None:
     found = dc.regress(dc.noise_aware(plain, draws=60, rng=rng), "b", ["a"])
     assert (found.basis, found.assumes) == ("measured", ())
     # Draws that nobody knows the origin of say their law, and not what they rest on.
-    alone = dc.regress(dc.results.PosteriorDraws(drawn.cells), "z", ["x"])
+    alone = dc.regress(dc.results.PosteriorDraws(drawn.probabilities), "z", ["x"])
     assert alone.basis is None and len(alone.assumes) == 1

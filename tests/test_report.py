@@ -192,7 +192,7 @@ def test_the_network_is_drawn_with_what_is_not_known_of_it(level: float) -> None
     release = released(promised("replace"), (coin, dull))
     posterior = release.posterior(rng=3)
     page = dc.report(release, posterior=posterior, level=level)
-    ends = np.quantile(posterior.cells["coin"], [(1 - level) / 2, (1 + level) / 2], axis=-1)
+    ends = np.quantile(posterior.probabilities["coin"], [(1 - level) / 2, (1 + level) / 2], axis=-1)
     width = float(np.mean(ends[1] - ends[0]))
     assert f"<title>coin: heads, tails; intervals {width:.2g} wide on average</title>" in page
     bars = {

@@ -47,7 +47,7 @@ def test_rows_estimates_and_answers_agree_where_parents_go_together(records: int
     """Within a third of the interval's half length, and estimates within a half: errors of 400 draws are a fortieth."""
     release, posterior = read(records, epsilon, seed=5)
     by_answer = answers(posterior)
-    rows = posterior.cells["y"][..., 1, :].mean(axis=-1)
+    rows = posterior.probabilities["y"][..., 1, :].mean(axis=-1)
     estimated = dc.estimate(release)["y"][..., 1]
     half = (by_answer[..., 2] - by_answer[..., 1]) / 2
     assert (np.abs(rows - by_answer[..., 0]) <= half / 3 + 0.004).all()

@@ -169,10 +169,14 @@ def test_a_wrong_network_is_mended_by_its_own_tables() -> None:
 def test_the_posterior_stays_one_of_the_public_network() -> None:
     posterior = dc.noise_aware(wrong(5_000, 3), draws=60, rng=np.random.default_rng(4))
     assert posterior.network == CHILD
-    assert posterior.mean()["b"].shape == (3,) and posterior.twins is not None and posterior.twins["b"].shape == (3, 60)
+    assert (
+        posterior.mean()["b"].shape == (3,)
+        and posterior.replicates is not None
+        and posterior.replicates["b"].shape == (3, 60)
+    )
     assert posterior.saturated is not None and posterior.law.network == posterior.saturated.network
     for node in CHILD.nodes:
-        np.testing.assert_allclose(posterior.cells[node].sum(axis=-2), 1)
+        np.testing.assert_allclose(posterior.probabilities[node].sum(axis=-2), 1)
         assert posterior.draw(7, rng=np.random.default_rng(1))[node].shape == (*CHILD.shape(node), 7)
     again = posterior.fresh()
     assert again.saturated is not None and again.saturated.network == posterior.saturated.network

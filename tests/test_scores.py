@@ -340,7 +340,7 @@ def test_an_accuracy_is_the_mean_of_its_posterior() -> None:
     release = noisy_release(prior, {"prediction": np.array([2, 9])}, 3.0)
     score = dc.tools.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
     posterior = dc.noise_aware(release, draws=500, rng=np.random.default_rng(1), prior=prior, method="pooled")
-    right = posterior.cells["prediction"][1]
+    right = posterior.probabilities["prediction"][1]
     assert score.mean == right.mean() != np.median(right)
     assert (score.lower, score.upper) == tuple(map(float, credible_interval(right, 0.9)))
 

@@ -214,11 +214,11 @@ def test_releases_say_it_and_are_read_by_people(mechanism: str) -> None:
         if part.table:
             assert abs(part.values.sum() - 200) < 20
     posterior = dc.noise_aware(release, draws=400, rng=rng, prior=PRIOR)
-    width = float(posterior.cells["a"][1].std())
+    width = float(posterior.probabilities["a"][1].std())
     assert width > 0.9 * math.sqrt(0.25 / 202)
     plain = dc.tools.plug_in(release, draws=400, rng=rng, prior=PRIOR)
     if mechanism in ("planned", "laplace", "fourier"):
-        assert 0.8 < float(plain.cells["a"][1].std()) / math.sqrt(0.25 / 202) < 1.25
+        assert 0.8 < float(plain.probabilities["a"][1].std()) / math.sqrt(0.25 / 202) < 1.25
 
 
 def test_the_number_of_units_is_public_under_replace() -> None:
@@ -233,7 +233,7 @@ def test_the_number_of_units_is_public_under_replace() -> None:
 def test_releases_that_kept_other_records_are_not_read_as_of_the_same() -> None:
     counts, rng = two_years(2, "record")
     same = [dc.simulate(dc.laplace(), counts, PRIOR, promised(), rng=rng) for _ in range(2)]
-    assert dc.noise_aware(dc.combine(*same, data="same"), draws=100, rng=rng).cells.draws == 100
+    assert dc.noise_aware(dc.combine(*same, data="same"), draws=100, rng=rng).probabilities.draws == 100
     other = dc.simulate(dc.laplace(), two_years(2, "record")[0], PRIOR, promised(), rng=rng)
     with pytest.raises(dc.InputError, match="kept other records"):
         dc.combine(same[0], other, data="same")
@@ -255,7 +255,7 @@ def test_stars_are_read_by_people() -> None:
         assert abs(part.values.sum() - 200) < 10 and abs(raw.values.sum() - 1200) < 60
         assert blur(part).variance(()) == pytest.approx(blur(raw).variance(()) / 36, rel=1e-6)
     posterior = dc.noise_aware(release, draws=400, rng=rng, prior=dc.Dirichlet.uniform(network, 1.0))
-    assert 0.85 < float(posterior.cells["a"][1].std()) / math.sqrt(0.25 / 200) < 1.3
+    assert 0.85 < float(posterior.probabilities["a"][1].std()) / math.sqrt(0.25 / 200) < 1.3
 
 
 def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> None:
@@ -367,7 +367,7 @@ def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
             counts = dc.count(dc.read_records(source, PAIR.schema, **how), PAIR)
             release = dc.simulate(dc.laplace(), counts, PRIOR, promised(3), rng=rng)
             posterior = dc.noise_aware(release, draws=200, rng=rng)
-            low, high = np.quantile(posterior.cells["a"][1], [0.025, 0.975])
+            low, high = np.quantile(posterior.probabilities["a"][1], [0.025, 0.975])
             held[weights] += low <= theta[1] <= high
     assert held["record"] >= 29 and held["unit"] >= 29
     assert held[None] < 29

@@ -82,6 +82,6 @@ def test_a_release_by_stars_is_read(relation: dc.Relation) -> None:
     made = dc.simulate(starred(), dc.tools.count_codes(network, codes), prior, promise(1, relation), rng=rng)
     again = dc.Release.loads(made.dumps())
     assert again.dumps() == made.dumps() and dict(again.payload.stars) == dict(made.payload.stars)
-    row = dc.noise_aware(again, draws=200, rng=rng).cells["b"]
+    row = dc.noise_aware(again, draws=200, rng=rng).probabilities["b"]
     truth = np.bincount(codes["b"][codes["a"] == 0], minlength=2)
     assert abs(row[0, 0].mean() - truth[0] / truth.sum()) < 0.1

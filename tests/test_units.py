@@ -315,7 +315,7 @@ def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
             counts = dc.count(dc.read_records(source, COIN.schema, unit_column=column), COIN)
             release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(COIN, 1.0), promise, rng=rng)
             posterior = dc.noise_aware(release, draws=200, rng=rng, prior=release.prior)
-            low, high = np.quantile(posterior.cells["a"][1], [0.025, 0.975])
+            low, high = np.quantile(posterior.probabilities["a"][1], [0.025, 0.975])
             held[column] += low <= theta[1] <= high
     assert held["who"] >= 46
     assert held[None] <= 45

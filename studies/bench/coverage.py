@@ -128,19 +128,19 @@ def _by(method: dc.tools.Method, least: int = 1) -> Method:
     """One method of `noise_aware`, told the prior that the truths are drawn from."""
 
     def read(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
-        return dc.noise_aware(release, draws=max(draws, least), rng=rng, prior=prior, method=method).cells
+        return dc.noise_aware(release, draws=max(draws, least), rng=rng, prior=prior, method=method).probabilities
 
     return read
 
 
 def _default(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """What a user gets who says nothing: from noisy tables a learned prior, not that of the truths."""
-    return dc.noise_aware(release, draws=draws, rng=rng).cells
+    return dc.noise_aware(release, draws=draws, rng=rng).probabilities
 
 
 def _plug_in(release: dc.Release, prior: dc.Dirichlet, draws: int, rng: np.random.Generator) -> dc.Tables:
     """The noisy counts taken for counts."""
-    return dc.tools.plug_in(release, draws=draws, rng=rng, prior=prior).cells
+    return dc.tools.plug_in(release, draws=draws, rng=rng, prior=prior).probabilities
 
 
 METHODS: Mapping[str, Method] = {

@@ -42,7 +42,7 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
 
 def all_families(release: dc.Release, draws: int) -> dict[str, Floats]:
     """Draws of every table, shape `(*parents, child, draws)`."""
-    cells = dc.noise_aware(release, draws=draws, rng=np.random.default_rng(1), method="pooled").cells
+    cells = dc.noise_aware(release, draws=draws, rng=np.random.default_rng(1), method="pooled").probabilities
     return {node: cells[node] for node in release.network.nodes}
 
 

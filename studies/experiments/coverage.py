@@ -149,7 +149,7 @@ def _read(task: Task) -> Iterator[tuple[str, str, tuple[float, float], int]]:
     if mechanism in COUNTS:
         posteriors.append(dc.tools.plug_in(case.release, draws=DRAWS, rng=rng))
     for reader, posterior in zip(READERS, posteriors, strict=False):
-        found = held(values(posterior.cells, queries), true)
+        found = held(values(posterior.probabilities, queries), true)
         for kind in KINDS:
             yield reader, kind, found[kind], int(between(true[kind]).sum())
 

@@ -170,7 +170,7 @@ def _priced(task: Task, epsilon: int) -> Iterator[Row]:
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
 
     def answered(posterior: dc.results.NetworkPosterior, scope: str, draws: int) -> Row:
-        decisions = decided(game("value", probabilities(posterior.cells)), posterior, len(QUERIES))
+        decisions = decided(game("value", probabilities(posterior.probabilities)), posterior, len(QUERIES))
         return {"draws": draws, "scope": scope, "metric": "mean", "value": float(lost(exact, decisions).mean())}
 
     for draws in DRAWS:

@@ -173,7 +173,7 @@ def by_the_package(name: str, played: Game, cells: dc.Tables, times: Floats, est
     tables = {node: table[..., drawn] for node, table in cells.items()}
     posterior = dc.results.PosteriorDraws(dc.Tables(cells.network, tables, draws=drawn.size))
     queries = len(played.utilities)
-    decisions = decided(game(name, probabilities(posterior.cells)), posterior, queries)
+    decisions = decided(game(name, probabilities(posterior.probabilities)), posterior, queries)
     own = lost(played.means(), decisions)
     found = {
         "otherwise": float(np.sum(lost(estimated, decisions) > SAME)),

@@ -185,7 +185,7 @@ def measured(known: Known, setting: Setting, seed: Sequence[int], *, estimated: 
     theta = known.truth.theta
     made = simulation(theta, None, setting.records, "planned", promise, np.random.default_rng([*place, 0]))
     started = time.process_time()
-    posterior = dc.noise_aware(made.release, draws=setting.draws, rng=np.random.default_rng([*place, 1])).cells
+    posterior = dc.noise_aware(made.release, draws=setting.draws, rng=np.random.default_rng([*place, 1])).probabilities
     cells = dc.Tables(theta.network, dict(posterior.items()), draws=setting.draws)  # a table is drawn when it is read
     seconds = time.process_time() - started
     drawn, point = _values(cells, known.one, known.two), None

@@ -108,7 +108,7 @@ def _shipped_sampler(release: dc.Release, draws: int, rng: np.random.Generator) 
 
 def _shipped(release: dc.Release, draws: int, rng: np.random.Generator) -> dc.Tables:
     """The default posterior. Its rows are not independent: `P(y, x)` is averaged over draws."""
-    return dc.noise_aware(release, draws=draws, rng=rng).cells
+    return dc.noise_aware(release, draws=draws, rng=rng).probabilities
 
 
 def _without_noise(task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Tables:

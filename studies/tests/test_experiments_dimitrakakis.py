@@ -360,7 +360,7 @@ def test_the_package_decides_by_the_same_rule() -> None:
         dc.research.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng
     )
     posterior = dc.tools.plug_in(release, draws=9, rng=rng)
-    played = games.game("state", games.probabilities(posterior.cells))
+    played = games.game("state", games.probabilities(posterior.probabilities))
     states = network.schema["lung"].states
     evidence = network.schema["xray"].states[0]
     table = {named: {state: float(state == named) for state in states} for named in states}

@@ -82,7 +82,7 @@ def test_explanations_of_one_draw_are_those_of_the_oracle(evidence: dict[str, st
     free = tuple(name for name in schema.names if name not in evidence)
     for asked, kind, targets in ((f"MAP(tub, lung | {text})", "map", ("tub", "lung")), (f"MPE(| {text})", "mpe", free)):
         answer = dc.answer(ONE, asked, level=0.95)
-        ((states, probability),) = most_probable(ONE.cells, targets, codes)
+        ((states, probability),) = most_probable(ONE.probabilities, targets, codes)
         assert answer.kind == kind
         (row,) = answer.rows
         assert row["state"] == {name: schema[name].states[code] for name, code in states.items()}
@@ -214,7 +214,7 @@ def test_explanations_are_at_most_sixteen_and_the_first_is_the_best_on_average()
 @pytest.mark.parametrize("text", ["MAP(tub, lung | dysp=yes)", "MPE(| dysp=yes, smoke=no)", "MAP(bronc)"])
 def test_explanations_too_many_to_list_are_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more joint states than rows are allowed, elimination finds the states; row by row the numbers agree."""
-    posterior = dc.results.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
+    posterior = dc.results.PosteriorDraws(CELLS, replicates=random_draws(CELLS.network, 200, seed=9))
     listed = {str(row["state"]): row for row in dc.answer(posterior, text, level=0.9).rows}
     monkeypatch.setattr(module, "ROW_LIMIT", 1)
     rows = dc.answer(posterior, text, level=0.9).rows
@@ -241,12 +241,12 @@ def coin(draws: int, seed: int) -> tuple[dc.results.PosteriorDraws, float]:
     network = dc.Network((dc.Variable("x", ("head", "tail")),), {"x": ()})
     counts = rng.choice(heads, size=draws, p=weights)
     one, other = (rng.beta(1 + counts, 11 - counts) for _ in range(2))
-    cells, twins = (dc.Tables(network, {"x": np.stack([p, 1 - p])}, draws=draws) for p in (one, other))
-    return dc.results.PosteriorDraws(cells, twins=twins), known / (known + weights @ (mean * (1 - mean)) / 13)
+    cells, replicates = (dc.Tables(network, {"x": np.stack([p, 1 - p])}, draws=draws) for p in (one, other))
+    return dc.results.PosteriorDraws(cells, replicates=replicates), known / (known + weights @ (mean * (1 - mean)) / 13)
 
 
 def test_share_of_the_noise() -> None:
-    """Monte Carlo error below 1 / sqrt(90,000) = 0.0033, of a twin in three; six of them: probability below 1e-8."""
+    """Monte Carlo error below 1 / sqrt(90,000) = 0.0033, of a replicate in three; six of them: probability below 1e-8."""
     posterior, share = coin(270_000, seed=1)
     assert 0.3 < share < 0.9
     for row in dc.answer(posterior, "P(x)", level=0.9).rows:
@@ -257,7 +257,7 @@ def test_share_of_the_noise() -> None:
     assert dc.answer(posterior, "MAP(x)", level=0.9).rows[0]["noise"] == pytest.approx(share, abs=0.02)
 
 
-def test_draws_and_twins_tell_the_variance_alike() -> None:
+def test_draws_and_replicates_tell_the_variance_alike() -> None:
     one, other = np.array([0.1, 0.4, 0.6, 0.3]), np.array([0.2, 0.2, 0.9, 0.1])
     both = np.concatenate([one, other]) - 0.35
     expected = np.mean((one - 0.35) * (other - 0.35)) / np.mean(both**2)
@@ -268,10 +268,10 @@ def test_draws_and_twins_tell_the_variance_alike() -> None:
 @every("text", ["P(lung | xray=yes)", "P(lung=yes, bronc)", "MAP(tub, lung)", "MPE(| dysp=yes)"])
 def test_known_counts_have_no_noise_and_known_probabilities_only_noise(text: str) -> None:
     """Twins that are the draws themselves: all of the variance is noise; of independent ones, none but by chance."""
-    same = dc.answer(dc.results.PosteriorDraws(CELLS, twins=CELLS), text, level=0.9)
+    same = dc.answer(dc.results.PosteriorDraws(CELLS, replicates=CELLS), text, level=0.9)
     assert [row["noise"] for row in same.rows] == pytest.approx([1.0] * len(same.rows))
-    cells, twins = (random_draws(CELLS.network, 10_000, seed=seed) for seed in (2, 3))
-    other = dc.answer(dc.results.PosteriorDraws(cells, twins=twins), text, level=0.9)
+    cells, replicates = (random_draws(CELLS.network, 10_000, seed=seed) for seed in (2, 3))
+    other = dc.answer(dc.results.PosteriorDraws(cells, replicates=replicates), text, level=0.9)
     assert all(0 <= row["noise"] < 0.08 for row in other.rows)  # eight standard deviations
     alone = dc.answer(dc.results.PosteriorDraws(cells), text, level=0.9)
     strip = [{**row, "noise": None, "noise_error": None} for row in other.rows]
@@ -292,19 +292,20 @@ def test_the_error_of_the_share_is_how_far_it_varies() -> None:
     assert float(noise_share(*pair, effective=10_000)[1]) == pytest.approx(2 * float(noise_share(*pair)[1]))
     made, _ = coin(300, 1)
     alone, chained = (
-        dc.results.PosteriorDraws(made.cells, twins=made.twins, worth=worth) for worth in (None, lambda: 75.0)
+        dc.results.PosteriorDraws(made.probabilities, replicates=made.replicates, worth=worth)
+        for worth in (None, lambda: 75.0)
     )
     one, other = (dc.answer(part, "P(x=head)", level=0.9).rows[0]["noise_error"] for part in (alone, chained))
     assert other == pytest.approx(2 * one)
 
 
-def test_noise_is_unknown_without_twins_and_with_one_draw() -> None:
+def test_noise_is_unknown_without_replicates_and_with_one_draw() -> None:
     class Bare:
-        """A posterior that has never heard of twins."""
+        """A posterior that has never heard of replicates."""
 
-        network, cells = CELLS.network, CELLS
+        network, probabilities = CELLS.network, CELLS
 
-    one = dc.results.PosteriorDraws(ONE.cells, twins=ONE.cells)
+    one = dc.results.PosteriorDraws(ONE.probabilities, replicates=ONE.probabilities)
     for posterior in (POSTERIOR, Bare(), one):
         for text in ("P(lung | smoke=yes)", "MPE(| dysp=yes)"):
             assert dc.answer(posterior, text, level=0.9).rows[0]["noise"] is None
@@ -316,15 +317,15 @@ def test_what_does_not_vary_has_no_noise() -> None:
         (dc.Variable("root", ("a", "b", "c")), dc.Variable("sure", ("only",))), {"root": (), "sure": ("root",)}
     )
     cells = random_draws(network, 50, seed=1)
-    posterior = dc.results.PosteriorDraws(cells, twins=cells)
+    posterior = dc.results.PosteriorDraws(cells, replicates=cells)
     for text in ("P(sure)", "P(sure=only)", "MAP(sure)"):
         assert [row["noise"] for row in dc.answer(posterior, text, level=0.9).rows] == [0.0]
     for part in noise_share(np.full((2, 9), 0.3), np.full((2, 9), 0.3)):
         assert part.tolist() == [0.0, 0.0]
 
 
-def test_noise_of_impossible_twins() -> None:
-    """Draws under whose twin the evidence is impossible are left out; the answer itself does not know of them."""
+def test_noise_of_impossible_replicates() -> None:
+    """Draws under whose replicate the evidence is impossible are left out; the answer itself does not know of them."""
     rng = np.random.default_rng(5)
     one, other = rng.random((2, 3, 60))
     holes = other.copy()
@@ -333,10 +334,10 @@ def test_noise_of_impossible_twins() -> None:
     np.testing.assert_array_equal(noise_share(one, holes), noise_share(one[:, kept], other[:, kept]))
     assert np.isnan(noise_share(one, np.full((3, 60), np.nan))).all()
     certain = with_draws(asia())
-    twins = dc.Tables(
+    replicates = dc.Tables(
         certain.network, {node: np.repeat(table, 200, axis=-1) for node, table in certain.items()}, draws=200
     )
-    posterior = dc.results.PosteriorDraws(CELLS, twins=twins)
+    posterior = dc.results.PosteriorDraws(CELLS, replicates=replicates)
     rows = dc.answer(posterior, "P(tub | either=no, lung=yes)", level=0.9).rows
     assert [row["noise"] for row in rows] == [None, None]
 
@@ -358,7 +359,7 @@ QUERIES = (
 
 
 def test_many_queries_are_answered_as_one_by_one() -> None:
-    posterior = dc.results.PosteriorDraws(CELLS, twins=random_draws(CELLS.network, 200, seed=9))
+    posterior = dc.results.PosteriorDraws(CELLS, replicates=random_draws(CELLS.network, 200, seed=9))
     one_by_one = tuple(dc.answer(posterior, query, level=0.9) for query in QUERIES)
     assert answer_many(posterior, QUERIES, level=0.9) == one_by_one
     parsed = [dc.tools.parse_query(query, CELLS.network.schema) for query in QUERIES]
@@ -397,7 +398,7 @@ def asked(draw: st.DrawFn) -> tuple[dc.Network, list[Query]]:
 def test_many_queries_of_any_network(question: tuple[dc.Network, list[Query]], draws: int) -> None:
     network, queries = question
     posterior = dc.results.PosteriorDraws(
-        random_draws(network, draws, seed=1), twins=random_draws(network, draws, seed=2)
+        random_draws(network, draws, seed=1), replicates=random_draws(network, draws, seed=2)
     )
     one_by_one = tuple(dc.answer(posterior, query, level=0.8) for query in queries)
     assert answer_many(posterior, queries, level=0.8) == one_by_one

@@ -1,4 +1,4 @@
-"""Half the digits where that is much work, and a twin of every third draw: no answer may show what that saves."""
+"""Half the digits where that is much work, and a replicate of every third draw: no answer may show what that saves."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def around(centre: dc.Tables, records: float, draws: int, seed: int) -> dc.Table
 def posterior(records: float, draws: int = 400, seed: int = 1) -> dc.results.PosteriorDraws:
     """Whose rows are as certain as so many records in each make them."""
     centre = dc.Dirichlet.uniform(NETWORK, 0.3).draw(1, rng=np.random.default_rng(seed))
-    cells, twins = (around(centre, records, draws, seed + part) for part in (1, 2))
-    return dc.results.PosteriorDraws(cells, twins=twins)
+    cells, replicates = (around(centre, records, draws, seed + part) for part in (1, 2))
+    return dc.results.PosteriorDraws(cells, replicates=replicates)
 
 
 @pytest.fixture
@@ -92,12 +92,12 @@ def test_of_a_probability_near_1_the_rest_is_kept(precisions: list[object]) -> N
 
 
 @pytest.mark.parametrize(("draws", "step"), [(400, 1), (700, 2), (1000, 3), (5000, 3)])
-def test_every_third_twin_is_read_beside_its_own_draw(draws: int, step: int) -> None:
+def test_every_third_replicate_is_read_beside_its_own_draw(draws: int, step: int) -> None:
     drawn = posterior(20.0, draws)
     # Twins that have most of their variance in common with their draws.
-    mixed = {node: 0.7 * drawn.cells[node] + 0.3 * drawn.twins[node] for node in NETWORK.nodes}
-    drawn = dc.results.PosteriorDraws(drawn.cells, twins=dc.Tables(NETWORK, mixed, draws=draws))
-    one, other = (Laws(part).joint(("d",))[..., ::step] for part in (drawn.cells, drawn.twins))
+    mixed = {node: 0.7 * drawn.probabilities[node] + 0.3 * drawn.replicates[node] for node in NETWORK.nodes}
+    drawn = dc.results.PosteriorDraws(drawn.probabilities, replicates=dc.Tables(NETWORK, mixed, draws=draws))
+    one, other = (Laws(part).joint(("d",))[..., ::step] for part in (drawn.probabilities, drawn.replicates))
     share, error = noise_share(one, other)
     rows = dc.answer(drawn, "P(d)", level=0.9).rows
     assert [row["noise"] for row in rows] == pytest.approx(share.tolist(), abs=1e-9)

@@ -241,7 +241,7 @@ def test_the_papers_coin_has_the_posterior_that_enumeration_gives() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     posterior = dc.noise_aware(release, draws=2000, rng=rng())
     assert posterior.method == "choice"
-    drawn, error = posterior.cells["a"][1], 5 / math.sqrt(posterior.ess())
+    drawn, error = posterior.probabilities["a"][1], 5 / math.sqrt(posterior.ess())
     mean = wanted @ theta
     deviation = math.sqrt(wanted @ (theta - mean) ** 2)
     assert abs(drawn.mean() - mean) < error * deviation
@@ -270,7 +270,7 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     (row,) = dc.answer(posterior, "P(x=1)", level=0.95).rows
     assert row["lower"] < peak < row["upper"]
     again = posterior.fresh()
-    assert not np.array_equal(again.cells["x"], posterior.cells["x"])
+    assert not np.array_equal(again.probabilities["x"], posterior.probabilities["x"])
     sharp = dc.Dirichlet(dc.Tables(posterior.network, {"x": [9000.0, 1000.0]}))
     assert dc.noise_aware(release, draws=500, rng=rng(), prior=sharp).mean()["x"][1] == pytest.approx(0.1, abs=0.01)
     for wrong in (dc.Dirichlet.uniform(COIN), dc.Dirichlet.uniform(ARC)):
@@ -330,8 +330,8 @@ def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.M
     assert all(row["lower"] < row["mean"] < row["upper"] for row in answer.rows)
     assert dc.answer(posterior, "P(asia, dysp)", level=0.95).basis == "assumed"
     again = dc.noise_aware(release, draws=200, rng=rng())
-    assert all(np.array_equal(again.cells[node], posterior.cells[node]) for node in network.nodes)
-    assert not np.array_equal(posterior.fresh().cells["lung"], posterior.cells["lung"])
+    assert all(np.array_equal(again.probabilities[node], posterior.probabilities[node]) for node in network.nodes)
+    assert not np.array_equal(posterior.fresh().probabilities["lung"], posterior.probabilities["lung"])
     public = count_codes(network, sample_codes(one(prior.draw(1, rng=rng(5))), 2000, rng(6)), ()).tables
     both = dc.noise_aware(dc.combine(release, data="different", public=public), draws=200, rng=rng())
     frequency = public["smoke"] / public["smoke"].sum()
@@ -382,7 +382,7 @@ def test_a_table_of_scores_is_read() -> None:
     release = dc.simulate(dc.research.scored(score, draws=3), counts, prior, promise(3, ADD_REMOVE), rng=rng(2))
     posterior = dc.noise_aware(dc.Release.loads(release.dumps()), draws=1000, rng=rng())
     assert posterior.method == "choice"
-    low, high = np.quantile(posterior.cells["a"][1], [0.005, 0.995])
+    low, high = np.quantile(posterior.probabilities["a"][1], [0.005, 0.995])
     assert low < 0.3 < high < 0.7
 
 

@@ -190,7 +190,7 @@ def one_release(seed: int, n: int, rows: int, sets: int) -> tuple[PooledEstimate
     posterior = dc.noise_aware(release, draws=400, rng=rng, prior=prior)
     found = [estimates(tabulated(stream.read_all())) for stream in sample(posterior, rows, rng=rng, sets=sets)]
     pooled = pool_estimates([q for q, _ in found], [u for _, u in found], level=0.95)
-    tables = joint(posterior.cells)
+    tables = joint(posterior.probabilities)
     exact = np.array([estimates(tables[..., draw])[0] for draw in range(tables.shape[-1])])
     return pooled, *np.quantile(exact, [0.025, 0.975], axis=0)
 

@@ -29,7 +29,7 @@ def test_a_decision_is_the_largest_mean_payoff() -> None:
     decision = dc.decide(
         made, dc.decisions.payoff(NETWORK, "P(b | a=s1)", TABLE), ["treat", "wait"], level=0.9, queries=7
     )
-    theta = made.cells["b"][1]
+    theta = made.probabilities["b"][1]
     values = {name: theta.T @ [row["s0"], row["s1"], row["s2"]] for name, row in TABLE.items()}
     assert decision.response == max(values, key=lambda name: values[name].mean())
     best = np.array([values["treat"] >= values["wait"], values["treat"] < values["wait"]]).mean(axis=1)
@@ -52,8 +52,8 @@ def test_the_mean_decides_and_no_end_of_an_interval() -> None:
 
 def test_a_payoff_of_a_marginal() -> None:
     made = posterior(50)
-    found = dc.decisions.payoff(NETWORK, "P(b)", TABLE)(made.cells, "wait")
-    exact = np.einsum("as,abs,b->s", made.cells["a"], made.cells["b"], [0.1, 0.5, 1.0])
+    found = dc.decisions.payoff(NETWORK, "P(b)", TABLE)(made.probabilities, "wait")
+    exact = np.einsum("as,abs,b->s", made.probabilities["a"], made.probabilities["b"], [0.1, 0.5, 1.0])
     np.testing.assert_allclose(found, exact)
 
 
@@ -190,7 +190,9 @@ def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.to
     """The bet on the draws that were seen loses .5, where the bound is .12 for independent draws."""
     evidence = TOLD if method == "particles" else RELEASE
     posterior = dc.noise_aware(evidence, draws=1000, rng=np.random.default_rng(4), prior=RELEASE.prior, method=method)
-    for decision in (dc.decide(posterior, bet_on(posterior.cells), ["bet", "pass"], queries=10) for _ in range(2)):
+    for decision in (
+        dc.decide(posterior, bet_on(posterior.probabilities), ["bet", "pass"], queries=10) for _ in range(2)
+    ):
         assert decision.response == "pass" and decision.fresh
         assert str(decision).endswith("however the query was chosen")
         assert decision.rows[0]["mean"] == 0
@@ -198,7 +200,7 @@ def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.to
 
 def test_nothing_new_is_promised_of_draws_that_are_all_there_are() -> None:
     made = dc.noise_aware(RELEASE, draws=1000, rng=np.random.default_rng(4))
-    old = dc.decide(made, bet_on(made.cells), ["bet", "pass"], fresh=False)
+    old = dc.decide(made, bet_on(made.probabilities), ["bet", "pass"], fresh=False)
     assert old.response == "bet" and not old.fresh
     assert str(old).endswith("if it was fixed before the draws were looked at")
     assert not dc.decide(posterior(20), lambda cells, response: np.zeros(20), ["x"]).fresh
@@ -213,7 +215,7 @@ def test_every_decision_has_draws_of_its_own_and_the_posterior_keeps_its_own() -
         dc.noise_aware(RELEASE, draws=30, rng=np.random.default_rng(4)),
         dc.tools.plug_in(RELEASE, draws=30, rng=np.random.default_rng(4)),
     ):
-        before, seen = made.cells["x"].copy(), list[np.ndarray]()
+        before, seen = made.probabilities["x"].copy(), list[np.ndarray]()
 
         def utility(cells: dc.Tables, response: str, seen: list[np.ndarray] = seen) -> np.ndarray:
             seen.append(cells["x"][0])
@@ -224,10 +226,10 @@ def test_every_decision_has_draws_of_its_own_and_the_posterior_keeps_its_own() -
         for rng in (7, 7, 8):
             dc.decide(made, utility, ["x"], rng=np.random.default_rng(rng))
         again = made.fresh()
-        seen += [again.cells["x"][0], again.fresh().cells["x"][0], before[0]]
+        seen += [again.probabilities["x"][0], again.fresh().probabilities["x"][0], before[0]]
         assert np.array_equal(seen[3], seen[4])
         assert len({draws.tobytes() for draws in seen}) == len(seen) - 1
-        np.testing.assert_array_equal(made.cells["x"], before)
+        np.testing.assert_array_equal(made.probabilities["x"], before)
 
 
 def test_a_program_that_is_run_again_decides_as_before() -> None:
@@ -285,11 +287,11 @@ def test_released_draws_are_worth_no_more_than_there_are() -> None:
 def test_particles_are_worth_what_their_first_ancestors_are() -> None:
     made = dc.noise_aware(TOLD, draws=500, rng=np.random.default_rng(8))
     assert made.ess() == 500  # nothing is drawn yet
-    _ = made.cells["x"]
+    _ = made.probabilities["x"]
     assert 30 < made.ess() < 100  # half of them are resampled in each of about five steps
     both = dc.combine(RELEASE, TOLD, data="different")
     last = dc.noise_aware(both, draws=500, rng=np.random.default_rng(8), method="sequential")
-    _ = last.cells["x"]
+    _ = last.probabilities["x"]
     assert 30 < last.ess() < 200
 
 
@@ -299,7 +301,7 @@ def test_means_of_particles_vary_less_than_is_said() -> None:
     worths, means, values = [], [], []
     for rng in np.random.default_rng(9).spawn(60):
         made = dc.noise_aware(TOLD, draws=400, rng=rng)
-        values.append(made.cells["x"][0])
+        values.append(made.probabilities["x"][0])
         means.append(values[-1].mean())
         worths.append(made.ess())
     inflation = np.var(means) / (np.var(values) / 400)

@@ -71,7 +71,7 @@ def test_no_response_has_less_loss_under_the_draws(loss: NumberLoss, size: int) 
 
 def test_a_number_is_that_of_the_query_and_of_the_function() -> None:
     made = posterior()
-    theta = made.cells["b"][1, 2]
+    theta = made.probabilities["b"][1, 2]
     for quantity in ("P(b=s2 | a=s1)", lambda cells: cells["b"][1, 2]):
         found = dc.decisions.decide_number(made, quantity, "squared", level=0.9)
         assert found.response == pytest.approx(theta.mean())
@@ -83,7 +83,7 @@ def test_a_number_is_that_of_the_query_and_of_the_function() -> None:
     ordered = np.sort(theta)
     assert (low, high) == pytest.approx((ordered[24], ordered[474]))
     joint = dc.decisions.decide_number(made, "P(a=s0, b=s1)", "absolute").response
-    assert joint == pytest.approx(np.sort(made.cells["a"][0] * made.cells["b"][0, 1])[249])
+    assert joint == pytest.approx(np.sort(made.probabilities["a"][0] * made.probabilities["b"][0, 1])[249])
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -281,7 +281,7 @@ def test_an_asker_who_bets_on_what_was_seen_is_within_the_bound() -> None:
     """Each bet is on the draws of the posterior that the asker holds, and on the answers before."""
     made = drawn_for(draws=1000)
     responder = dc.decisions.Responder(made, failure=0.05)
-    seen = set(made.cells["x"][0].tolist())
+    seen = set(made.probabilities["x"][0].tolist())
     for _ in range(5):
 
         def utility(cells: dc.Tables, response: str) -> np.ndarray:

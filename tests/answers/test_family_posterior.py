@@ -108,11 +108,11 @@ def test_answers_about_the_variable_follow_the_parameters() -> None:
     release = made(WAITS, rng.choice(32, 3000, p=WAITS.table.law[:, 64]), promise(5), 1, rng)
     posterior = dc.noise_aware(release, draws=500, rng=rng)
     assert posterior.method == "family"
-    assert posterior.cells["x"].sum(axis=0) == pytest.approx(np.ones(500))
+    assert posterior.probabilities["x"].sum(axis=0) == pytest.approx(np.ones(500))
     truth = WAITS.table.law[:, 64]
-    lower, upper = dc.tools.credible_interval(posterior.cells["x"], 0.999)
+    lower, upper = dc.tools.credible_interval(posterior.probabilities["x"], 0.999)
     assert np.mean((lower <= truth) & (truth <= upper)) > 0.5
-    plugged = dc.tools.plug_in(release, draws=3, rng=rng).cells["x"]
+    plugged = dc.tools.plug_in(release, draws=3, rng=rng).probabilities["x"]
     assert plugged[:, 0] == pytest.approx(WAITS.table.law[:, release.payload.indices[0]])
 
 
@@ -225,7 +225,7 @@ def test_two_families_of_one_data_set_are_read_by_their_types() -> None:
     codes = np.minimum(rng.exponential(10, 1000) / 1.5, 39).astype(int)
     releases = [made(family, codes, promise(3), 1, rng) for family in families]
     posterior = dc.noise_aware(dc.combine(*releases, data="same"), draws=400, rng=rng)
-    early = posterior.cells["x"][:7].sum(axis=0)
+    early = posterior.probabilities["x"][:7].sum(axis=0)
     low, high = np.quantile(early, [0.005, 0.995])
     assert low < np.mean(codes < 7) < high
     assert high - low < 0.6

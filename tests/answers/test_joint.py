@@ -76,8 +76,8 @@ def agrees(posterior: dc.results.PosteriorDraws, mean: dict[str, np.ndarray], de
     """Means within the errors of 400 draws; deviations within 6.5 times their own (at most 1 / sqrt(2 x 100))."""
     assert posterior.method == "exact"
     assert posterior.mixing is not None and posterior.mixing.effective >= 400 and posterior.mixing.r_hat <= 1.01
-    assert posterior.twins is not None
-    for cells in (posterior.cells, posterior.twins):
+    assert posterior.replicates is not None
+    for cells in (posterior.probabilities, posterior.replicates):
         for node in ("x", "y"):
             off = np.abs(cells[node].mean(axis=-1) - mean[node]) / deviation[node]
             assert off.max() < ERRORS / math.sqrt(400)
@@ -202,7 +202,7 @@ def look_at_stars(by_type: bool, records: int | None, most: int, scale: float) -
         total = shape.sum(axis=-1, keepdims=True)
         mean = np.tensordot(weights, shape / total, 1)
         deviation = np.sqrt(np.tensordot(weights, shape * (shape + 1) / (total * (total + 1)), 1) - mean**2)
-        found = posterior.cells[node]
+        found = posterior.probabilities[node]
         assert (np.abs(found.mean(axis=-1) - mean) / deviation).max() < ERRORS / math.sqrt(400)
         assert np.abs(found.std(axis=-1) / deviation - 1).max() < 0.25
 
@@ -215,8 +215,8 @@ def test_stars_of_several_releases_are_told_apart() -> None:
     twice = draw_jointly(both, prior, 2000, rng)
     sharper = draw_jointly(dc.tools.evidence_of(star_release(6, 0.75)), prior, 2000, rng)
     for node in FORK.nodes:
-        off = twice.cells[node].mean(axis=-1) - sharper.cells[node].mean(axis=-1)
-        assert (np.abs(off) / sharper.cells[node].std(axis=-1)).max() < ERRORS * math.sqrt(2 / 400)
+        off = twice.probabilities[node].mean(axis=-1) - sharper.probabilities[node].mean(axis=-1)
+        assert (np.abs(off) / sharper.probabilities[node].std(axis=-1)).max() < ERRORS * math.sqrt(2 / 400)
 
 
 @pytest.mark.parametrize("sizes", [(2,), (3,), (4, 2), (3, 5)])
@@ -245,29 +245,29 @@ def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
     assert module._split_by_family(network, chains, 3)["x"][0].tolist() == [11, 20, 21]
 
 
-def test_twins_share_the_counts_and_nothing_else() -> None:
+def test_replicates_share_the_counts_and_nothing_else() -> None:
     """Their covariance is the variance of the mean given the counts: by enumeration, to a tenth of the variance."""
     posterior = draw_jointly(dc.tools.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
-    assert posterior.twins is not None
+    assert posterior.replicates is not None
     sets = data_sets(6, exactly=True)
     logs = log_prior(sets, 0.5, np.zeros((2, 3))) + laplace(Z, 1.5)(sets)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     given = (0.5 + sets[:, 0].sum(axis=1)) / (1 + sets.sum(axis=(1, 2)))
     between = float(weights @ given**2 - (weights @ given) ** 2)
-    found = np.cov(posterior.cells["x"][0], posterior.twins["x"][0])
+    found = np.cov(posterior.probabilities["x"][0], posterior.replicates["x"][0])
     assert abs(found[0, 1] - between) < 0.1 * found[0, 0]
 
 
 def test_draws_are_the_same_for_a_seed_and_any_number_of_them() -> None:
     evidence = dc.tools.evidence_of(told(Z, 1.5, 6, 1))
     one, again = (draw_jointly(evidence, PRIOR, 90, np.random.default_rng(6)) for _ in range(2))
-    assert np.array_equal(one.cells["y"], again.cells["y"])
-    assert one.cells.draws == 90
+    assert np.array_equal(one.probabilities["y"], again.probabilities["y"])
+    assert one.probabilities.draws == 90
     many = draw_jointly(evidence, PRIOR, 2600, np.random.default_rng(6))
-    assert many.cells.draws == 2600
+    assert many.probabilities.draws == 2600
     for node in ("x", "y"):
-        assert np.allclose(many.cells[node].sum(axis=-2), 1)
+        assert np.allclose(many.probabilities[node].sum(axis=-2), 1)
 
 
 @pytest.mark.costly("A thousand sweeps of real chains are refused, not made-up diagnostics.")
@@ -307,9 +307,9 @@ def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
     assert mean > 1900
     told = module._Task.of(dc.tools.evidence_of(release), prior)
     assert told.most[0] > n[np.searchsorted(weights.cumsum(), 0.9999)]
-    assert abs(posterior.cells["x"][0].mean() - 0.5) < 0.05
+    assert abs(posterior.probabilities["x"][0].mean() - 0.5) < 0.05
     # A uniform split of n records leaves theta uniform but for what the two numbers say of it.
-    assert abs(posterior.cells["x"][0].std() - 12**-0.5) < 0.03
+    assert abs(posterior.probabilities["x"][0].std() - 12**-0.5) < 0.03
 
 
 def test_numbers_beyond_memory_are_refused() -> None:
@@ -331,7 +331,7 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
     tenth = records // 10
     release = told([[4 * tenth, tenth, 0], [tenth, 0, 4 * tenth]], 1.0, records, 1)
     posterior = draw_jointly(dc.tools.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
-    assert np.abs(posterior.cells["x"][0] - 0.5).max() < 10 / math.sqrt(records)
+    assert np.abs(posterior.probabilities["x"][0] - 0.5).max() < 10 / math.sqrt(records)
 
 
 def test_payloads_that_are_no_sums_are_refused() -> None:
@@ -361,7 +361,7 @@ def test_every_payload_is_read(mechanism: str, relation: str) -> None:
     posterior = draw_jointly(dc.tools.evidence_of(release), PRIOR, 2000, rng)
     exact = PRIOR.updated(counts.tables).mean()
     for node in ("x", "y"):
-        off = np.abs(posterior.mean()[node] - exact[node]) / posterior.cells[node].std(axis=-1)
+        off = np.abs(posterior.mean()[node] - exact[node]) / posterior.probabilities[node].std(axis=-1)
         assert off.max() < ERRORS / math.sqrt(400) + 0.05
 
 
@@ -386,8 +386,8 @@ def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: Non
     release = dc.simulate(make(), counts, dc.Dirichlet.uniform(EDGES, 0.5), guarantee(), rng=rng)
     posterior = draw_jointly(dc.tools.evidence_of(release), release.prior, 200, rng)
     for node in EDGES.nodes:
-        assert np.allclose(posterior.cells[node].sum(axis=-2), 1)
-        assert np.all(posterior.cells[node] > 0)
+        assert np.allclose(posterior.probabilities[node].sum(axis=-2), 1)
+        assert np.all(posterior.probabilities[node] > 0)
 
 
 def test_the_cost_that_is_predicted() -> None:

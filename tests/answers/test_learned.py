@@ -69,7 +69,7 @@ def check_world(found: LatentCounts, draws: int) -> None:
         np.testing.assert_allclose(rows.theta.sum(axis=-2), 1, rtol=1e-9)
         np.testing.assert_allclose(rows.mean.sum(axis=-1), 1, rtol=1e-9)
         assert rows.theta.min() >= 0 and rows.counts.min() >= 0
-        np.testing.assert_array_equal(found.cells[node], rows.theta)
+        np.testing.assert_array_equal(found.probabilities[node], rows.theta)
     for node in network.nodes:
         parents, family = network.parents[node], network.family(node)
         totals = found.rows(node).counts.sum(axis=-2)
@@ -189,7 +189,7 @@ def test_evidence_counts_once_in_a_chain(extra: float | None) -> None:
     cell = found.rows("b").counts[0, 0]
     deviations(cell, math.sqrt(told / 4 + scale**2 / 2))
     deviations(cell - upper / 2, scale / math.sqrt(2))
-    share = found.cells["a"][0]
+    share = found.probabilities["a"][0]
     deviations(share, math.sqrt(told / n**2 + 0.6 * 0.4 / n))
 
 
@@ -239,7 +239,11 @@ def test_a_prior_that_is_given_is_used() -> None:
     given = given_tables(network, {("a", "b"): np.zeros((2, 2))}, {("a", "b"): 1e5})
     found = LatentCounts(least_squares(given, 50), 20_000, np.random.default_rng(2), prior=alpha)
     deviation = math.sqrt(3 / 16 / 5)
-    for cells, mean in ((found.cells["a"][0], 0.75), (found.cells["b"][0, 0], 0.75), (found.cells["b"][1, 0], 0.25)):
+    for cells, mean in (
+        (found.probabilities["a"][0], 0.75),
+        (found.probabilities["b"][0, 0], 0.75),
+        (found.probabilities["b"][1, 0], 0.25),
+    ):
         assert abs(cells.mean() - mean) < 6 * deviation / math.sqrt(20_000) + 0.002
         assert cells.std() == pytest.approx(deviation, rel=0.04)
     assert not found.rows("a").usage.any()
@@ -254,24 +258,28 @@ def release() -> dc.Release:
 
 
 def test_the_seed_fixes_everything(release: dc.Release) -> None:
-    first, second, other = (draw_latent_counts(release, 8, np.random.default_rng(seed)).cells for seed in (1, 1, 2))
+    first, second, other = (
+        draw_latent_counts(release, 8, np.random.default_rng(seed)).probabilities for seed in (1, 1, 2)
+    )
     assert all(np.array_equal(first[node], second[node]) for node in first)
     assert not any(np.array_equal(first[node], other[node]) for node in first)
 
 
 def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> None:
     nodes = release.network.nodes
-    forward, backward = (dc.noise_aware(release, draws=20, rng=np.random.default_rng(5)).cells for _ in range(2))
+    forward, backward = (
+        dc.noise_aware(release, draws=20, rng=np.random.default_rng(5)).probabilities for _ in range(2)
+    )
     first = {node: forward[node] for node in nodes}
     second = {node: backward[node] for node in reversed(nodes)}
     assert all(np.array_equal(first[node], second[node]) for node in nodes)
-    alone = dc.noise_aware(release, draws=20, rng=np.random.default_rng(5)).cells["either"]
+    alone = dc.noise_aware(release, draws=20, rng=np.random.default_rng(5)).probabilities["either"]
     np.testing.assert_array_equal(alone, first["either"])
 
 
 def test_only_ancestors_are_drawn(release: dc.Release) -> None:
     found = draw_latent_counts(release, 5, np.random.default_rng(6))
-    assert found.cells["tub"].shape == (2, 2, 5)
+    assert found.probabilities["tub"].shape == (2, 2, 5)
     assert set(found._rows) == {"asia", "tub"}
 
 
@@ -279,7 +287,7 @@ def test_the_rule_of_priors(release: dc.Release) -> None:
     """Learned where nothing is said; given, or with something to say in it, a prior is taken at its word."""
 
     def cells(made: dc.Release, prior: dc.Dirichlet | None = None) -> np.ndarray:
-        return dc.noise_aware(made, draws=20, rng=np.random.default_rng(7), prior=prior).cells["either"]
+        return dc.noise_aware(made, draws=20, rng=np.random.default_rng(7), prior=prior).probabilities["either"]
 
     flat, network = dc.Dirichlet.uniform(release.network, 2.0), release.network
     said = dc.Dirichlet(
@@ -340,11 +348,11 @@ def test_a_long_chain_listed_backwards() -> None:
     scopes = [(nodes[i + 1], nodes[i]) for i in range(89)]
     given = given_tables(network, {s: np.array([[40.0, 10], [10, 40]]) for s in scopes}, dict.fromkeys(scopes, 1.0))
     found = LatentCounts(least_squares(given, 100), 2, np.random.default_rng(0))
-    assert found.cells["v1"].shape == (2, 2, 2)  # all is loaded and compiled now
+    assert found.probabilities["v1"].shape == (2, 2, 2)  # all is loaded and compiled now
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 80)
     try:
-        assert found.cells["v89"].shape == (2, 2, 2)
+        assert found.probabilities["v89"].shape == (2, 2, 2)
     finally:
         sys.setrecursionlimit(usual)
     assert len(found._rows) == 90
@@ -387,7 +395,7 @@ def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.
     noisy = read_tables(release.network, release.payload.measurements)  # type: ignore[arg-type]
     plain = least_squares(noisy, release.records)
     first = LatentCounts(plain, 16, np.random.default_rng(10))
-    constrained = module._fit_constrained(noisy, plain, first.cells, np.random.default_rng(11))
+    constrained = module._fit_constrained(noisy, plain, first.probabilities, np.random.default_rng(11))
     for sharper in (constrained.as_measured(), constrained.for_intervals()):
         assert set(sharper.variances) == set(plain.variances)
         assert sharper.total == plain.total
@@ -486,11 +494,11 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
 
     monkeypatch.setattr(module, "draw_rows", spy)
     everything = list(release.network.nodes)
-    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), method="pooled").cells[everything[-1]]
+    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), method="pooled").probabilities[everything[-1]]
     assert any(seen)
     seen.clear()
     estimate(release, rng=np.random.default_rng(20))
-    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), prior=release.prior, method="pooled").cells[
+    dc.noise_aware(release, draws=3, rng=np.random.default_rng(20), prior=release.prior, method="pooled").probabilities[
         everything[-1]
     ]
     assert seen and not any(seen)
@@ -515,12 +523,14 @@ def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["square
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)
     fast = estimate(made, rng=np.random.default_rng(14), loss=loss)
-    posterior = dc.results.PosteriorDraws(draw_latent_counts(made, 2000, np.random.default_rng(14), doubt=False).cells)
+    posterior = dc.results.PosteriorDraws(
+        draw_latent_counts(made, 2000, np.random.default_rng(14), doubt=False).probabilities
+    )
     off = []
     for node, exact in (posterior.mean() if loss == "squared" else posterior.median()).items():
         assert fast[node].shape == exact.shape
         np.testing.assert_allclose(fast[node].sum(axis=-1), 1, rtol=1e-9)
-        off.append(((fast[node] - exact) / posterior.cells[node].std(axis=-1)).ravel())
+        off.append(((fast[node] - exact) / posterior.probabilities[node].std(axis=-1)).ravel())
     every = np.concatenate(off)
     assert math.sqrt(float((every**2).mean())) < 0.15
     assert np.abs(every).max() < 0.5

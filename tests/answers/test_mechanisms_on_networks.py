@@ -240,7 +240,7 @@ def test_a_choice_among_candidates_from_python(case: Case, counts: dc.results.Co
     made = dc.simulate(dc.research.map_estimate([flat, near]), counts, prior, promise, rng=np.random.default_rng(1))
     assert made.payload.index == 1
     posterior = dc.tools.plug_in(dc.Release.loads(made.dumps()), draws=2, rng=np.random.default_rng(0))
-    assert np.array_equal(posterior.cells[case.root][..., 0], near[case.root])
+    assert np.array_equal(posterior.probabilities[case.root][..., 0], near[case.root])
 
 
 def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.results.Counts) -> None:
@@ -258,5 +258,5 @@ def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.resu
             dc.research.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.tools.MECHANISMS[mechanism](),
             counts, prior, promise, rng=np.random.default_rng(2),
         )  # fmt: skip
-        found = dc.noise_aware(made, draws=100, rng=np.random.default_rng(3)).cells[case.root].mean(axis=-1)
+        found = dc.noise_aware(made, draws=100, rng=np.random.default_rng(3)).probabilities[case.root].mean(axis=-1)
         assert np.max(np.abs(found - exact)) < 0.03, mechanism

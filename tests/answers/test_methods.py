@@ -94,7 +94,7 @@ def test_the_method_that_is_chosen(
     posterior = dc.noise_aware(evidence, draws=50, rng=RNG(1), prior=prior)
     assert posterior.method == expected
     assert (posterior.mixing is not None) == (expected == "exact")
-    assert (posterior.twins is None) == (expected in ("particles", "sequential"))
+    assert (posterior.replicates is None) == (expected in ("particles", "sequential"))
 
 
 def test_what_takes_too_long_is_not_chosen() -> None:
@@ -137,10 +137,10 @@ def near(posteriors: Sequence[dc.results.PosteriorDraws], node: str, width: floa
     """Means within 6.5 errors of each other, and deviations within a share."""
     first, *others = posteriors
     for other in others:
-        deviation = first.cells[node].std(axis=-1)
-        off = np.abs(first.cells[node].mean(axis=-1) - other.cells[node].mean(axis=-1)) / deviation
+        deviation = first.probabilities[node].std(axis=-1)
+        off = np.abs(first.probabilities[node].mean(axis=-1) - other.probabilities[node].mean(axis=-1)) / deviation
         assert off.max() < 6.5 / np.sqrt(400) * np.sqrt(2)
-        assert np.abs(other.cells[node].std(axis=-1) / deviation - 1).max() < width
+        assert np.abs(other.probabilities[node].std(axis=-1) / deviation - 1).max() < width
 
 
 @every("relation", ["replace", "add-remove"])
@@ -156,7 +156,7 @@ def test_releases_on_the_same_records_are_pooled_as_the_chains_say() -> None:
     posteriors = [drawn(both, prior=PRIOR, method=method) for method in ("exact", "pooled")]
     near(posteriors, "y", 0.25)
     alone = drawn(both.releases[1], prior=PRIOR, method="pooled")
-    assert posteriors[1].cells["y"].std(axis=-1).mean() < alone.cells["y"].std(axis=-1).mean()
+    assert posteriors[1].probabilities["y"].std(axis=-1).mean() < alone.probabilities["y"].std(axis=-1).mean()
 
 
 def test_different_records_are_read_one_after_the_other_as_the_chains_say() -> None:
@@ -178,8 +178,8 @@ def test_public_records_are_certain() -> None:
             known = exact.alpha[node]
             mean = known / known.sum(axis=-1, keepdims=True)
             deviation = np.sqrt(mean * (1 - mean) / (known.sum(axis=-1, keepdims=True) + 1))
-            assert np.abs((posterior.cells[node].mean(axis=-1) - mean) / deviation).max() < 0.5
-            assert np.abs(posterior.cells[node].std(axis=-1) / deviation - 1).max() < 0.25
+            assert np.abs((posterior.probabilities[node].mean(axis=-1) - mean) / deviation).max() < 0.5
+            assert np.abs(posterior.probabilities[node].std(axis=-1) / deviation - 1).max() < 0.25
 
 
 def test_public_records_beside_a_learned_prior() -> None:
@@ -190,7 +190,7 @@ def test_public_records_beside_a_learned_prior() -> None:
     beside = dc.noise_aware(dc.combine(release, data="same", public=public), draws=400, rng=RNG(15))
     assert alone.method == beside.method == "pooled"
     for node in asia().network.nodes:
-        assert beside.cells[node].std(axis=-1).mean() < alone.cells[node].std(axis=-1).mean()
+        assert beside.probabilities[node].std(axis=-1).mean() < alone.probabilities[node].std(axis=-1).mean()
 
 
 def test_the_exact_posterior_learns_no_prior_and_takes_the_curators() -> None:
@@ -198,7 +198,7 @@ def test_the_exact_posterior_learns_no_prior_and_takes_the_curators() -> None:
     release = made(dc.planned(audit=0), 300, 16)
     alone, told = (drawn(release, method="exact", prior=prior) for prior in (None, release.prior))
     assert alone.method == "exact"
-    np.testing.assert_array_equal(alone.cells["y"], told.cells["y"])
+    np.testing.assert_array_equal(alone.probabilities["y"], told.probabilities["y"])
 
 
 def test_a_posterior_as_a_prior_keeps_two_moments() -> None:
@@ -221,11 +221,11 @@ def test_matching_at_the_edges() -> None:
     assert dc.Dirichlet.matching(dc.Dirichlet.uniform(one).draw(3, rng=RNG(0))).alpha["z"].shape == (1,)
 
 
-def test_twins_must_be_draws_of_the_same_families() -> None:
+def test_replicates_must_be_draws_of_the_same_families() -> None:
     cells = PRIOR.draw(10, rng=RNG(0))
-    with pytest.raises(dc.InputError, match="twins"):
-        dc.results.PosteriorDraws(cells, twins=PRIOR.draw(9, rng=RNG(0)))
-    assert dc.results.PosteriorDraws(cells, twins=PRIOR.draw(10, rng=RNG(1))).twins is not None
+    with pytest.raises(dc.InputError, match="replicates"):
+        dc.results.PosteriorDraws(cells, replicates=PRIOR.draw(9, rng=RNG(0)))
+    assert dc.results.PosteriorDraws(cells, replicates=PRIOR.draw(10, rng=RNG(1))).replicates is not None
 
 
 @every("release", [LAPLACE, PLANNED, FOURIER, STAGES])
@@ -257,22 +257,22 @@ def test_priors_of_another_network_and_no_draws_are_refused() -> None:
 
 @every(("prior", "method"), [(None, "pooled"), (PRIOR_OF_ASIA, "pooled")])
 def test_threads_draw_what_one_thread_draws(prior: dc.Dirichlet | None, method: dc.tools.Method) -> None:
-    """Each asks for the families in another order, and for draws and twins at the same time."""
+    """Each asks for the families in another order, and for draws and replicates at the same time."""
     release = simulated(asia(), 500, guarantee(), RNG(21))
     nodes = asia().network.nodes
 
     def read(posterior: dc.results.PosteriorDraws, turn: int) -> None:
         for node in nodes[turn:] + nodes[:turn]:
-            assert posterior.twins is not None
-            assert posterior.cells[node].shape == posterior.twins[node].shape
+            assert posterior.replicates is not None
+            assert posterior.probabilities[node].shape == posterior.replicates[node].shape
 
     alone, shared = (dc.noise_aware(release, draws=60, rng=RNG(22), prior=prior, method=method) for _ in range(2))
     for node in nodes:
-        assert alone.cells[node].shape[-1] == 60
+        assert alone.probabilities[node].shape[-1] == 60
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda turn: read(shared, turn), range(4)))
     for node in nodes:
-        assert np.array_equal(alone.cells[node], shared.cells[node])
+        assert np.array_equal(alone.probabilities[node], shared.probabilities[node])
 
 
 def test_code_is_compiled_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ import discreet as dc
 
 for _ in range(2):
     made = dc.noise_aware(dc.tools.loads(sys.argv[1]), draws=20, rng=np.random.default_rng(3))
-    print(made.cells["y"].tolist())
+    print(made.probabilities["y"].tolist())
 """
 
 

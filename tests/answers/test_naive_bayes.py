@@ -195,7 +195,7 @@ def test_predictions_agree_with_the_enumerated_joint(monkeypatch: pytest.MonkeyP
     X = np.random.default_rng(5).uniform(0, 4, (50, 3))
     for record, found in zip(X, fitted.predict_proba(X), strict=True):
         evidence = {f"x{j}": int(record[j]) for j in range(3)}
-        wanted = conditional(fitted.posterior_.cells, ("class",), evidence).mean(axis=-1)
+        wanted = conditional(fitted.posterior_.probabilities, ("class",), evidence).mean(axis=-1)
         np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 

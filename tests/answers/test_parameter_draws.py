@@ -152,7 +152,7 @@ def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest
     posterior = dc.noise_aware(
         release, draws=DRAWS, rng=np.random.default_rng(3), prior=dc.Dirichlet.uniform(release.network, a)
     )
-    theta = posterior.cells["x"]
+    theta = posterior.probabilities["x"]
     counts, weights = enumerated(told, temper, floor, totals, used, a)
     for k in range(len(told)):
         first, second = a + counts[:, k], (a + counts).sum(axis=1) - a - counts[:, k]
@@ -291,7 +291,7 @@ def test_a_variable_of_one_state_is_certain() -> None:
         dc.research.posterior_sampler(), counts_of(network, [(0, 1)] * 9), dc.Dirichlet.uniform(network), guarantee(1),
         rng=np.random.default_rng(0),
     )  # fmt: skip
-    cells = dc.noise_aware(made, draws=50, rng=np.random.default_rng(0)).cells
+    cells = dc.noise_aware(made, draws=50, rng=np.random.default_rng(0)).probabilities
     assert np.all(cells["x"] == 1) and cells["y"].shape == (1, 2, 50)
 
 
@@ -300,7 +300,7 @@ def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     release = draws_release(on_grid([[0.9, 0.9, 0.9], [0.1, 0.1, 0.1]], 0.01), 1.0, 0.01, 2000, 0.25)
     posterior = dc.noise_aware(release, draws=50, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match="did not reach the posterior of 'x', row 0"):
-        posterior.cells["x"]
+        posterior.probabilities["x"]
 
 
 @pytest.mark.costly("An atom at the floor that is read as a density shows in how often intervals hold.")
@@ -314,7 +314,7 @@ def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
         counts = dc.tools.count_codes(coin, {"a": np.repeat([0, 1], [ones, 10_000 - ones])})
         promise = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
         release = dc.simulate(dc.research.map_estimate(), counts, prior, promise, rng=rng)
-        lower, upper = dc.tools.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
+        lower, upper = dc.tools.credible_interval(dc.noise_aware(release, draws=400, rng=rng).probabilities["a"], 0.95)
         held += bool(lower[0] <= theta <= upper[0])
     assert held >= 19  # of 24 at 95 %: a fixed seed; fewer than 19 with a probability of 1e-3
 
@@ -329,5 +329,5 @@ def test_draws_whose_first_states_hold_all_are_read() -> None:
     made = dc.simulate(dc.research.posterior_sampler(draws=2), counts, dc.Dirichlet.uniform(network), promise, rng=1)
     calibration = replace(made.calibration, temper=0.5)
     release = replace(made, payload=payload, calibration=calibration)
-    cells = release.posterior(draws=50, rng=1).cells["x"]
+    cells = release.posterior(draws=50, rng=1).probabilities["x"]
     assert np.isfinite(cells).all() and cells[:2].mean() > 0.4

@@ -111,7 +111,7 @@ def coverage(
         truth = one(theta)
         release = simulated(kind, relation, epsilon, n, truth, rng)
         prior, method = READINGS[reading]
-        cells = dc.noise_aware(release, draws=draws, rng=rng, prior=prior, method=method).cells
+        cells = dc.noise_aware(release, draws=draws, rng=rng, prior=prior, method=method).probabilities
         entries.append(np.mean(np.concatenate([held(cells[node], truth[node]).ravel() for node in NETWORK.nodes])))
         exact, found = Laws(theta).marginals(), Laws(cells).marginals()
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
@@ -147,7 +147,7 @@ def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> No
         truth = one(PRIOR.draw(1, rng=rng))
         release = simulated(kind, relation, 0.3, 500, truth, rng)
         prior, method = READINGS[reading]
-        cells = dc.noise_aware(release, draws=200, rng=rng, prior=prior, method=method).cells
+        cells = dc.noise_aware(release, draws=200, rng=rng, prior=prior, method=method).probabilities
         found += [held(cells[node], truth[node]).ravel() for node in nodes]
     assert np.mean(np.concatenate(found)) > 0.8
 
@@ -162,7 +162,7 @@ def test_a_release_that_was_written_and_read_has_the_same_posterior(kind: str, r
     read = dc.Release.loads(made.dumps())
     assert read.dumps() == made.dumps()
     for read_with in (dc.noise_aware, dc.tools.plug_in):
-        first, second = (read_with(each, draws=20, rng=np.random.default_rng(5)).cells for each in (made, read))
+        first, second = (read_with(each, draws=20, rng=np.random.default_rng(5)).probabilities for each in (made, read))
         for node in quick(kind):
             np.testing.assert_array_equal(first[node], second[node])
 
@@ -182,11 +182,11 @@ def test_a_choice_is_read_as_it_is_by_the_plug_in_and_again_by_its_likelihood() 
     read = dc.Release.loads(made.dumps())
     assert isinstance(read.payload, dc.research.Choice) and isinstance(made.payload, dc.research.Choice)
     assert read.dumps() == made.dumps()
-    cells = dc.tools.plug_in(read, draws=3, rng=np.random.default_rng(0)).cells
+    cells = dc.tools.plug_in(read, draws=3, rng=np.random.default_rng(0)).probabilities
     chosen = made.payload.candidates[made.payload.index]
     for node in NETWORK.nodes:
         np.testing.assert_allclose(cells[node], np.repeat(chosen[node][..., None], 3, axis=-1), atol=1e-15)
-    first, second = (dc.noise_aware(each, draws=3, rng=np.random.default_rng(0)).cells for each in (made, read))
+    first, second = (dc.noise_aware(each, draws=3, rng=np.random.default_rng(0)).probabilities for each in (made, read))
     for node in NETWORK.nodes:
         np.testing.assert_array_equal(first[node], second[node])
 
@@ -224,7 +224,7 @@ def test_the_plug_in_takes_noisy_counts_for_counts(kind: str) -> None:
     """Means of Dirichlet(alpha + max(z, 0)): 32 of 4,000 draws within 7 standard errors, below 1e-10."""
     rng = np.random.default_rng(6)
     made = simulated(kind, "add-remove", 0.5, 300, one(PRIOR.draw(1, rng=rng)), rng)
-    cells = dc.tools.plug_in(made, draws=4000, rng=rng).cells
+    cells = dc.tools.plug_in(made, draws=4000, rng=rng).probabilities
     for node, table in expected_counts(made).items():
         alpha = PRIOR.alpha[node] + np.maximum(table, 0)
         mean = alpha / alpha.sum(axis=-1, keepdims=True)
@@ -237,7 +237,7 @@ def test_the_plug_in_takes_released_draws_as_they_are(kind: str) -> None:
     rng = np.random.default_rng(7)
     made = simulated(kind, "replace", 1, 300, one(PRIOR.draw(1, rng=rng)), rng)
     assert isinstance(made.payload, dc.research.ParameterDraws)
-    cells = dc.tools.plug_in(made, draws=200, rng=rng).cells
+    cells = dc.tools.plug_in(made, draws=200, rng=rng).probabilities
     told = made.payload.cells
     # Draws of all nodes stay together: the same one in every family.
     matches = np.ones((200, told.draws or 1), bool)
@@ -303,7 +303,9 @@ def test_a_family_read_from_anothers_table_is_nearly_exact(
     narrowest = 0.75 if records is None else 0.9
     table = np.array(z).reshape(2, 2)
     made = noisy_release(dc.Dirichlet.uniform(PAIR), {"b": table}, scale, records)
-    cells = dc.noise_aware(made, draws=4000, rng=np.random.default_rng(9), prior=made.prior, method="pooled").cells
+    cells = dc.noise_aware(
+        made, draws=4000, rng=np.random.default_rng(9), prior=made.prior, method="pooled"
+    ).probabilities
     exact = joint_posterior(table, scale, records, 75)
     for (mean, deviation), draws in zip(exact, (cells["a"][0], cells["b"][0, 0], cells["b"][1, 0]), strict=True):
         assert abs(draws.mean() - mean) < deviation / 3

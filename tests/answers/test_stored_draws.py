@@ -78,16 +78,18 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path, m
         other.network,
         other.doubting,
     )
-    assert (back.twins is None) == (other.twins is None) and (back.saturated is None) == (other.saturated is None)
+    assert (back.replicates is None) == (other.replicates is None) and (back.saturated is None) == (
+        other.saturated is None
+    )
     for one, two in (
         (back, other),
         (back.fresh(), posterior.fresh()),
         (back.fresh(rng=RNG(3)), other.fresh(rng=RNG(3))),
     ):
         for node in other.network.nodes:
-            np.testing.assert_array_equal(one.cells[node], two.cells[node])
-            if one.twins is not None and two.twins is not None:
-                np.testing.assert_array_equal(one.twins[node], two.twins[node])
+            np.testing.assert_array_equal(one.probabilities[node], two.probabilities[node])
+            if one.replicates is not None and two.replicates is not None:
+                np.testing.assert_array_equal(one.replicates[node], two.replicates[node])
     for query in QUERIES[other.network]:
         assert dc.answer(back, query, level=0.9) == dc.answer(other, query, level=0.9)
     if other.doubting:
@@ -136,7 +138,7 @@ FAULTS: list[tuple[dict[str, object], str]] = [
     ({"draws": 2**62}, "fewer numbers than its head says"),
     ({"draws": 59}, "no probabilities|more numbers than its head says"),
     ({"draws": 0}, "draws of its head: Input should be greater than 0"),
-    ({"twins": False}, "more numbers than its head says|no probabilities|no twins"),
+    ({"twins": False}, "more numbers than its head says|no probabilities|no replicates"),
     ({"evidence": "{}"}, "release"),
     ({"evidence": "left out"}, "evidence of its head: Field required"),
     ({"more": 1}, "more of its head: Extra inputs are not permitted"),
@@ -178,7 +180,7 @@ def test_a_generator_of_another_kind_is_left_out() -> None:
 def test_draws_that_no_release_makes_are_refused(tmp_path: Path) -> None:
     for posterior in (
         dc.tools.plug_in(LAPLACE, draws=5, rng=RNG(1)),
-        dc.results.PosteriorDraws(posterior_of("particles").cells),
+        dc.results.PosteriorDraws(posterior_of("particles").probabilities),
     ):
         with pytest.raises(dc.InputError, match="only draws that noise_aware made"):
             posterior.save(tmp_path / "none.draws")

@@ -199,7 +199,7 @@ def _show_replies(
 ) -> None:
     """Print replies, and the source that they were read from."""
     document, lines = _describe_origin(evidence, posterior)
-    draws = posterior.cells.draws or how.number
+    draws = posterior.probabilities.draws or how.number
     document |= replies.document
     document["effective"] = worth = posterior.ess()
     if worth < min(ROUGH_DRAWS, draws):

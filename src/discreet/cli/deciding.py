@@ -170,7 +170,7 @@ def decide(
     evidence, stored = load_source(release)
     if stored is not None:
         _refuse_drawing(draws, within, seed)
-        draws = stored.cells.draws
+        draws = stored.probabilities.draws
     number = _count_draws(tasks, draws, within, failure, level)
     for task in tasks:  # refuse before drawing
         task.check(_find_network(evidence, missing))

@@ -45,7 +45,7 @@ class Drawing:
 
     def with_stored(self, stored: dc.results.PosteriorDraws | None) -> int:
         """Return the number of draws: those of a file, if there is one."""
-        return self.number if stored is None else stored.cells.draws or self.number
+        return self.number if stored is None else stored.probabilities.draws or self.number
 
     def rng(self, *stream: int) -> np.random.Generator:
         """Make random numbers for the posterior, or for a separate stream."""

@@ -299,7 +299,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """
         rng = generator_after(self, random_state)
         draws = whole_number(draws, "draws", 1)
-        return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).cells
+        return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).probabilities
 
     def predict(self, X: Any) -> Values:
         """Predict the class of the largest posterior mean for each record.
@@ -371,7 +371,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List P(class), and P(class | state) for each feature alone; see `class_rows`, also for the errors."""
         labels = [str(label) for label in self.classes_.tolist()]
-        return class_rows(self.posterior_.cells, _list_star(self.release_.network), labels, level)
+        return class_rows(self.posterior_.probabilities, _list_star(self.release_.network), labels, level)
 
     def __sklearn_tags__(self) -> Tags:
         """Mark that columns of texts are read if they are declared."""
@@ -429,7 +429,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         codes = _code_features(variables, X[:, self._columns])
         distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
-        summaries = [summary(block[:, order]) for block in _classify_blocks(self.posterior_.cells, distinct)]
+        summaries = [summary(block[:, order]) for block in _classify_blocks(self.posterior_.probabilities, distinct)]
         return tuple(np.concatenate(values)[inverse.reshape(-1)] for values in zip(*summaries, strict=True))
 
 

@@ -71,7 +71,7 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
     return _convert(
-        posterior={node: _split_chains(posterior.cells[node], chains) for node in network.nodes},
+        posterior={node: _split_chains(posterior.probabilities[node], chains) for node in network.nodes},
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
     )
@@ -100,7 +100,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> sent = dc.tools.to_arviz(dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1)))
-        >>> dc.tools.from_arviz(sent, coin).cells
+        >>> dc.tools.from_arviz(sent, coin).probabilities
         Tables(1 families, 100 draws)
     """
     try:

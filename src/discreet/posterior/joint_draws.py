@@ -89,10 +89,10 @@ class PosteriorDraws(Posterior):
     The draws of a family are made at its first use, and kept.
 
     Args:
-        cells: probabilities, float64, shape `(*parents, child, draws)`.
+        probabilities: float64, shape `(*parents, child, draws)`.
         method: method of drawing: "plug-in", or one of `noise_aware`; "" if it is unknown.
-        twins: for each draw a second draw of all probabilities, given the same latent counts of records and otherwise
-            independent. The covariance of draw and twin is the posterior variance due to the uncertainty of the counts,
+        replicates: for each draw a second draw of all probabilities, given the same latent counts of records and otherwise
+            independent. The covariance of draw and replicate is the posterior variance due to the uncertainty of the counts,
             which is the part of the privacy noise. None if no counts were drawn.
         mixing: mixing of the chains; None if the draws do not come from chains.
         worth: computes the effective sample size if draws depend on each other: for chains that of the worst entry, for
@@ -107,7 +107,7 @@ class PosteriorDraws(Posterior):
         accounts: public ids of the accounts that paid for the releases behind the draws.
 
     Raises:
-        InputError: tables without an axis of draws, or twins of another network or number.
+        InputError: tables without an axis of draws, or replicates of another network or number.
 
     Guarantee:
         No budget is spent: the draws disclose nothing beyond the release.
@@ -116,13 +116,13 @@ class PosteriorDraws(Posterior):
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
-        >>> posterior.cells["coin"].shape, posterior.ess()
+        >>> posterior.probabilities["coin"].shape, posterior.ess()
         ((2, 100), 100.0)
     """
 
-    cells: Tables
+    probabilities: Tables
     method: str = ""
-    twins: Tables | None = None
+    replicates: Tables | None = None
     mixing: Mixing | None = None
     worth: Callable[[], float] | None = None
     source: Source | None = None
@@ -132,21 +132,24 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse tables without draws, and twins that do not match them."""
-        if not self.cells.draws:
+        """Refuse tables without draws, and replicates that do not match them."""
+        if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
-        if self.twins is not None and (self.twins.network, self.twins.draws) != (self.network, self.cells.draws):
-            raise InputError("twins must be draws of the same families, one for each draw")
+        if self.replicates is not None and (self.replicates.network, self.replicates.draws) != (
+            self.network,
+            self.probabilities.draws,
+        ):
+            raise InputError("replicates must be draws of the same families, one for each draw")
 
     @property
     def network(self) -> Network:
         """The public network."""
-        return self.cells.network
+        return self.probabilities.network
 
     @property
     def draws(self) -> int:
         """Number of joint draws."""
-        return self.cells.draws or 0
+        return self.probabilities.draws or 0
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the probability of each state of each variable, with its interval: the rows of `marginals`.
@@ -171,7 +174,7 @@ class PosteriorDraws(Posterior):
         Raises:
             InputError: a level outside (0, 1), or too close to 1 for the number of draws.
         """
-        ends = {node: tails(np.moveaxis(draws, -1, 0), level) for node, draws in self.cells.items()}
+        ends = {node: tails(np.moveaxis(draws, -1, 0), level) for node, draws in self.probabilities.items()}
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
         return Tables(self.network, lower), Tables(self.network, upper)
 
@@ -205,9 +208,9 @@ class PosteriorDraws(Posterior):
         """
         drawn = self if self.saturated is None else self.saturated
         if drawn.parts is None:
-            return JointLaw.of_rows(drawn.cells, drawn.twins)
+            return JointLaw.of_rows(drawn.probabilities, drawn.replicates)
         law = drawn.parts.law
-        return law if drawn.twins is not None else replace(law, make_twins=None)
+        return law if drawn.replicates is not None else replace(law, make_replicates=None)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.
@@ -245,10 +248,19 @@ class PosteriorDraws(Posterior):
 
         def rows(node: str) -> Floats:
             family = network.family(node)
-            return np.asarray(wide.cells[node]) if wide.network.family(node) == family else wide.law.rows_of(family)
+            return (
+                np.asarray(wide.probabilities[node])
+                if wide.network.family(node) == family
+                else wide.law.rows_of(family)
+            )
 
-        cells = Tables(network, rows, draws=wide.cells.draws)
-        return replace(wide, cells=cells, twins=wide.twins and projected(wide.twins, network), saturated=wide)
+        cells = Tables(network, rows, draws=wide.probabilities.draws)
+        return replace(
+            wide,
+            probabilities=cells,
+            replicates=wide.replicates and projected(wide.replicates, network),
+            saturated=wide,
+        )
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, completely or not at all; loaded again they give the same answers exactly.
@@ -334,7 +346,7 @@ class PosteriorDraws(Posterior):
             Averages over the draws, with rows that sum to 1. For independent draws their Monte Carlo error is the
             posterior standard deviation over the root of the number of draws.
         """
-        return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
+        return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.probabilities.items()})
 
     def as_prior(self) -> Dirichlet:
         """Match a Dirichlet prior to the draws by moments, to read releases on other records (`Dirichlet.matching`).
@@ -346,7 +358,7 @@ class PosteriorDraws(Posterior):
         Raises:
             InputError: fewer than two draws.
         """
-        return replace(Dirichlet.matching(self.cells), accounts=self.accounts)
+        return replace(Dirichlet.matching(self.probabilities), accounts=self.accounts)
 
     def median(self) -> Tables:
         """Compute posterior median rows: those with the least expected sum of absolute errors; all families are drawn.
@@ -367,7 +379,7 @@ class PosteriorDraws(Posterior):
             >>> dc.results.PosteriorDraws(draws).mean()["coin"].round(2).tolist()
             [0.3, 0.7]
         """
-        return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.cells.items()})
+        return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.probabilities.items()})
 
     def ess(self) -> float:
         """Return the effective sample size of the draws, in the families drawn so far.
@@ -416,12 +428,12 @@ class PosteriorDraws(Posterior):
         if not 0 < n <= self.draws:
             raise InputError(f"this posterior has {self.draws} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(self.draws)[:n]
-        return self.cells.of_draws(picked)
+        return self.probabilities.of_draws(picked)
 
 
 def require_posterior(posterior: object) -> None:
     """Refuse an argument that is not a posterior over a network, such as a release."""
-    if not hasattr(posterior, "cells"):
+    if not hasattr(posterior, "probabilities"):
         advice = "; make one by release.posterior()" if hasattr(posterior, "payload") else ""
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
@@ -431,7 +443,7 @@ def law_of(posterior: NetworkPosterior) -> JointLaw:
     require_posterior(posterior)
     if isinstance(posterior, PosteriorDraws):
         return posterior.law
-    return JointLaw.of_rows(posterior.cells, getattr(posterior, "twins", None))
+    return JointLaw.of_rows(posterior.probabilities, getattr(posterior, "replicates", None))
 
 
 def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:

@@ -76,7 +76,7 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
 
 
 DRAW_STREAM, TWIN_STREAM = 3, 4
-"""Streams of a set's generator, for the random interactions of draws and of their twins."""
+"""Streams of a set's generator, for the random interactions of draws and of their replicates."""
 
 
 class Complete(NamedTuple):
@@ -152,22 +152,22 @@ class LawParts:
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the joint law of observed values; the law of the twins is fitted at its first use."""
+        """Fit the joint law of observed values; the law of the replicates is fitted at its first use."""
         sets = self.sets
         if self.plan.tree is None:
-            return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
+            return replace(JointLaw.of_rows(sets.cells, sets.replicates), plan=self.plan)
         drawn = self.draw_all()
         laws = {names: drawn[names].law for names in self.plan.sets}
         cells = self._fit(sets.cells, self.families, laws, DRAW_STREAM)
 
-        def make_twins() -> Tables:
-            twins = {names: drawn[names].twins for names in self.plan.sets}
-            return self._fit(sets.some_twins, self._twin_families, twins, TWIN_STREAM)
+        def make_replicates() -> Tables:
+            replicates = {names: drawn[names].replicates for names in self.plan.sets}
+            return self._fit(sets.some_replicates, self._replicate_families, replicates, TWIN_STREAM)
 
-        return JointLaw(self.network, cells, make_twins, self.plan)
+        return JointLaw(self.network, cells, make_replicates, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the joint law of complete records, whose measured sets are completed by EM; it has no twins."""
+        """Fit the joint law of complete records, whose measured sets are completed by EM; it has no replicates."""
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
@@ -186,7 +186,7 @@ class LawParts:
     def _draw_set(self, names: Scope) -> DrawnSet:
         """Return the law of a set; draw and keep it if it is missing."""
         if names not in self.drawn:
-            self.drawn[names] = self.sets.draw(names, self.families, self._twin_families)
+            self.drawn[names] = self.sets.draw(names, self.families, self._replicate_families)
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
@@ -205,9 +205,11 @@ class LawParts:
         return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
-    def _twin_families(self) -> Mapping[str, Floats]:
-        """Joint laws of the families under the twins, by node, shape `(*parents, child, twins)`."""
-        return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
+    def _replicate_families(self) -> Mapping[str, Floats]:
+        """Joint laws of the families under the replicates, by node, shape `(*parents, child, replicates)`."""
+        return family_laws(
+            self.sets.some_replicates, {names: drawn.replicates for names, drawn in self._draw_parents().items()}
+        )
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit joint laws to rows, families and measured sets, with random interactions drawn from one stream.

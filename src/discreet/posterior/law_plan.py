@@ -29,8 +29,8 @@ LAW_CELLS = 2**15
 MOST_SET_CELLS = 1000
 """Largest number of cells of a measured set whose law is drawn; the same as for an enlarged family."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Least number of twin draws of a joint law, which estimate the noise's share of a variance within about .05; and the
-largest step from one draw with a twin to the next, with which twins cost a third of the draws."""
+"""Least number of replicate draws of a joint law, which estimate the noise's share of a variance within about .05; and the
+largest step from one draw with a replicate to the next, with which replicates cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,20 +164,20 @@ def _hidden_name(network: Network) -> str:
     return name
 
 
-def twin_step(draws: int) -> int:
-    """Compute the step from one draw with a twin to the next in the joint law.
+def replicate_step(draws: int) -> int:
+    """Compute the step from one draw with a replicate to the next in the joint law.
 
     Example:
-        >>> twin_step(1000), twin_step(100)
+        >>> replicate_step(1000), replicate_step(100)
         (3, 1)
     """
     return min(max(1, draws // LEAST_TWINS), MOST_TWIN_STEP)
 
 
-def pick_twins(twins: Tables) -> Tables:
-    """Pick the twins of a joint law: every `twin_step`-th of those of all draws."""
-    draws = twins.draws or 1
-    return twins.of_draws(np.arange(0, draws, twin_step(draws)))
+def pick_replicates(replicates: Tables) -> Tables:
+    """Pick the replicates of a joint law: every `replicate_step`-th of those of all draws."""
+    draws = replicates.draws or 1
+    return replicates.of_draws(np.arange(0, draws, replicate_step(draws)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,34 +187,34 @@ class JointLaw:
     Args:
         network: network over the variables, whose rows were drawn.
         cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
-        make_twins: makes the same rows for the twins of every `step`-th draw; None if there are no twins.
+        make_replicates: makes the same rows for the replicates of every `step`-th draw; None if there are no replicates.
         plan: plan of the law; None if it is that of the rows alone.
     """
 
     network: Network
     cells: Tables
-    make_twins: Callable[[], Tables] | None = None
+    make_replicates: Callable[[], Tables] | None = None
     plan: LawPlan | None = None
 
     @staticmethod
-    def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
+    def of_rows(cells: Tables, replicates: Tables | None) -> JointLaw:
         """Return the law of a network's rows alone.
 
         Args:
             cells: rows, shape `(*parents, child, draws)`.
-            twins: a twin for each draw, same shape; None if there are none.
+            replicates: a replicate for each draw, same shape; None if there are none.
         """
-        return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
+        return JointLaw(cells.network, cells, None if replicates is None else partial(pick_replicates, replicates))
 
     @property
     def step(self) -> int:
-        """Step from one draw with a twin to the next; the first draw has one."""
-        return twin_step(self.cells.draws or 1)
+        """Step from one draw with a replicate to the next; the first draw has one."""
+        return replicate_step(self.cells.draws or 1)
 
     @cached_property
-    def twins(self) -> Tables | None:
-        """Rows of the twins of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
-        return None if self.make_twins is None else self.make_twins()
+    def replicates(self) -> Tables | None:
+        """Rows of the replicates of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
+        return None if self.make_replicates is None else self.make_replicates()
 
     def rows_of(self, family: Scope) -> Floats:
         """Compute a family's rows by exact inference, shape `(*parents, child, draws)`; impossible rows are uniform."""

@@ -127,7 +127,7 @@ def noise_aware(
         >>> noise = dc.external.StatedNoise("laplace", 2)
         >>> told = dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> posterior = dc.noise_aware(told, draws=40, rng=1)
-        >>> posterior.method, posterior.cells["coin"].shape
+        >>> posterior.method, posterior.probabilities["coin"].shape
         ('pooled', (2, 40))
         >>> bool(0.4 < posterior.mean()["coin"][0] < 0.6)
         True
@@ -350,7 +350,7 @@ def restore_source(
     Returns:
         The posterior over the public network.
     """
-    task = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
+    task = DrawTask(combined, prior, posterior.probabilities.draws or 0, posterior.network, trusted)
     restored = _attach_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return restored
@@ -408,9 +408,9 @@ def draw_pooled(
     law_parts = None
     if not task.trusted:
         seed = int(rng.spawn(1)[0].integers(2**63))
-        sets = MeasuredSets(task.combined, drawn.cells, drawn.twins, seed, drawn.weights)
+        sets = MeasuredSets(task.combined, drawn.probabilities, drawn.replicates, seed, drawn.weights)
         law_parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
-    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=law_parts)
+    return PosteriorDraws(drawn.probabilities, "pooled", drawn.replicates, parts=law_parts)
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
@@ -441,12 +441,12 @@ def draw_sequentially(
     believed = task.believed
     for data_set in before:
         step = DrawTask(data_set, believed, max(task.draws, PRIOR_DRAWS), task.network, task.trusted)
-        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(data_set), None).cells)
+        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(data_set), None).probabilities)
     drawn = _draw_by_method(
         DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
     # Twins of the last data set would ignore the noise of the earlier ones, so they are dropped.
-    return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
+    return PosteriorDraws(drawn.probabilities, "sequential", worth=drawn.worth)
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:

@@ -85,7 +85,7 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     basis = posterior.basis and replace(posterior.basis, gaps=frozenset(wide.network.may_be_missing))
     rows, parents = _complete_rows(wide)
     parts = wide.parts and wide.parts.completed(rows, parents)
-    complete = replace(wide, cells=rows, twins=None, source=source, parts=parts, saturated=None, basis=basis)
+    complete = replace(wide, probabilities=rows, replicates=None, source=source, parts=parts, saturated=None, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())
@@ -103,19 +103,19 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     Raises:
         InputError: the law of complete records has more cells than exact inference allows.
     """
-    network, draws = wide.network, wide.cells.draws or 1
+    network, draws = wide.network, wide.probabilities.draws or 1
     thetas: dict[str, list[Array]] = {node: [] for node in network.nodes}
     parent_laws: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
     sizes = {variable.name: _map_to_seen_states(network, variable.name).size for variable in network.schema}
     joint = FactorLaws(scopes, sizes)
-    if joint.cells > CELL_BUDGET:
+    if joint.probabilities > CELL_BUDGET:
         raise InputError(
-            f"complete records need {joint.cells:,} cells for each draw, more than the budget of "
+            f"complete records need {joint.probabilities:,} cells for each draw, more than the budget of "
             f"{CELL_BUDGET:,}; read the release with missing as a state"
         )
     # If a network does not join all parents, their joint law is its assumption; use the measured one if there is one.
-    laws = family_laws(wide.cells, {}) if wide.parts is None else wide.parts.families
+    laws = family_laws(wide.probabilities, {}) if wide.parts is None else wide.parts.families
     # All families are updated at once. The exponent 1 / (1 + most children) keeps updates of families that share a
     # variable from overshooting. Larger exponents for families that share less did not converge on one of three
     # patterns of gaps in child.

@@ -130,7 +130,7 @@ class NetworkPosterior(Protocol):
         """The public network."""
 
     @property
-    def cells(self) -> Tables:
+    def probabilities(self) -> Tables:
         """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
 
     def mean(self) -> Tables:

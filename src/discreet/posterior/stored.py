@@ -3,7 +3,7 @@
 The file begins with a line that names the format, the length of the head in bytes, and the head in JSON: the evidence
 as its own document, the method, the versions, the mixing of chains, the state of the posterior's random generator, and
 the result of `fit`. Then come the arrays in little-endian float64: concentrations of the prior if one was given,
-probabilities of every family, their twins, and the prior weights with which sets of rows are drawn; and in float32 the
+probabilities of every family, their replicates, and the prior weights with which sets of rows are drawn; and in float32 the
 laws of the sets to which joint laws are fitted. Shapes follow from the network and the head. The last 32 bytes are the
 SHA-256 of everything before. It protects against damage, not against forgery: answers from a file are as trustworthy as
 its source.
@@ -35,7 +35,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.fit_check import GoodnessOfFit, Tested
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.law_parts import LawParts
-from discreet.posterior.law_plan import twin_step
+from discreet.posterior.law_plan import replicate_step
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
@@ -171,22 +171,22 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
             "only draws that noise_aware made of a release's rows can be stored: others are all there is of them, or "
             "made of such draws (at_random, plug_in), and made again in no time"
         )
-    network, cells = drawn.network, dict(drawn.cells)
+    network, cells = drawn.network, dict(drawn.probabilities)
     sets = {} if parts is None else parts.draw_all()
     laws = None if parts is None else _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[*map(list, sets)])
-    twins = None if drawn.twins is None else dict(drawn.twins)
+    replicates = None if drawn.replicates is None else dict(drawn.replicates)
     head = _StoredHead(
         version=2,
         package=version("discreet"),
         numpy=np.__version__,
         evidence=basis.evidence.dumps(),
         method=cast(Method, drawn.method),
-        draws=drawn.cells.draws or 0,
+        draws=drawn.probabilities.draws or 0,
         trusted=basis.trusted,
         parents={node: list(network.parents[node]) for node in network.nodes},
         prior=source.prior is not None,
         prior_accounts=sorted(source.prior.accounts) if source.prior else None,
-        twins=twins is not None,
+        twins=replicates is not None,
         joint_laws=laws,
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.ess(),
@@ -197,7 +197,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     arrays = [
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
-        *(() if twins is None else twins.values()),
+        *(() if replicates is None else replicates.values()),
         *(() if parts is None else (parts.sets.weights,)),
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
@@ -248,31 +248,33 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     taken = _ArrayReader(numbers, wide, label)
     prior = Dirichlet(Tables(wide, taken.tables()), frozenset(head.prior_accounts or ())) if head.prior else None
     cells = taken.probabilities(head.draws)
-    twins = taken.probabilities(head.draws) if head.twins else None
+    replicates = taken.probabilities(head.draws) if head.twins else None
     law_parts = None
     if head.joint_laws is not None:
-        if twins is None:
-            raise InputError(f"{label} has joint laws, and no twins")
-        law_parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
+        if replicates is None:
+            raise InputError(f"{label} has joint laws, and no replicates")
+        law_parts = _read_parts(taken, combined, cells, replicates, head.joint_laws)
     taken.check_end()
     try:
         mixing = None if head.mixing is None else Mixing(**head.mixing)
         rng = None if head.generator is None else _restore_generator(head.generator)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{label} has a head that does not fit together ({error})") from None
-    posterior = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=law_parts)
+    posterior = PosteriorDraws(cells, head.method, replicates, mixing, partial(float, head.effective), parts=law_parts)
     checked = None if head.fit is None else _restore_fit(head.fit)
     return restore_source(posterior, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
 
 
-def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
-    """Read the inputs of joint laws: component weights, and the laws of sets with those of their twins.
+def _read_parts(
+    taken: _ArrayReader, combined: Combined, cells: Tables, replicates: Tables, laws: _JointLaws
+) -> LawParts:
+    """Read the inputs of joint laws: component weights, and the laws of sets with those of their replicates.
 
     Args:
         taken: reader, positioned before these arrays, which it passes.
         combined: evidence of the file.
         cells: rows, shape `(*parents, child, draws)`.
-        twins: their twins, same shape.
+        replicates: their replicates, same shape.
         laws: seed, assumption and sets, from the head.
 
     Raises:
@@ -282,14 +284,14 @@ def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: T
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
         raise InputError(f"{taken.label} has joint laws of sets of variables that are none of its network")
     # Views would keep the whole file in memory.
-    sets = MeasuredSets(combined, cells, twins, laws.seed, taken.next((COMPONENTS,)).copy())
+    sets = MeasuredSets(combined, cells, replicates, laws.seed, taken.next((COMPONENTS,)).copy())
     shapes = {tuple(names): [network.schema[name].size for name in names] for names in laws.sets}
-    twin_draws = len(range(0, draws, twin_step(draws)))
-    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + twin_draws))
+    replicate_draws = len(range(0, draws, replicate_step(draws)))
+    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + replicate_draws))
     drawn, at = dict[Scope, DrawnSet](), 0
     for names, shape in shapes.items():
         both = []
-        for number in (draws, twin_draws):
+        for number in (draws, replicate_draws):
             size = math.prod(shape) * number
             both.append(singles[at : at + size].reshape(*shape, number).copy())
             at += size

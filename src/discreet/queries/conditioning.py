@@ -65,21 +65,21 @@ class ConditionedPosterior:
 
     Args:
         given: conditional laws in every draw.
-        twin: conditional laws in the twin of every `step`-th draw; None if the posterior has no twins or draws are
+        replicate: conditional laws in the replicate of every `step`-th draw; None if the posterior has no replicates or draws are
             weighted.
         predictive: whether draws are weighted by the probability of the evidence.
         basis: which variables were measured together; None if unknown.
         parts: drawn parts of the joint law; None if the joint law is the network's own.
         law: joint law of the draws.
-        effective: effective sample size of the draws that have a twin; None: their number.
+        effective: effective sample size of the draws that have a replicate; None: their number.
         read: whether the draws use all that tables contain about the query's variables.
         sampling: error of importance sampling; None if inference is exact.
-        step: distance between draws that have a twin, from the first draw on.
+        step: distance between draws that have a replicate, from the first draw on.
         log_evidence: `log P(evidence)` in every draw, shape (draws,), if the query's own pass computed it; else None.
     """
 
     given: ConditionalLaws
-    twin: ConditionalLaws | None
+    replicate: ConditionalLaws | None
     predictive: bool
     basis: Basis | None
     parts: LawParts | None
@@ -122,7 +122,7 @@ class ConditionedPosterior:
         return replace(answer, basis="prior" if too_rare else support)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-        """Select the draws that have a twin, on the last axis."""
+        """Select the draws that have a replicate, on the last axis."""
         return draws[..., :: self.step]
 
     @cached_property
@@ -156,7 +156,7 @@ class ConditionedPosterior:
         return replace(self if exact else self.sampled([wanted])[0], read=read)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
-        """Compute the conditional laws of several sets of targets by importance sampling, without twins.
+        """Compute the conditional laws of several sets of targets by importance sampling, without replicates.
 
         Equal queries have equal answers, because the seed is fixed.
 
@@ -169,7 +169,7 @@ class ConditionedPosterior:
             replace(
                 self,
                 given=_SampledLaws(laws.cells, laws.evidence, laws.network, laws.rows, scope, sampled.laws[scope]),
-                twin=None,
+                replicate=None,
                 sampling=sampled.sampling(scope),
                 log_evidence=laws.log_evidence,
             )
@@ -180,12 +180,12 @@ class ConditionedPosterior:
 def condition_on(
     posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool
 ) -> ConditionedPosterior:
-    """Condition the draws of a posterior, and their twins if it has some, on evidence.
+    """Condition the draws of a posterior, and their replicates if it has some, on evidence.
 
     Args:
         posterior: posterior that is queried.
         evidence: observed variables with their states.
-        predictive: whether draws are weighted by the probability of the evidence; twins are then not used.
+        predictive: whether draws are weighted by the probability of the evidence; replicates are then not used.
 
     Returns:
         The draws given the evidence.
@@ -195,11 +195,11 @@ def condition_on(
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
-    laws = ConditionalLaws(law.cells, codes, law.network, saturated.cells)
+    laws = ConditionalLaws(law.cells, codes, law.network, saturated.probabilities)
     basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
-    without_twins = ConditionedPosterior(laws, None, predictive, basis, table_draws, law)
-    if predictive or law.twins is None:
-        return without_twins
-    effective = None if drawn is None else drawn.ess() * (law.twins.draws or 1) / (law.cells.draws or 1)
-    twin = ConditionalLaws(law.twins, codes, law.network, law.twins)
-    return replace(without_twins, twin=twin, effective=effective, step=law.step)
+    without_replicates = ConditionedPosterior(laws, None, predictive, basis, table_draws, law)
+    if predictive or law.replicates is None:
+        return without_replicates
+    effective = None if drawn is None else drawn.ess() * (law.replicates.draws or 1) / (law.cells.draws or 1)
+    replicate = ConditionalLaws(law.replicates, codes, law.network, law.replicates)
+    return replace(without_replicates, replicate=replicate, effective=effective, step=law.step)

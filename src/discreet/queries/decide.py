@@ -170,7 +170,7 @@ def decide(
     check_level(level)
     drawn = fresh_draws(posterior, fresh, rng)
     values = _find_utilities(
-        drawn.cells, utility.under(drawn) if isinstance(utility, Payoff) else utility, responses, low, high
+        drawn.probabilities, utility.under(drawn) if isinstance(utility, Payoff) else utility, responses, low, high
     )
     draws = values.shape[1]
     means = values.mean(axis=1)

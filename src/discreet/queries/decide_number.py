@@ -206,8 +206,8 @@ def _find_quantity(
         values = condition_on(posterior, query.evidence, predictive=False).for_targets(states, most=ROW_LIMIT)
         quantity = values.given.probability(states)
     else:
-        quantity = np.asarray(query(posterior.cells), np.float64)
-        draws = posterior.cells.draws or 1
+        quantity = np.asarray(query(posterior.probabilities), np.float64)
+        draws = posterior.probabilities.draws or 1
         if quantity.shape != (draws,):
             raise InputError(f"a quantity must have one number for each of the {draws} draws")
     check_bounds(quantity, low, high, "the quantity")

@@ -658,6 +658,6 @@ def _read_under_priors(
     for concentration in OTHER_CONCENTRATIONS:
         prior = Dirichlet.uniform(release.network, concentration)
         if learned or any(not np.array_equal(curator_prior[node], table) for node, table in prior.alpha.items()):
-            draws, method = posterior.cells.draws or 1, cast(Method, posterior.method)
+            draws, method = posterior.probabilities.draws or 1, cast(Method, posterior.method)
             redrawn = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
             yield f"Dirichlet({concentration:g})", redrawn

@@ -174,15 +174,15 @@ ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability below which its variation is a rounding error."""
 
 
-def noise_share(draws: Floats, twins: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
+def noise_share(draws: Floats, replicates: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
     """Estimate the share of a posterior's variance that is due to the privacy noise in the counts.
 
-    For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second
+    For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A replicate is a second
     draw given the same counts, so the covariance of the two is the variance of the conditional mean.
 
     Args:
         draws: q in every draw, shape `(..., draws)`.
-        twins: q in the twin of every draw, same shape; draws in which either is NaN are left out.
+        replicates: q in the replicate of every draw, same shape; draws in which either is NaN are left out.
         effective: effective sample size of the draws; None if they are independent.
 
     Returns:
@@ -191,8 +191,8 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
 
     Source:
         The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
-        mean and variance are pooled over draws and twins. The error is by the delta method: with x and y a draw and its
-        twin less the mean, v the variance and r the share, each pair moves the estimate by `(x y - r (x^2 + y^2) / 2) /
+        mean and variance are pooled over draws and replicates. The error is by the delta method: with x and y a draw and its
+        replicate less the mean, v the variance and r the share, each pair moves the estimate by `(x y - r (x^2 + y^2) / 2) /
         v`, over the number of pairs.
 
     Example:
@@ -200,11 +200,11 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
         >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
         (1.0, 0.0)
     """
-    complete = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
+    complete = ~np.isnan(draws + replicates).reshape(-1, draws.shape[-1]).any(axis=0)
     if complete.sum() < 2:
         unknown = np.full(draws.shape[:-1], np.nan)
         return unknown, unknown
-    first, second = (draws, twins) if complete.all() else (draws[..., complete], twins[..., complete])
+    first, second = (draws, replicates) if complete.all() else (draws[..., complete], replicates[..., complete])
     middle = ((first.mean(axis=-1) + second.mean(axis=-1)) / 2)[..., None]
     first, second = first - middle, second - middle
     products, squares = first * second, (first**2 + second**2) / 2
@@ -411,8 +411,8 @@ def marginals(
             query = Probability(((name, None),), tuple(evidence.items()))
             read, log = both.law.reads((name, *both.given.evidence)), both.given.marginals_and_evidence[1]
             laws = replace(both, read=read, log_evidence=log)
-            twins = None if both.twin is None else both.twin.marginals[name]
-            parts.append(_AnswerPart(query, [{name: state} for state in schema[name].states], draws, twins, laws))
+            replicates = None if both.replicate is None else both.replicate.marginals[name]
+            parts.append(_AnswerPart(query, [{name: state} for state in schema[name].states], draws, replicates, laws))
         return Answers(_summarise_parts(parts, level))
 
 
@@ -467,7 +467,7 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
 
     Args:
         query: query of probabilities that fits the schema.
-        both: draws given the evidence, with their twins.
+        both: draws given the evidence, with their replicates.
         level: posterior probability of each interval.
     """
     schema = both.given.network.schema
@@ -480,8 +480,8 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
     names = [name for name, _ in query.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*states_of_targets)]
     draws, both = _draw_probabilities(query, both)
-    twins = None if both.twin is None else _draw_probabilities(query, replace(both, given=both.twin))[0]
-    return _summarise(query, states, draws, twins, both, level)
+    replicates = None if both.replicate is None else _draw_probabilities(query, replace(both, given=both.replicate))[0]
+    return _summarise(query, states, draws, replicates, both, level)
 
 
 def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
@@ -531,7 +531,7 @@ def _answer_most_probable(
         both: draws given the evidence.
         level: posterior probability of each interval.
     """
-    laws, twin = both.given, both.twin
+    laws, replicate = both.given, both.replicate
     schema = laws.network.schema
     table = _find_joint(laws, targets)
     if table is None:
@@ -539,7 +539,9 @@ def _answer_most_probable(
         codes = [tuple(candidate.states[name] for name in targets) for candidate in leading]
         best = [float(candidate.best) for candidate in leading]
         draws = np.stack([laws.probability(candidate.states) for candidate in leading])
-        twins = None if twin is None else np.stack([twin.probability(candidate.states) for candidate in leading])
+        replicates = (
+            None if replicate is None else np.stack([replicate.probability(candidate.states) for candidate in leading])
+        )
     else:
         possible, weights = possible_draws(query, table, both.weights)
         counted = keep_possible(table, possible)
@@ -551,9 +553,9 @@ def _answer_most_probable(
         modes = _pick_modes(means, shares)
         codes = list(zip(*np.unravel_index(modes, [schema[name].size for name in targets]), strict=True))
         draws, best = table[modes], shares[modes].tolist()
-        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[modes]
+        replicates = None if replicate is None else replicate.joint(targets).reshape(len(table), -1)[modes]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
-    return _summarise(query, states, draws, twins, both, level, best)
+    return _summarise(query, states, draws, replicates, both, level, best)
 
 
 def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
@@ -573,28 +575,28 @@ def _pick_modes(means: Floats, shares: Floats) -> list[int]:
 
 
 class _AnswerPart(NamedTuple):
-    """Input of one of several answers; `draws` and `twins` have shape (states, draws)."""
+    """Input of one of several answers; `draws` and `replicates` have shape (states, draws)."""
 
     asked: Query
     states: Sequence[Mapping[str, str]]
     draws: Floats
-    twins: Floats | None
+    replicates: Floats | None
     both: ConditionedPosterior
 
 
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
     """Summarise several queries; their intervals are computed together if draws are not weighted."""
-    all_twins = [part.twins for part in parts if part.twins is not None]
-    alike = parts and parts[0].both.weights is None and len(all_twins) in (0, len(parts))
+    all_replicates = [part.replicates for part in parts if part.replicates is not None]
+    alike = parts and parts[0].both.weights is None and len(all_replicates) in (0, len(parts))
     draws = np.concatenate([part.draws for part in parts]) if alike else np.empty(0)
-    twins = np.concatenate(all_twins) if alike and all_twins else np.empty(0)
-    if not alike or np.isnan(draws).any() or np.isnan(twins).any():
+    replicates = np.concatenate(all_replicates) if alike and all_replicates else np.empty(0)
+    if not alike or np.isnan(draws).any() or np.isnan(replicates).any():
         return [_summarise(*part, level) for part in parts]
     np.clip(draws, 0.0, 1.0, out=draws)
     both = parts[0].both
     noise = (
-        noise_share(both.paired(draws), np.clip(twins, 0.0, 1.0), both.effective)
-        if all_twins
+        noise_share(both.paired(draws), np.clip(replicates, 0.0, 1.0), both.effective)
+        if all_replicates
         else (np.full(len(draws), np.nan),) * 2
     )
     numbers = np.array([draws.mean(axis=-1), *credible_interval(draws, level), *noise])
@@ -607,7 +609,7 @@ def _summarise(
     query: Query,
     states: Sequence[Mapping[str, str]],
     draws: Floats,
-    twins: Floats | None,
+    replicates: Floats | None,
     both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
@@ -618,7 +620,7 @@ def _summarise(
         query: the query.
         states: joint states, by variable.
         draws: probability of each state in every draw, shape (states, draws).
-        twins: the same in the twins, shape (states, twins); None without twins.
+        replicates: the same in the replicates, shape (states, replicates); None without replicates.
         both: draws given the evidence, with their weights.
         level: posterior probability of each interval.
         best: fraction of the draws in which each state is the most probable, for explanations.
@@ -629,8 +631,8 @@ def _summarise(
     mean = counted.mean(axis=-1) if both.weights is None else counted @ weights
     lower, upper = credible_interval(counted if both.weights is None else counted[:, resample(weights)], level)
     share = error = np.full(len(draws), np.nan)
-    if twins is not None:
-        share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(twins, 0.0, 1.0), both.effective)
+    if replicates is not None:
+        share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(replicates, 0.0, 1.0), both.effective)
     numbers = np.array([mean, lower, upper, share, error])
     return _write_answer(query, states, numbers, float(1 - possible.mean()), both, level, best)
 
@@ -672,20 +674,22 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
     Args:
         query: query of a number.
-        both: draws given the evidence, with their twins.
+        both: draws given the evidence, with their replicates.
         level: posterior probability of each interval.
         inside: law of numbers inside their bins.
     """
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)
-    twins = None if both.twin is None else _draw_probabilities(query.bins, replace(both, given=both.twin))[0]
+    replicates = (
+        None if both.replicate is None else _draw_probabilities(query.bins, replace(both, given=both.replicate))[0]
+    )
     possible, weights = possible_draws(query, draws, both.weights)
     law = BinLaw(variable, keep_possible(draws, possible), inside)
     row = number_row(query, law, level, weights, alike=both.weights is None)
     row["noise"] = row["noise_error"] = None
-    if twins is not None:
+    if replicates is not None:
         paired = both.paired(possible)
-        laws = (BinLaw(variable, keep_possible(shares, paired), inside) for shares in (both.paired(draws), twins))
+        laws = (BinLaw(variable, keep_possible(shares, paired), inside) for shares in (both.paired(draws), replicates))
         first, second = (number_draws(query, side)[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
     ungrounded = Answer(

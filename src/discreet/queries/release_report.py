@@ -423,14 +423,14 @@ def _read(
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
     """Compute both ends of the intervals of each table's entries, shape `(*parents, child)`."""
-    return {node: equal_tails(posterior.cells[node], level, axis=-1) for node in posterior.network.nodes}
+    return {node: equal_tails(posterior.probabilities[node], level, axis=-1) for node in posterior.network.nodes}
 
 
 def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats, Floats]]) -> list[dict[str, Any]]:
     """List the probabilities of the network's tables with the widest intervals."""
     network, entries = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():
-        cells, widths = posterior.cells[node], upper - lower
+        cells, widths = posterior.probabilities[node], upper - lower
         # one entry for each row: with two states both intervals are equally wide
         rows = np.where(np.arange(widths.shape[-1]) == widths.argmax(axis=-1)[..., None], widths, -1.0)
         widest = [cell for cell in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[cell] >= 0]

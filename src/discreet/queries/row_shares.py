@@ -1,7 +1,7 @@
 """Variance decomposition of an answer by the rows of the tables, and the rows whose change would move it most.
 
 Everything is computed from posterior draws. To first order an answer is the sum of the effects of the rows; every row
-has a share of that sum's variance, and the twins of the draws (`PosteriorDraws.twins`) divide each share into privacy
+has a share of that sum's variance, and the replicates of the draws (`PosteriorDraws.replicates`) divide each share into privacy
 noise and sampling. The effect of changing a single row is exact (`queries/row_shares.py`).
 """
 
@@ -283,7 +283,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     """
     schema = posterior.network.schema
     # Families that do not affect the answer are never drawn.
-    theta = Tables(posterior.network, lambda node: posterior.cells[node].mean(axis=-1))
+    theta = Tables(posterior.network, lambda node: posterior.probabilities[node].mean(axis=-1))
     targets = tuple(name for name, _ in query.targets)
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     effects = row_effects(theta, targets, evidence)
@@ -328,13 +328,13 @@ class _ExplainedQuery:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """Decompose the variance of the first-order sum by rows, and separate the privacy noise by the draws' twins.
+        """Decompose the variance of the first-order sum by rows, and separate the privacy noise by the draws' replicates.
 
         Returns:
-            By node, each row's share of the variance and of the noise, shape (rows,) each (noise None without twins);
+            By node, each row's share of the variance and of the noise, shape (rows,) each (noise None without replicates);
             the noise's share in total, or None; the squared correlation of the sum with the answer.
         """
-        sides = [side for side in (self.posterior.cells, self.posterior.twins) if side is not None]
+        sides = [side for side in (self.posterior.probabilities, self.posterior.replicates) if side is not None]
         totals = [
             _centre(
                 sum((self._compute_row_effects(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1))
@@ -348,7 +348,7 @@ class _ExplainedQuery:
         for node in self.effects.weights:
             moves = [self._compute_row_effects(node, side) for side in sides]
             shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
-            # A twin has the same latent counts, so the covariance with the twin's sum is the uncertainty of the counts.
+            # A replicate has the same latent counts, so the covariance with the replicate's sum is the uncertainty of the counts.
             noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
             by_node[node] = (shares, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
@@ -359,7 +359,7 @@ class _ExplainedQuery:
 
         Args:
             node: node of the table.
-            cells: tables of the draws or of their twins.
+            cells: tables of the draws or of their replicates.
 
         Returns:
             Shape (rows, queried states, draws).
@@ -372,7 +372,7 @@ class _ExplainedQuery:
         """Compute the exact answer in every draw, less its mean; shape (queried states, draws)."""
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
-        table = Laws(self.posterior.cells).joint([name for name, _ in query.targets], evidence)
+        table = Laws(self.posterior.probabilities).joint([name for name, _ in query.targets], evidence)
         return _centre(table.reshape(-1, table.shape[-1])[self.kept])
 
     def share(
@@ -389,7 +389,7 @@ class _ExplainedQuery:
         """
         network = self.posterior.network
         size = network.schema[node].size
-        draws = self.posterior.cells[node].reshape(-1, size, self.posterior.cells.draws or 1)[row]
+        draws = self.posterior.probabilities[node].reshape(-1, size, self.posterior.probabilities.draws or 1)[row]
         lower, upper = credible_interval(draws, self.level)
         theta = self.theta[node].reshape(-1, size)[row]
         codes = self._decode_row(node, row)
@@ -424,7 +424,7 @@ class _ExplainedQuery:
         before = self.effects.value.ravel()[self.kept]
         for node in self.effects.weights:
             theta = self.theta[node]
-            spread = self.posterior.cells[node].var(axis=-1).sum(axis=-1, keepdims=True)
+            spread = self.posterior.probabilities[node].var(axis=-1).sum(axis=-1, keepdims=True)
             bound = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
             # Dirichlet with sum A: variance theta (1 - theta) / (A + 1); one more record has the share 1 / (A + 1).
             share = np.divide(spread, bound, where=bound > ROUNDING_VARIANCE, out=np.zeros(bound.shape)).clip(max=1)

@@ -151,7 +151,7 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
             return _read_error(release, release.payload_as(NoisyMoments), bounds[1], level, draws, rng)
     elif release.networks == (accuracy_network(),):
         posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="pooled")
-        right = posterior.cells["prediction"][STATES.index("right")]
+        right = posterior.probabilities["prediction"][STATES.index("right")]
         lower, upper = credible_interval(right, level)
         return Score("accuracy", float(right.mean()), float(lower), float(upper), level, release)
     raise InputError("this release is not of a score; release_score makes those")

@@ -147,7 +147,7 @@ def _sample(
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make some of the sets; the records of a set do not depend on which others are made."""
     rng = as_generator(rng)
-    draws = posterior.cells.draws or 0
+    draws = posterior.probabilities.draws or 0
     if sets is not None and not 0 < sets <= draws:
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {draws} draws"

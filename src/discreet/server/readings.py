@@ -75,7 +75,7 @@ class ServedPosterior:
         """Posterior without replicate draws: the same intervals, without the noise share."""
         draws = self._network_draws
         wide = draws.saturated
-        return replace(draws, twins=None, saturated=None if wide is None else replace(wide, twins=None))
+        return replace(draws, replicates=None, saturated=None if wide is None else replace(wide, replicates=None))
 
     @cached_property
     def checked(self) -> GoodnessOfFit:
@@ -94,10 +94,10 @@ class ServedPosterior:
         """Memory of the draws, their joint distributions, and the replicate draws of both, in bytes."""
         if self.draws is None:
             return 0
-        draws, wide = self.draws.cells.draws or 1, self.draws.saturated or self.draws
+        draws, wide = self.draws.probabilities.draws or 1, self.draws.saturated or self.draws
         law = 0 if wide.parts is None else SINGLE_BYTES * wide.parts.plan.wide.size
         each = 8 * self.draws.network.size + law
-        return draws * each * (1 if self.draws.twins is None else 2)
+        return draws * each * (1 if self.draws.replicates is None else 2)
 
 
 class Readings:

@@ -55,9 +55,9 @@ def shows_network(page: PageRequest, network: Network) -> bool:
 def _posterior(reading: ServedPosterior, page: PageRequest) -> PosteriorDraws:
     """Return the posterior for a page, without replicate draws unless it shows the noise share."""
     posterior = reading.posterior(page.missing)
-    if page.noise or posterior.twins is None:
+    if page.noise or posterior.replicates is None:
         return posterior
-    return reading.plain if posterior is reading.draws else replace(posterior, twins=None)
+    return reading.plain if posterior is reading.draws else replace(posterior, replicates=None)
 
 
 def ask_states(reading: ServedPosterior, page: PageRequest) -> replies.Question:

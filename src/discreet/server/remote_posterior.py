@@ -92,7 +92,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         return f"RemotePosterior({self.name!r} at {self.wire.url!r}, {len(self.network.nodes):,} variables)"
 
     @property
-    def cells(self) -> Tables:
+    def probabilities(self) -> Tables:
         """Draws, which are on the server.
 
         Raises:
@@ -112,7 +112,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         Raises:
             InputError: always.
         """
-        return self.cells
+        return self.probabilities
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Refuse: the draws are on the server.
@@ -127,7 +127,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         Raises:
             InputError: always.
         """
-        return self.cells
+        return self.probabilities
 
     def answer(
         self,

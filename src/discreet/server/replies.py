@@ -287,7 +287,9 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
             return json_of(decision_document(text, decision))
 
     def work() -> float:
-        return query_work(posterior, query) + ROW_CELLS * len(request.payoffs or ()) * (posterior.cells.draws or 1)
+        return query_work(posterior, query) + ROW_CELLS * len(request.payoffs or ()) * (
+            posterior.probabilities.draws or 1
+        )
 
     return Question(("decide", request.model_dump_json()), make, work)
 

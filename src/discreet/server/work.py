@@ -171,5 +171,5 @@ def _law_network(posterior: PosteriorDraws) -> Network:
 
 def _draws(posterior: PosteriorDraws) -> int:
     """Count the draws to compute: the draws, and a third of them again if there are replicate draws."""
-    draws = posterior.cells.draws or 1
-    return draws if posterior.twins is None else draws + draws // 3
+    draws = posterior.probabilities.draws or 1
+    return draws if posterior.replicates is None else draws + draws // 3

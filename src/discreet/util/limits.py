@@ -26,7 +26,7 @@ PROJECT_BYTES = 2**20
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33
-"""Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their twin draws."""
+"""Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their replicate draws."""
 QUERIES_BYTES = 2**23
 """Bytes of a file of queries: 8 MiB."""
 VARIABLES = 2**12

@@ -213,7 +213,7 @@ class _Simulated:
         promise = self._promise
         stated = Guarantee(epsilon=repr(epsilon), delta=promise.delta, relation=promise.relation, unit=promise.unit)
         release = simulate(self._mechanism, world.counts, Dirichlet.uniform(world.counts.over), stated, rng=self._rng)
-        posterior = _without_twins(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng))
+        posterior = _without_replicates(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng))
         return self._ask(posterior, world.truth)
 
     def _ask(self, posterior: PosteriorDraws, truth: Sequence[Floats]) -> tuple[Floats, Floats]:
@@ -234,10 +234,10 @@ class _Simulated:
         return widths_of, errors
 
 
-def _without_twins(posterior: PosteriorDraws) -> PosteriorDraws:
-    """Drop the twin draws, which a plan does not use."""
-    saturated = posterior.saturated and replace(posterior.saturated, twins=None)
-    return replace(posterior, twins=None, saturated=saturated)
+def _without_replicates(posterior: PosteriorDraws) -> PosteriorDraws:
+    """Drop the replicate draws, which a plan does not use."""
+    saturated = posterior.saturated and replace(posterior.saturated, replicates=None)
+    return replace(posterior, replicates=None, saturated=saturated)
 
 
 def _read_without_noise(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:

@@ -73,5 +73,5 @@ def estimate(
     with under_way("estimating"):
         latent = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
         if loss == "absolute":
-            return PosteriorDraws(latent.cells).median()
+            return PosteriorDraws(latent.probabilities).median()
         return Tables(release.network, {node: latent.rows(node).mean for node in release.network.nodes})

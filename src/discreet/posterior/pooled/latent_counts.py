@@ -479,9 +479,11 @@ class LatentCounts:
         drawn = np.rint(estimate + math.sqrt(variance) * number.standard_normal(draws))
         self._records = np.maximum(drawn, 0).astype(np.int64)
         self._seed = int(more.integers(2**63))
-        self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
-        self.twins = Tables(self.network, self._redraw_rows, draws=draws)
-        self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
+        self.probabilities = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
+        self.replicates = Tables(self.network, self._redraw_rows, draws=draws)
+        self._laws, self._replicate_laws = (
+            ParentLaws(cells, self._seed) for cells in (self.probabilities, self.replicates)
+        )
 
     def rows(self, node: str) -> RowDraws:
         """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
@@ -495,7 +497,7 @@ class LatentCounts:
         rows = self.rows(node)
         if not self._is_moved(node):
             return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
-        return self._move_rows(node, rows, self._twin_laws, self._generators[node])
+        return self._move_rows(node, rows, self._replicate_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
         """Return whether a family's rows are raked to separately drawn margins."""
@@ -746,7 +748,7 @@ def draw_latent_counts(
     # Noise of contrasts is not independent over cells, and simulated tables beyond that size would not fit into memory:
     # then plain least squares is kept, and intervals are longer than necessary.
     if noisy is not None and sum(table.size for table in noisy.tables.values()) <= MOST_REPEATED_CELLS:
-        constrained = _fit_constrained(noisy, plain, first.cells, first_pass)
+        constrained = _fit_constrained(noisy, plain, first.probabilities, first_pass)
         margins = constrained.for_intervals() if doubt else constrained.as_measured()
     return LatentCounts(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
 

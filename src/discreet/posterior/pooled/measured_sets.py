@@ -30,7 +30,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import audited_sets, measured_sets, measurements
-from discreet.posterior.law_plan import pick_twins, twin_step
+from discreet.posterior.law_plan import pick_replicates, replicate_step
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, compare_sizes, pair_weights, triple_weights
 from discreet.posterior.pooled.family_laws import move_to_families
 from discreet.posterior.pooled.latent_counts import LatentCounts
@@ -52,7 +52,7 @@ from discreet.util.arrays import Floats, Ints
 # where tau is the size of the interaction beyond the network. In every draw tau is drawn from weights over a grid
 # (`discrepancy.py`) times the likelihood of y. At tau = 0 the network is correct for the pair, and its law is returned
 # unchanged; at large tau the law is a Dirichlet draw given the records, whatever the network's law. A draw and its
-# twin share c.
+# replicate share c.
 #
 # Source: the conjugate normal law; Jeffreys (1946) for half a record in each cell.
 
@@ -88,7 +88,7 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
         rng: source of randomness.
 
     Returns:
-        Records from which the laws of draws and of their twins can be drawn.
+        Records from which the laws of draws and of their replicates can be drawn.
     """
     sizes, draws, n = expected.shape[:2], expected.shape[2], max(evidence.records, 1.0)
     matrices, mean = contrast_matrices(sizes), expected.mean(axis=-1)
@@ -163,20 +163,20 @@ each."""
 
 
 class DrawnSet(NamedTuple):
-    """Law of a set of variables in every posterior draw, and in the twins of some draws.
+    """Law of a set of variables in every posterior draw, and in the replicates of some draws.
 
     Args:
         law: probabilities in single precision, shape `(*sizes, draws)`.
-        twins: the same in the twin of every `twin_step`-th draw, shape `(*sizes, twins)`.
+        replicates: the same in the replicate of every `replicate_step`-th draw, shape `(*sizes, replicates)`.
     """
 
     law: Single
-    twins: Single
+    replicates: Single
 
     @staticmethod
-    def of(law: Floats, twins: Floats) -> DrawnSet:
+    def of(law: Floats, replicates: Floats) -> DrawnSet:
         """Convert both arrays to single precision."""
-        return DrawnSet(law.astype(np.float32), twins.astype(np.float32))
+        return DrawnSet(law.astype(np.float32), replicates.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +186,14 @@ class MeasuredSets:
     Args:
         evidence: tables and contrasts of one data set.
         cells: posterior draws of a network's rows.
-        twins: rows of the twins of these draws.
+        replicates: rows of the replicates of these draws.
         seed: seed of the generators; every set of variables has a generator of its own.
         weights: prior mean of the rows' mixture weights, shape (COMPONENTS,), as the network's rows use them.
     """
 
     evidence: Combined
     cells: Tables
-    twins: Tables
+    replicates: Tables
     seed: int
     weights: Floats
 
@@ -208,9 +208,9 @@ class MeasuredSets:
         return self.cells.draws or 1
 
     @cached_property
-    def some_twins(self) -> Tables:
-        """Rows of those twins that the joint law keeps (every `twin_step`-th)."""
-        return pick_twins(self.twins)
+    def some_replicates(self) -> Tables:
+        """Rows of those replicates that the joint law keeps (every `replicate_step`-th)."""
+        return pick_replicates(self.replicates)
 
     @cached_property
     def tables(self) -> tuple[frozenset[str], ...]:
@@ -229,20 +229,20 @@ class MeasuredSets:
         largest = [subset for subset in once if subset and not any(subset < larger for larger in once)]
         return tuple(sorted(self.network.ordered(subset) for subset in largest))
 
-    def draw(self, names: Scope, families: Mapping[str, Floats], of_twins: Mapping[str, Floats]) -> DrawnSet:
+    def draw(self, names: Scope, families: Mapping[str, Floats], of_replicates: Mapping[str, Floats]) -> DrawnSet:
         """Draw the law of a measured set: a pair around the network's law, a larger set under a complete network.
 
         Args:
             names: variables of the set; their order is that of the axes.
             families: laws of the network's families by node, shape `(*family, draws)`; the pair's network law is raked
                 to them.
-            of_twins: the same for the twins that the joint law keeps.
+            of_replicates: the same for the replicates that the joint law keeps.
         """
         if len(names) > 2:
             return self._draw_whole(names)
         expected = [
             move_to_families(self._expect(names, cells), names, self.network, laws)
-            for cells, laws in ((self.cells, families), (self.some_twins, of_twins))
+            for cells, laws in ((self.cells, families), (self.some_replicates, of_replicates))
         ]
         return self._draw_pair(names, *expected)
 
@@ -257,20 +257,23 @@ class MeasuredSets:
         """
         rng, axes = self.generator(parents), tuple(range(len(parents)))
         concentrations = counts + self._expect(parents, self.cells)
-        gammas = (rng.standard_gamma(concentrations), rng.standard_gamma(concentrations[..., :: twin_step(self.draws)]))
+        gammas = (
+            rng.standard_gamma(concentrations),
+            rng.standard_gamma(concentrations[..., :: replicate_step(self.draws)]),
+        )
         return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
         """Compute the network's own law of some variables by exact inference, shape `(*sizes, draws)`."""
         return np.asarray(Laws(cells).joint(names))
 
-    def _draw_pair(self, pair: Scope, expected: Floats, of_twins: Floats) -> DrawnSet:
-        """Draw tau for every draw, then the law of a pair around the network's law of draws and of twins.
+    def _draw_pair(self, pair: Scope, expected: Floats, of_replicates: Floats) -> DrawnSet:
+        """Draw tau for every draw, then the law of a pair around the network's law of draws and of replicates.
 
         Args:
             pair: both variables.
             expected: network's law in every draw, shape `(*sizes, draws)`.
-            of_twins: network's law in the kept twins, shape `(*sizes, twins)`.
+            of_replicates: network's law in the kept replicates, shape `(*sizes, replicates)`.
         """
         fitted, rng = self.fit([pair]), self.generator(pair)
         chances = self.pair_sizes.copy()
@@ -280,7 +283,7 @@ class MeasuredSets:
         records = draw_pair(
             PairEvidence(fitted.values[pair], fitted.variances[pair], fitted.total[0]), expected, tau, rng
         )
-        return DrawnSet.of(records.draw(expected, rng), records.draw(of_twins, rng, twin_step(self.draws)))
+        return DrawnSet.of(records.draw(expected, rng), records.draw(of_replicates, rng, replicate_step(self.draws)))
 
     def _draw_whole(self, names: Scope) -> DrawnSet:
         """Draw the law of three variables or more under a complete network of them, by the model of families."""
@@ -296,7 +299,9 @@ class MeasuredSets:
             whole, {subset: fit.values[subset] for subset in known}, {subset: fit.variances[subset] for subset in known}
         )
         counts = LatentCounts(margins, self.draws, self.generator(names), weights=self.weights, doubt=True, quick=True)
-        return DrawnSet.of(self._expect(names, counts.cells), self._expect(names, pick_twins(counts.twins)))
+        return DrawnSet.of(
+            self._expect(names, counts.probabilities), self._expect(names, pick_replicates(counts.replicates))
+        )
 
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.

@@ -297,7 +297,7 @@ def draw_jointly(
         most_updates: chains give up before the round that would exceed this number of updates of a record's variable.
 
     Returns:
-        Draws in turn from four chains, with `twins` and `mixing`: every entry's R-hat is at most 1.01, and the worst
+        Draws in turn from four chains, with `replicates` and `mixing`: every entry's R-hat is at most 1.01, and the worst
         is worth 400 independent draws.
 
     Raises:
@@ -328,12 +328,12 @@ def draw_jointly(
                     f"the chains of the exact posterior have not mixed after {done:,} sweeps: "
                     f"{describe_mixing(mixing)}; read the release with another method"
                 )
-    cells, twins = (
-        _split_by_family(network, [getattr(each, name) for each in rounds], draws) for name in ("theta", "twins")
+    cells, replicates = (
+        _split_by_family(network, [getattr(each, name) for each in rounds], draws) for name in ("theta", "replicates")
     )
     # Omitted draws reduce the effective sample size in proportion.
     worth = partial(float, mixing.effective * draws / (EXACT_CHAINS * kept_draws))
-    return PosteriorDraws(cells, "exact", twins, mixing, worth)
+    return PosteriorDraws(cells, "exact", replicates, mixing, worth)
 
 
 def updates_per_sweep(evidence: Combined) -> float:
@@ -422,7 +422,7 @@ class _Task:
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
         """Start a chain at records drawn from a release's plug-in posterior, with room for more records."""
         release = evidence.parts[index % len(evidence.parts)]
-        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).cells
+        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).probabilities
         cells = np.concatenate(
             [np.maximum(theta[node], FLOOR_PROBABILITY).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]
@@ -442,7 +442,7 @@ class _Task:
         """Run sweeps of a chain, and keep some of their draws; changes the chain."""
         state, rng = chain.state, chain.rng
         theta, numbers = np.empty((kept_draws, len(state.theta))), np.empty(kept_draws)
-        twins = np.empty_like(theta)
+        replicates = np.empty_like(theta)
         every = length // kept_draws if kept_draws else length
         for done in range(every, length + 1, every):
             if kept_draws and self.rounded.size:
@@ -453,8 +453,8 @@ class _Task:
                 index = done // every - 1
                 theta[index], numbers[index] = state.theta, self.kernel.number_of(state)
                 self.kernel.draw_rows(self.model, state, rng)
-                twins[index] = state.theta  # the chain continues from here: both are draws given the same records
-        return _Round(theta, twins, numbers)
+                replicates[index] = state.theta  # the chain continues from here: both are draws given the same records
+        return _Round(theta, replicates, numbers)
 
     def _run_watched(self, chain: _Chain, length: int) -> None:
         """Run sweeps until `length` of them end with all rounded statistics in their intervals; changes the chain."""
@@ -492,12 +492,12 @@ class _Round:
 
     Args:
         theta: shape (kept, cells).
-        twins: second draws given the same records, same shape.
+        replicates: second draws given the same records, same shape.
         numbers: of records, shape (kept,).
     """
 
     theta: Floats
-    twins: Floats
+    replicates: Floats
     numbers: Floats
 
 
