@@ -127,8 +127,8 @@ class IntervalTable:
     """Numbers with their intervals, a row each.
 
     Args:
-        rows: as of `Result.tidy`. What names a row, and what it rests on, is not said again where both the first name
-            and the row above have it. A row may continue the one above with more names, and without numbers.
+        rows: as of `Result.tidy`. The first name of a row, and what the row rests on, are left out where the row above
+            has the same first name. A row may continue the one above with more names, and without numbers.
         named: heading of the column "name".
         most: rows that a notebook shows; None for all.
 
@@ -163,23 +163,21 @@ class IntervalTable:
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """List headings, and the cells of each row."""
-        known = {name for row in self.rows for name in row if row[name] is not None}
-        names = [
-            name for name in dict.fromkeys(name for row in self.rows for name in row) if name not in (*NUMBERS, "basis")
-        ]
+        keys = dict.fromkeys(name for row in self.rows for name in row)
+        names = [name for name in keys if name not in (*NUMBERS, "basis")]
         levels = {row["level"] for row in self.rows if "level" in row}
         interval = f"{100 * levels.pop():.6g} % interval" if len(levels) == 1 else "interval"
-        more = [name for name in MORE if name in known]
-        scales, above = _find_scales(self.rows), None
+        more = [name for name in MORE if any(row.get(name) is not None for row in self.rows)]
+        scales, previous = _find_scales(self.rows), None
         cells = []
         for row in self.rows:
             form = _form(scales[row.get("query")])
-            texts = ["" if row.get(name) is None else str(row[name]) for name in names]
-            again = len(names) > 1 and texts[0] == above
-            above = texts[0] if names else None
+            labels = ["" if row.get(name) is None else str(row[name]) for name in names]
+            repeated = len(names) > 1 and labels[0] == previous
+            previous = labels[0] if names else None
             numbers = [f"{row['mean']:{form}}" if "mean" in row else "", _write_range(row, "", form)]
-            beside = ["" if again and name == "basis" else MORE[name][1](row, form) for name in more]
-            cells.append([*(["", *texts[1:]] if again else texts), *numbers, *beside])
+            beside = ["" if repeated and name == "basis" else MORE[name][1](row, form) for name in more]
+            cells.append([*(["", *labels[1:]] if repeated else labels), *numbers, *beside])
         heads = [self.named if name == "name" else name for name in names]
         return [*heads, "mean", interval, *(MORE[name][0] for name in more)], cells
 

@@ -345,7 +345,7 @@ class FactorLaws:
 
     def __init__(self, scopes: Sequence[Scope], sizes: Mapping[str, int]) -> None:
         self._scopes, self._tree = scopes, junction_tree([(None, scope) for scope in scopes], sizes)
-        self.probabilities = self._tree.cells
+        self.cells = self._tree.cells
 
     def of(self, factors: Sequence[Array]) -> list[Array]:
         """Compute the law of each factor's variables.

@@ -109,9 +109,9 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     scopes = [network.family(node) for node in network.nodes]
     sizes = {variable.name: _map_to_seen_states(network, variable.name).size for variable in network.schema}
     joint = FactorLaws(scopes, sizes)
-    if joint.probabilities > CELL_BUDGET:
+    if joint.cells > CELL_BUDGET:
         raise InputError(
-            f"complete records need {joint.probabilities:,} cells for each draw, more than the budget of "
+            f"complete records need {joint.cells:,} cells for each draw, more than the budget of "
             f"{CELL_BUDGET:,}; read the release with missing as a state"
         )
     # If a network does not join all parents, their joint law is its assumption; use the measured one if there is one.
