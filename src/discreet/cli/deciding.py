@@ -107,9 +107,7 @@ OfPayoffs = Annotated[
 OfQuantities = Annotated[
     list[str] | None,
     flags.questions(
-        "--quantity",
-        metavar="QUERY",
-        help=f"{option_texts.QUANTITY} Such as 'P(lung=yes | smoke=yes)'; repeatable.",
+        "--quantity", metavar="QUERY", help=f"{option_texts.QUANTITY} Such as 'P(lung=yes | smoke=yes)'; repeatable."
     ),
 ]
 OfLosses = Annotated[

@@ -177,8 +177,7 @@ def sample(
         int | None, flags.output(min=1, help="Number of synthetic sets to analyse together, in numbered files.")
     ] = None,
     kind: Annotated[
-        option_texts.FileFormat | None,
-        flags.output("--format", help="Format of stdout, for --output -."),
+        option_texts.FileFormat | None, flags.output("--format", help="Format of stdout, for --output -.")
     ] = None,
     missing: flags.MissingAs = None,
     replace: flags.Replace = False,

@@ -212,10 +212,7 @@ class _Chunk:
         self._plan = plan
         self.draws = max((array.shape[-1] for array in (*factors, *targets)), default=1)
         self.beliefs = [
-            _multiply(
-                (*plan.shapes[index], self.draws),
-                [(plan.factors[k], factors[k]) for k in indices],
-            )
+            _multiply((*plan.shapes[index], self.draws), [(plan.factors[k], factors[k]) for k in indices])
             for index, indices in enumerate(plan.by_clique)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)

@@ -135,10 +135,8 @@ class PosteriorDraws(Posterior):
         """Refuse tables without draws, and replicates that do not match them."""
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
-        if self.replicates is not None and (self.replicates.network, self.replicates.draws) != (
-            self.network,
-            self.probabilities.draws,
-        ):
+        replicates = self.replicates
+        if replicates is not None and (replicates.network, replicates.draws) != (self.network, self.draws):
             raise InputError("replicates must be draws of the same families, one for each draw")
 
     @property
@@ -248,19 +246,12 @@ class PosteriorDraws(Posterior):
 
         def rows(node: str) -> Floats:
             family = network.family(node)
-            return (
-                np.asarray(wide.probabilities[node])
-                if wide.network.family(node) == family
-                else wide.law.rows_of(family)
-            )
+            same = wide.network.family(node) == family
+            return np.asarray(wide.probabilities[node]) if same else wide.law.rows_of(family)
 
-        cells = Tables(network, rows, draws=wide.probabilities.draws)
-        return replace(
-            wide,
-            probabilities=cells,
-            replicates=wide.replicates and projected(wide.replicates, network),
-            saturated=wide,
-        )
+        replicates = wide.replicates and projected(wide.replicates, network)
+        cells = Tables(network, rows, draws=wide.draws)
+        return replace(wide, probabilities=cells, replicates=replicates, saturated=wide)
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, completely or not at all; loaded again they give the same answers exactly.

@@ -207,9 +207,8 @@ class LawParts:
     @cached_property
     def _replicate_families(self) -> Mapping[str, Floats]:
         """Joint laws of the families under the replicates, by node, shape `(*parents, child, replicates)`."""
-        return family_laws(
-            self.sets.some_replicates, {names: drawn.replicates for names, drawn in self._draw_parents().items()}
-        )
+        parents = {names: drawn.replicates for names, drawn in self._draw_parents().items()}
+        return family_laws(self.sets.some_replicates, parents)
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit joint laws to rows, families and measured sets, with random interactions drawn from one stream.

@@ -85,7 +85,9 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     basis = posterior.basis and replace(posterior.basis, gaps=frozenset(wide.network.may_be_missing))
     rows, parents = _complete_rows(wide)
     parts = wide.parts and wide.parts.completed(rows, parents)
-    complete = replace(wide, probabilities=rows, replicates=None, source=source, parts=parts, saturated=None, basis=basis)
+    complete = replace(
+        wide, probabilities=rows, replicates=None, source=source, parts=parts, saturated=None, basis=basis
+    )
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

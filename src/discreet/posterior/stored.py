@@ -203,14 +203,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
     body.append(_join_singles([array for drawn_set in sets.values() for array in drawn_set]))
     # The head begins at a multiple of 8 bytes, and so do the arrays.
-    content = b"".join(
-        [
-            _pad(DRAWS_FIRST_LINE, b"\0"),
-            len(text).to_bytes(HEAD_BYTES, "little"),
-            text,
-            *body,
-        ]
-    )
+    content = b"".join([_pad(DRAWS_FIRST_LINE, b"\0"), len(text).to_bytes(HEAD_BYTES, "little"), text, *body])
     return content + sha256(content).digest()
 
 

@@ -539,9 +539,7 @@ def _answer_most_probable(
         codes = [tuple(candidate.states[name] for name in targets) for candidate in leading]
         best = [float(candidate.best) for candidate in leading]
         draws = np.stack([laws.probability(candidate.states) for candidate in leading])
-        replicates = (
-            None if replicate is None else np.stack([replicate.probability(candidate.states) for candidate in leading])
-        )
+        replicates = None if replicate is None else np.stack([replicate.probability(each.states) for each in leading])
     else:
         possible, weights = possible_draws(query, table, both.weights)
         counted = keep_possible(table, possible)
@@ -680,9 +678,8 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     """
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)
-    replicates = (
-        None if both.replicate is None else _draw_probabilities(query.bins, replace(both, given=both.replicate))[0]
-    )
+    replicate = both.replicate
+    replicates = None if replicate is None else _draw_probabilities(query.bins, replace(both, given=replicate))[0]
     possible, weights = possible_draws(query, draws, both.weights)
     law = BinLaw(variable, keep_possible(draws, possible), inside)
     row = number_row(query, law, level, weights, alike=both.weights is None)

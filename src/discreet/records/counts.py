@@ -342,10 +342,7 @@ def count(
             )
     with under_way("counting records") as bar:
         tables, faulty = _count_tables(
-            records,
-            network,
-            network.cover_sets(wanted=(*_list_planned(network), *more)),
-            progress or bar,
+            records, network, network.cover_sets(wanted=(*_list_planned(network), *more)), progress or bar
         )
     refuse_faulty(name for name in network.nodes if name in faulty)
     return _make_counts(network, tables, records.policy, more)

@@ -481,9 +481,8 @@ class LatentCounts:
         self._seed = int(more.integers(2**63))
         self.probabilities = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
         self.replicates = Tables(self.network, self._redraw_rows, draws=draws)
-        self._laws, self._replicate_laws = (
-            ParentLaws(cells, self._seed) for cells in (self.probabilities, self.replicates)
-        )
+        both = (self.probabilities, self.replicates)
+        self._laws, self._replicate_laws = (ParentLaws(cells, self._seed) for cells in both)
 
     def rows(self, node: str) -> RowDraws:
         """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""

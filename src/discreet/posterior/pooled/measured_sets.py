@@ -257,10 +257,8 @@ class MeasuredSets:
         """
         rng, axes = self.generator(parents), tuple(range(len(parents)))
         concentrations = counts + self._expect(parents, self.cells)
-        gammas = (
-            rng.standard_gamma(concentrations),
-            rng.standard_gamma(concentrations[..., :: replicate_step(self.draws)]),
-        )
+        step = replicate_step(self.draws)
+        gammas = (rng.standard_gamma(concentrations), rng.standard_gamma(concentrations[..., ::step]))
         return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
@@ -289,8 +287,7 @@ class MeasuredSets:
         """Draw the law of three variables or more under a complete network of them, by the model of families."""
         ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(
-            tuple(self.network.schema[name] for name in names),
-            {name: ordered[: ordered.index(name)] for name in names},
+            tuple(self.network.schema[name] for name in names), {name: ordered[: ordered.index(name)] for name in names}
         )
         inside = subsets([names])
         fit = self.fit(inside)
@@ -299,9 +296,8 @@ class MeasuredSets:
             whole, {subset: fit.values[subset] for subset in known}, {subset: fit.variances[subset] for subset in known}
         )
         counts = LatentCounts(margins, self.draws, self.generator(names), weights=self.weights, doubt=True, quick=True)
-        return DrawnSet.of(
-            self._expect(names, counts.probabilities), self._expect(names, pick_replicates(counts.replicates))
-        )
+        both = (counts.probabilities, pick_replicates(counts.replicates))
+        return DrawnSet.of(*(self._expect(names, cells) for cells in both))
 
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
