@@ -151,7 +151,17 @@ def _plain(text: object) -> str:
 
 
 def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
-    """Collect the parts of the report that need no posterior."""
+    """Collect the report's fields that need no posterior: guarantee, budget, network, check of fit, digest, commands.
+
+    Args:
+        release: the release that the report is about.
+        balance: balance of the account that was charged; None if there is no account.
+        name: name of the release's file; only the commands contain it.
+
+    Returns:
+        Values by their names in the templates. "drawing" is empty and the caller fills it; "fit" is empty if the
+        release has no table over a network to check.
+    """
     guarantee = release.guarantee
     promised = describe_promise(release)
     network = next(iter(release.networks), None)
