@@ -119,7 +119,10 @@ def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) ->
         wanted: 1 for the joint states of the row and the evidence, else 0, shape (joint states,).
         observed: 1 for the joint states of the evidence, else 0, same shape.
         sums: sparse matrix that computes the margins, shape (margins' cells, joint states).
-        q: a joint law with the margins, shape (joint states,).
+        q: a joint law with the margins, shape (joint states,); `observed q` is positive.
+
+    Returns:
+        The least and the largest ratio, between 0 and 1. If the solver fails at an end, that end is the ratio of q.
     """
     # Charnes-Cooper: unknowns (y, t), constraints sums y - t (sums q) = 0 and observed y = 1, objective wanted y.
     margins = csr_array(-(sums @ q)[:, None])
