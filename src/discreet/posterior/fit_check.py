@@ -141,7 +141,10 @@ class GoodnessOfFit(Result):
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
-        """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage."""
+        """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage.
+
+        The coverage is the number of pairs of variables that some table contains.
+        """
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {coverage}"

@@ -91,9 +91,9 @@ class PosteriorDraws(Posterior):
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
         method: method of drawing: "plug-in", or one of `noise_aware`; "" if it is unknown.
-        twins: for each draw a second draw of all probabilities, given the same latent counts of records and otherwise
-            independent. The covariance of draw and twin is the posterior variance due to the uncertainty of the counts,
-            which is the part of the privacy noise. None if no counts were drawn.
+        twins: replicate draws: for each draw a second draw of all probabilities, given the same latent counts of
+            records and otherwise independent. The covariance of draw and replicate is the posterior variance due to the
+            uncertainty of the counts, which is the part of the privacy noise. None if no counts were drawn.
         mixing: mixing of the chains; None if the draws do not come from chains.
         worth: computes the effective sample size if draws depend on each other: for chains that of the worst entry, for
             resampled draws a bound over the families drawn so far. None if all draws are independent.
@@ -107,7 +107,7 @@ class PosteriorDraws(Posterior):
         accounts: public ids of the accounts that paid for the releases behind the draws.
 
     Raises:
-        InputError: tables without an axis of draws, or twins of another network or number.
+        InputError: tables without an axis of draws, or replicate draws of another network or number.
 
     Guarantee:
         No budget is spent: the draws disclose nothing beyond the release.
@@ -132,7 +132,7 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse tables without draws, and twins that do not match them."""
+        """Refuse tables without draws, and replicate draws that do not match them."""
         if not self.cells.draws:
             raise InputError("a posterior needs at least one draw of every family")
         if self.twins is not None and (self.twins.network, self.twins.draws) != (self.network, self.cells.draws):

@@ -1,4 +1,8 @@
-"""Inputs of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
+"""Inputs of joint laws: drawn laws of measured sets, and the assumption about unmeasured pairs.
+
+A measured set is a set of variables that some table contains together. A replicate draw (`twin` in code) is a second
+draw of all probabilities given the same latent counts as a draw.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
 
 
 DRAW_STREAM, TWIN_STREAM = 3, 4
-"""Streams of a set's generator, for the random interactions of draws and of their twins."""
+"""Streams of a set's generator, for the random interactions of draws and of their replicates."""
 
 
 class Complete(NamedTuple):
@@ -152,7 +156,12 @@ class LawParts:
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the joint law of observed values; the law of the twins is fitted at its first use."""
+        """Fit the joint law of observed values, drawing the laws of measured sets that are missing.
+
+        Returns:
+            The law; that of the replicate draws is fitted at its first use. Without a clique tree it is the network's
+            own joint law.
+        """
         sets = self.sets
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
@@ -167,7 +176,11 @@ class LawParts:
         return JointLaw(self.network, cells, make_twins, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the joint law of complete records, whose measured sets are completed by EM; it has no twins."""
+        """Fit the joint law of complete records, whose measured sets are completed by EM.
+
+        Returns:
+            The law, without replicate draws. Without a clique tree it is that of the complete records' rows.
+        """
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
@@ -206,7 +219,7 @@ class LawParts:
 
     @cached_property
     def _twin_families(self) -> Mapping[str, Floats]:
-        """Joint laws of the families under the twins, by node, shape `(*parents, child, twins)`."""
+        """Joint laws of the families in the replicate draws, by node, shape `(*parents, child, replicates)`."""
         return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:

@@ -1,7 +1,8 @@
 """Plan of the joint law: the sets to whose margins it is fitted, its clique tree, and the sets left out.
 
-A plan depends on the public network and on which sets of variables tables contain, not on their numbers. So the basis
-of an answer is known before anything is drawn.
+A plan depends on the public network and on which sets of variables tables contain (the measured sets), not on their
+numbers. So the basis of an answer is known before anything is drawn. Every `twin_step`-th draw has a replicate (`twin`
+in code), a second draw of all probabilities given the same latent counts.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LAW_CELLS = 2**15
 MOST_SET_CELLS = 1000
 """Largest number of cells of a measured set whose law is drawn; the same as for an enlarged family."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Least number of twin draws of a joint law, which estimate the noise's share of a variance within about .05; and the
-largest step from one draw with a twin to the next, with which twins cost a third of the draws."""
+"""Least number of replicate draws of a joint law, which estimate the noise's share of a variance within about .05; and
+the largest step from one draw with a replicate to the next, with which replicates cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,10 @@ class LawPlan:
             doubt: whether pairs that no table contains are to be doubted, if there is room.
             contradict: function from sets to how much they contradict the network, called only if not all sets fit;
                 None ranks small sets first.
+
+        Returns:
+            The plan. If no clique tree is within the budget, all sets are left out and the network's own joint law is
+            used.
 
         Example:
             >>> from discreet import Variable
@@ -165,7 +170,7 @@ def _hidden_name(network: Network) -> str:
 
 
 def twin_step(draws: int) -> int:
-    """Compute the step from one draw with a twin to the next in the joint law.
+    """Compute the step from one draw with a replicate to the next in the joint law.
 
     Example:
         >>> twin_step(1000), twin_step(100)
@@ -175,7 +180,7 @@ def twin_step(draws: int) -> int:
 
 
 def pick_twins(twins: Tables) -> Tables:
-    """Pick the twins of a joint law: every `twin_step`-th of those of all draws."""
+    """Pick the replicate draws of a joint law: every `twin_step`-th of those of all draws."""
     draws = twins.draws or 1
     return twins.of_draws(np.arange(0, draws, twin_step(draws)))
 
@@ -187,7 +192,7 @@ class JointLaw:
     Args:
         network: network over the variables, whose rows were drawn.
         cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
-        make_twins: makes the same rows for the twins of every `step`-th draw; None if there are no twins.
+        make_twins: makes the same rows for the replicate of every `step`-th draw; None if there are no replicates.
         plan: plan of the law; None if it is that of the rows alone.
     """
 
@@ -202,18 +207,18 @@ class JointLaw:
 
         Args:
             cells: rows, shape `(*parents, child, draws)`.
-            twins: a twin for each draw, same shape; None if there are none.
+            twins: a replicate of each draw, same shape; None if there are none.
         """
         return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
 
     @property
     def step(self) -> int:
-        """Step from one draw with a twin to the next; the first draw has one."""
+        """Step from one draw with a replicate to the next; the first draw has one."""
         return twin_step(self.cells.draws or 1)
 
     @cached_property
     def twins(self) -> Tables | None:
-        """Rows of the twins of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
+        """Rows of the replicate of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
         return None if self.make_twins is None else self.make_twins()
 
     def rows_of(self, family: Scope) -> Floats:

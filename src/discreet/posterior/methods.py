@@ -373,6 +373,9 @@ def _attach_source(
         task: task that was drawn.
         rng: generator of new draws.
         stored_fit: stored result of `check_fit`; None computes it at first use.
+
+    Returns:
+        A copy of the posterior, over the public network.
     """
     method = posterior.method
     again = partial(_draw_again, task, method)
@@ -403,6 +406,9 @@ def draw_pooled(
         task: tables of one data set.
         rng: source of randomness.
         progress: unused, as the method has no chains.
+
+    Returns:
+        Draws of the task's network with their replicates; families and measured sets are drawn at their first use.
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
@@ -436,6 +442,9 @@ def draw_sequentially(
         task: evidence of several data sets.
         rng: source of randomness.
         progress: unused, as each data set has its own chains.
+
+    Returns:
+        Draws given all data sets, without replicates.
     """
     *before, last = _split_data_sets(task.combined)
     believed = task.believed
@@ -445,7 +454,7 @@ def draw_sequentially(
     drawn = _draw_by_method(
         DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
-    # Twins of the last data set would ignore the noise of the earlier ones, so they are dropped.
+    # Replicates of the last data set would ignore the noise of the earlier ones, so they are dropped.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 

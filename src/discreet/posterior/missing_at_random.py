@@ -179,10 +179,13 @@ class _FamilyFit:
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
-        """Update psi, theta and the law of parents in place by one EM step; return the largest change of theta.
+        """Update psi, theta and the law of parents by one EM step; they are replaced in this object.
 
         Args:
-            margin: present P(x, s) of the family, in the shape of `factor`.
+            margin: present P(x, s) of the family, in the shape of `factor`; not changed.
+
+        Returns:
+            Largest absolute change of theta.
         """
         # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)

@@ -162,6 +162,9 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     Args:
         totals: draws, shape (draws,).
         most: largest total of the law.
+
+    Returns:
+        The law, over the totals from 0 to `most` or to the largest draw if that is larger; every bin has positive mass.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
