@@ -1,7 +1,7 @@
 """Basis of an answer: measured, inferred from measurements, assumed by the network, contradicted, or the prior alone.
 
-A network may have families that no table contains, entirely or in part, if external figures are read or a family was
-too large. The posterior of such a part equals its prior.
+A network may have families (a node with its parents) that no table contains, entirely or in part, if external figures
+are read or a family was too large. The posterior of such a part equals its prior.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The posterior over a network: joint draws of its probabilities. Readers of networks return it, queries take it."""
+"""The posterior over a network: joint draws of its probabilities. Readers of networks return it, queries take it.
+
+A family is a node with its parents, and a row the node's distribution in one state of them. A measured set is a set of
+variables that some table contains together.
+"""
 
 from __future__ import annotations
 
@@ -102,8 +106,8 @@ class PosteriorDraws(Posterior):
             from the public one. Queries of several variables are answered from these; `cells` are the public network's
             rows under their joint law.
         basis: which variables were measured together, on which the marks of answers rest; None if it is unknown.
-        parts: draws of measured sets, from which with the rows the joint law of all variables is fitted; None if the
-            network's own joint law is used.
+        parts: draws of the laws of measured sets; together with the rows they determine the joint law of all variables.
+            None if the network's own joint law is used.
         accounts: public ids of the accounts that paid for the releases behind the draws.
 
     Raises:

@@ -1,7 +1,8 @@
 """Inputs of joint laws: drawn laws of measured sets, and the assumption about unmeasured pairs.
 
-A measured set is a set of variables that some table contains together. A replicate draw (`twin` in code) is a second
-draw of all probabilities given the same latent counts as a draw.
+A measured set is a set of variables that some table contains together. The replicate of a draw is a second draw of all
+probabilities given the same latent counts. A family is a node with its parents, and a row the node's distribution in
+one state of them.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Complete(NamedTuple):
     """Laws of complete records, if values are missing at random.
 
     Args:
-        rows: shape `(*parents, child, draws)`.
+        rows: rows of complete records, shape `(*parents, child, draws)`.
         parents: laws of sets of parents, shape `(*sizes, draws)`.
     """
 
@@ -100,7 +101,7 @@ class LawParts:
     """Inputs of the joint laws of a posterior's draws; sets are drawn and laws fitted at first use, and kept.
 
     Args:
-        sets: measured sets, which draws their laws.
+        sets: measured sets; this object draws their laws.
         count_parents: function from a node to the latent counts of its parents, shape `(*parents, draws)`, for parents
             that no family contains; None if all sets are drawn already.
         drawn: laws of the sets drawn so far.

@@ -1,8 +1,9 @@
 """Plan of the joint law: the sets to whose margins it is fitted, its clique tree, and the sets left out.
 
 A plan depends on the public network and on which sets of variables tables contain (the measured sets), not on their
-numbers. So the basis of an answer is known before anything is drawn. Every `twin_step`-th draw has a replicate (`twin`
-in code), a second draw of all probabilities given the same latent counts.
+numbers. So the basis of an answer is known before anything is drawn. A family is a node with its parents, and a row the
+node's distribution in one state of them. Some draws have a replicate, a second draw of all probabilities given the same
+latent counts.
 """
 
 from __future__ import annotations

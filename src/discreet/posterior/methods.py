@@ -1,5 +1,7 @@
 """Choice of the method of a noise-aware posterior, in which the privacy noise is part of the likelihood.
 
+A family is a node with its parents, and a row the node's distribution in one state of them.
+
     exact        MCMC over the latent records (`exact/`): releases of noisy counts, tables or contrasts, any
                  number of them on any number of data sets, in one joint model. Rows have Dirichlet priors.
     pooled       Tables pooled by least squares, latent counts drawn from the roots of the network down, rows with

@@ -4,10 +4,10 @@ The file begins with a line that names the format, the length of the head in byt
 as its own document, the method, the versions, the chains' mixing diagnostics, the state of the posterior's random
 generator, and the result of `fit`. Then come the arrays in little-endian float64: concentrations of the prior if one
 was given, draws of the table of every family (a node with its parents), their replicate draws (second draws given the
-same latent counts, `twins` in code), and the prior mean of the mixture weights with which rows are drawn
-(`shrinkage.py`); and in float32 the laws of the measured sets of variables, to which joint laws are fitted. Shapes
-follow from the network and the head. The last 32 bytes are the SHA-256 of everything before. It protects against
-damage, not against forgery: answers from a file are as trustworthy as its source.
+same latent counts), and the prior mean of the mixture weights with which rows are drawn (`shrinkage.py`); and in
+float32 the laws of the measured sets of variables, to which joint laws are fitted. Shapes follow from the network and
+the head. The last 32 bytes are the SHA-256 of everything before. It protects against damage, not against forgery:
+answers from a file are as trustworthy as its source.
 
 Reading a file runs no code from it, and takes no more memory than the size of the file.
 """

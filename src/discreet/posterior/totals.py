@@ -1,4 +1,7 @@
-"""Laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
+"""Laws of row totals: the number of records of a parent configuration, before the node's own table is read.
+
+A row is a node's distribution in one state of its parents, and its total the number of records in that state.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Draws of a posterior conditioned on evidence: the common input of all kinds of queries.
 
-Some draws have a *replicate*, a second draw of all probabilities given the same latent counts (`twin` in code).
+Some draws have a *replicate*, a second draw of all probabilities given the same latent counts.
 """
 
 from __future__ import annotations

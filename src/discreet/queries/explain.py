@@ -1,4 +1,7 @@
-"""Explain a release: effects of one record, or of a change under a metric, and the dependence of its answers."""
+"""Explain a release: effects of one record, or of a change under a metric, and the dependence of its answers.
+
+A family is a node with its parents; a row is the node's distribution in one state of the parents.
+"""
 
 from __future__ import annotations
 

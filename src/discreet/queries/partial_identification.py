@@ -1,8 +1,8 @@
 """Partial identification: bounds of an answer from measured margins alone, without independence assumptions.
 
-In each draw the margins of all measured parts are known, and the joint law of the query's variables may be any law with
-these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and Cooper (1962):
-with t >= 0 and y = t q for the joint law q,
+In each draw the margins of all measured sets (of the query's variables that one table contains) are known, and the
+joint law of the query's variables may be any law with these margins. The least and the largest P(x | e) among them are
+two linear programs, after Charnes and Cooper (1962): with t >= 0 and y = t q for the joint law q,
 
     minimise  sum of y over x and e    subject to    margins of y = t times the measured ones,  sum of y over e = 1.
 

@@ -1,8 +1,8 @@
 """Answers of a posterior to queries, with a credible interval for every number.
 
 The grammar of queries is in `model/query_grammar.py`. A posterior may have *replicate draws*: for a draw of all
-probabilities a second one given the same latent counts (`twin` and `twins` in code). They separate the privacy noise's
-part of a variance from the sampling's.
+probabilities a second one given the same latent counts. They separate the privacy noise's part of a variance from the
+sampling's.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A row is the distribution of a node in one state of its parents. To first order an answer is the sum of the effects of
 the rows, and every row has a share of that sum's variance over posterior draws. The replicate draws (second draws given
-the same latent counts, `PosteriorDraws.twins`) divide each share into privacy noise and sampling. The variance shares
-are first-order; the effect of changing one row, at the posterior mean of all tables, is exact.
+the same latent counts) divide each share into privacy noise and sampling. The variance shares are first-order; the
+effect of changing one row, at the posterior mean of all tables, is exact.
 """
 
 from __future__ import annotations
