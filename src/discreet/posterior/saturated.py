@@ -1,7 +1,7 @@
 """The saturated network: the largest one whose families the released tables cover, so that all tables are used.
 
 A family is a node with its parents. A network is saturated if each node has as parents all earlier variables of a table
-that contains its family.
+that contains its family, up to a limit of cells.
 
 A public network decides which tables are measured, and assumes independence of the rest. Tables often contain more than
 it assumes: the table of a large family, of several families counted together, or of a workload shows pairs that the

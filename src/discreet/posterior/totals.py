@@ -167,7 +167,7 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
         most: largest total of the law.
 
     Returns:
-        The law, over the totals from 0 to `most` or to the largest draw if that is larger; every bin has positive mass.
+        The law; every bin has positive mass.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN

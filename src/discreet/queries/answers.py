@@ -107,7 +107,7 @@ class Answer(Result):
             of a node on a parent if no table contains both; at most 20.
         inside: law inside bins of "mean", "law_lower" and "law_upper", for a query of a number; else None.
         sampling: if exact inference is too large: the number of records simulated under each draw, their effective
-            sample size, the standard error of the means, and the factor by which intervals are wider for it. None if
+            sample size, the standard error of the means, and the fraction by which intervals are wider for it. None if
             inference is exact.
         assumes: further assumptions beside those on `unmeasured`, a sentence each.
         evidence: probability of the observed states, with its interval; None if nothing is observed.

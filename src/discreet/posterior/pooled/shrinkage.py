@@ -27,9 +27,9 @@ records between two cells of each row, by Metropolis-Hastings steps with three p
     evidence     a draw from the evidence's normal law, accepted on the prior ratio alone;
     ends         a split near 0 or near the total, where sparse priors put their mass.
 
-A round takes the first or the second, then the third. Chains start at counts scattered around the evidence. Where
-margins are drawn separately (`RowDoubt`), chains start at these margins, each row started at the mean implied by
-margins and evidence, so that three sweeps are enough.
+The first round in a sweep takes "around", the others "evidence", and each then takes "ends". Chains start at counts
+scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains start at these margins, each row
+started at the mean implied by margins and evidence, so that three sweeps are enough.
 
 The learned weights give the average fraction of cells that are impossible rather than rare. They carry no information
 on a single cell without records, and where most cells are impossible they shrink the rest to 0 as well. For intervals
