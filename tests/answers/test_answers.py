@@ -246,7 +246,7 @@ def coin(draws: int, seed: int) -> tuple[dc.results.PosteriorDraws, float]:
 
 
 def test_share_of_the_noise() -> None:
-    """Monte Carlo error below 1 / sqrt(90,000) = 0.0033, of a replicate in three; six of them: probability below 1e-8."""
+    """Monte Carlo error below 1 / sqrt(90,000) = 0.0033, a replicate in three; six of them: probability below 1e-8."""
     posterior, share = coin(270_000, seed=1)
     assert 0.3 < share < 0.9
     for row in dc.answer(posterior, "P(x)", level=0.9).rows:

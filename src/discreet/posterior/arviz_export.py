@@ -24,6 +24,12 @@ NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be writ
 def _convert(**groups: Any) -> Any:
     """Make an InferenceData of ArviZ, which is loaded at the first call and takes more than a second.
 
+    Args:
+        groups: arguments of `arviz.from_dict`.
+
+    Returns:
+        `arviz.InferenceData`.
+
     Raises:
         DiscreetError: ArviZ is not installed, or cannot write its cache.
     """
@@ -126,6 +132,9 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
             order.
         network: network whose probabilities were drawn.
 
+    Returns:
+        Probabilities, shape `(*parents, child, draws)`; draws alternate between the chains, in order of time.
+
     Raises:
         InputError: other dimensions, states other than the network's, or rows that do not sum to 1.
     """
@@ -150,6 +159,9 @@ def _split_chains(cells: Array, chains: int) -> Array:
     Args:
         cells: shape `(*parents, child, draws)`.
         chains: number of chains; if it does not divide the number of draws, the first draws are left out.
+
+    Returns:
+        Draws of each chain, in order of time.
     """
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest, so an incomplete turn of the chains is at the start.

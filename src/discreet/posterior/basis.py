@@ -1,7 +1,7 @@
 """Basis of an answer: measured, inferred from measurements, assumed by the network, contradicted, or the prior alone.
 
-A network may have families that no table contains, entirely or in part, if external figures are read or a family was
-too large. The posterior of such a part equals its prior.
+A network may have families (a node with its parents) that no table contains, entirely or in part, if external figures
+are read or a family was too large. The posterior of such a part equals its prior.
 """
 
 from __future__ import annotations
@@ -141,7 +141,12 @@ class Basis:
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
-        """Parts of each node's family without measurements or public records, in the form of `prior_only`."""
+        """Parts of each node's family without measurements or public records, by node, in the form of `prior_only`.
+
+        Returns:
+            `(node,)` for a node in no table; `(parent, node)` for each parent that no table contains together with the
+            node. Nodes without such parts are left out; with public records the mapping is empty.
+        """
         if self.evidence.public is not None:
             return {}
         network, unmeasured = self.evidence.network, dict[str, tuple[Scope, ...]]()

@@ -141,6 +141,9 @@ def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> 
     Args:
         network: network over the variables.
         measured: tables, contrasts and weighted sums of one data set.
+
+    Returns:
+        Sets of variables, also those inside larger ones.
     """
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}

@@ -1,23 +1,23 @@
 r"""Goodness of fit of a network: a test of every conditional independence that the measured tables can refute.
 
 Tables inform us about interactions (`least_squares.py`) that a network has no arc for: of two parents that are not
-joined, or of nodes whose families are in one table. A network *carries* the interaction of a set T if the last node of
-T, in the network's order, has all others as parents; the network determines the measured interactions it does not
-carry. With y the measured interaction of T, n the number of records, phi(x) the same contrasts of one record x, and
-theta the network's probabilities as estimated from all other measurements,
+joined, or of nodes whose families (a node with its parents) are in one table. A network *carries* the interaction of a
+set T if the last node of T, in the network's order, has all others as parents; the network determines the measured
+interactions it does not carry. With y the measured interaction of T, n the number of records, phi(x) the same contrasts
+of one record x, and theta the network's probabilities as estimated from all other measurements,
 
     r = y - n E[phi | theta],    r' V^-1 r  ~  that of a multivariate t law with covariance V,
     V = g I + n R + sum over S of g_S b_S b_S' + c I.
 
 g is the variance of the noise in y. n R is the sampling variation of y that the fitted network does not absorb: the
 scores of a network are the functions D_v = E[phi | family of v] - E[phi | parents of v], which are orthogonal, so `R =
-Cov(phi) - sum over v of Cov(D_v)`, over the ancestors of T (Rao's score test). The sum over the measured sets S inside
-families is the noise in theta: an error e in the counts of the family of v changes n E[phi] by `sum over its cells of
-D_v e`, and b_S are the coordinates of all D_v in the interaction of S. Sets that are not carried carry no information
-on theta, so the errors of y and theta are independent. c (one record) allows for the heavier tails of rare-cell counts.
-Nor is the noise normal: a sum of independent Laplace errors has an excess kurtosis of at most 3, so that of r is taken
-to be 3 s^2, with s the share of the noise in V, which is the excess kurtosis of a t law with 4 + 2 / s^2 degrees of
-freedom.
+Cov(phi) - sum over v of Cov(D_v)`, over the ancestors of T (Rao's score test). The sum over the measured sets S (those
+that some table contains) inside families is the noise in theta: an error e in the counts of the family of v changes n
+E[phi] by `sum over its cells of D_v e`, and b_S are the coordinates of all D_v in the interaction of S. Sets that are
+not carried carry no information on theta, so the errors of y and theta are independent. c (one record) allows for the
+heavier tails of rare-cell counts. Nor is the noise normal: a sum of independent Laplace errors has an excess kurtosis
+of at most 3, so that of r is taken to be 3 s^2, with s the share of the noise in V, which is the excess kurtosis of a t
+law with 4 + 2 / s^2 degrees of freedom.
 
 p-values are corrected for the number of tests (Holm, 1979). The effect is on the probability scale: half the sum over
 cells of the difference between the measured interaction and the network's, less the expected contribution of noise and
@@ -141,7 +141,10 @@ class GoodnessOfFit(Result):
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
-        """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage."""
+        """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage.
+
+        The coverage is the number of pairs of variables that some table contains.
+        """
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {coverage}"

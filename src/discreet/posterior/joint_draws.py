@@ -1,4 +1,8 @@
-"""The posterior over a network: joint draws of its probabilities. Readers of networks return it, queries take it."""
+"""The posterior over a network: joint draws of its probabilities. Readers of networks return it, queries take it.
+
+A family is a node with its parents, and a row the node's distribution in one state of them. A measured set is a set of
+variables that some table contains together.
+"""
 
 from __future__ import annotations
 
@@ -91,9 +95,9 @@ class PosteriorDraws(Posterior):
     Args:
         probabilities: float64, shape `(*parents, child, draws)`.
         method: method of drawing: "plug-in", or one of `noise_aware`; "" if it is unknown.
-        replicates: for each draw a second draw of all probabilities, given the same latent counts of records and otherwise
-            independent. The covariance of draw and replicate is the posterior variance due to the uncertainty of the counts,
-            which is the part of the privacy noise. None if no counts were drawn.
+        replicates: replicate draws: for each draw a second draw of all probabilities, given the same latent counts of
+            records and otherwise independent. The covariance of draw and replicate is the posterior variance due to the
+            uncertainty of the counts, which is the part of the privacy noise. None if no counts were drawn.
         mixing: mixing of the chains; None if the draws do not come from chains.
         worth: computes the effective sample size if draws depend on each other: for chains that of the worst entry, for
             resampled draws a bound over the families drawn so far. None if all draws are independent.
@@ -102,12 +106,12 @@ class PosteriorDraws(Posterior):
             from the public one. Queries of several variables are answered from these; `cells` are the public network's
             rows under their joint law.
         basis: which variables were measured together, on which the marks of answers rest; None if it is unknown.
-        parts: draws of measured sets, from which with the rows the joint law of all variables is fitted; None if the
-            network's own joint law is used.
+        parts: draws of the laws of measured sets; together with the rows they determine the joint law of all variables.
+            None if the network's own joint law is used.
         accounts: public ids of the accounts that paid for the releases behind the draws.
 
     Raises:
-        InputError: tables without an axis of draws, or replicates of another network or number.
+        InputError: tables without an axis of draws, or replicate draws of another network or number.
 
     Guarantee:
         No budget is spent: the draws disclose nothing beyond the release.
@@ -132,7 +136,7 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse tables without draws, and replicates that do not match them."""
+        """Refuse tables without draws, and replicate draws that do not match them."""
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
         replicates = self.replicates

@@ -4,8 +4,10 @@ Under draw s, with h a hidden variable of two states,
 
     p_s(x, h)  ~  pi(h)  prod_v theta_v(x_v | parents) t_v(x_v, h)  prod_T d_T(x_T)  prod_F phi_F(x_F) prod_S phi_S(x_S)
 
-* theta are the rows; F are the families, whose joint laws stay those of the draw (`pooled/family_laws.py`);
-* S are the measured sets whose law the network does not leave free; their margins are the drawn ones
+* theta are the rows (distributions of a node in one state of its parents); F are the families (a node with its
+  parents), whose joint laws stay those of the draw (`pooled/family_laws.py`);
+* S are the measured sets (of variables that one table contains) whose law the network does not leave free; their
+  margins are the drawn ones
   (`pooled/measured_sets.py`). All phi are computed by iterative proportional fitting on a clique tree
   (`inference/clique_laws.py`): of all laws with these margins, it finds the one closest in relative entropy to the
   start;

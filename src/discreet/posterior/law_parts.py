@@ -1,4 +1,9 @@
-"""Inputs of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
+"""Inputs of joint laws: drawn laws of measured sets, and the assumption about unmeasured pairs.
+
+A measured set is a set of variables that some table contains together. The replicate of a draw is a second draw of all
+probabilities given the same latent counts. A family is a node with its parents, and a row the node's distribution in
+one state of them.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +88,7 @@ class Complete(NamedTuple):
     """Laws of complete records, if values are missing at random.
 
     Args:
-        rows: shape `(*parents, child, draws)`.
+        rows: rows of complete records, shape `(*parents, child, draws)`.
         parents: laws of sets of parents, shape `(*sizes, draws)`.
     """
 
@@ -96,7 +101,7 @@ class LawParts:
     """Inputs of the joint laws of a posterior's draws; sets are drawn and laws fitted at first use, and kept.
 
     Args:
-        sets: measured sets, which draws their laws.
+        sets: measured sets; this object draws their laws.
         count_parents: function from a node to the latent counts of its parents, shape `(*parents, draws)`, for parents
             that no family contains; None if all sets are drawn already.
         drawn: laws of the sets drawn so far.
@@ -152,7 +157,12 @@ class LawParts:
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the joint law of observed values; the law of the replicates is fitted at its first use."""
+        """Fit the joint law of observed values, drawing the laws of measured sets that are missing.
+
+        Returns:
+            The law; that of the replicate draws is fitted at its first use. Without a clique tree it is the network's
+            own joint law.
+        """
         sets = self.sets
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.replicates), plan=self.plan)
@@ -167,7 +177,11 @@ class LawParts:
         return JointLaw(self.network, cells, make_replicates, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the joint law of complete records, whose measured sets are completed by EM; it has no replicates."""
+        """Fit the joint law of complete records, whose measured sets are completed by EM.
+
+        Returns:
+            The law, without replicate draws. Without a clique tree it is that of the complete records' rows.
+        """
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
@@ -206,7 +220,7 @@ class LawParts:
 
     @cached_property
     def _replicate_families(self) -> Mapping[str, Floats]:
-        """Joint laws of the families under the replicates, by node, shape `(*parents, child, replicates)`."""
+        """Joint laws of the families in the replicate draws, by node, shape `(*parents, child, replicates)`."""
         parents = {names: drawn.replicates for names, drawn in self._draw_parents().items()}
         return family_laws(self.sets.some_replicates, parents)
 

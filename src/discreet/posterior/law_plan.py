@@ -1,7 +1,9 @@
 """Plan of the joint law: the sets to whose margins it is fitted, its clique tree, and the sets left out.
 
-A plan depends on the public network and on which sets of variables tables contain, not on their numbers. So the basis
-of an answer is known before anything is drawn.
+A plan depends on the public network and on which sets of variables tables contain (the measured sets), not on their
+numbers. So the basis of an answer is known before anything is drawn. A family is a node with its parents, and a row the
+node's distribution in one state of them. Some draws have a replicate, a second draw of all probabilities given the same
+latent counts.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ LAW_CELLS = 2**15
 MOST_SET_CELLS = 1000
 """Largest number of cells of a measured set whose law is drawn; the same as for an enlarged family."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Least number of replicate draws of a joint law, which estimate the noise's share of a variance within about .05; and the
-largest step from one draw with a replicate to the next, with which replicates cost a third of the draws."""
+"""Least number of replicate draws of a joint law, which estimate the noise's share of a variance within about .05; and
+the largest step from one draw with a replicate to the next, with which replicates cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,10 @@ class LawPlan:
             doubt: whether pairs that no table contains are to be doubted, if there is room.
             contradict: function from sets to how much they contradict the network, called only if not all sets fit;
                 None ranks small sets first.
+
+        Returns:
+            The plan. If no clique tree is within the budget, all sets are left out and the network's own joint law is
+            used.
 
         Example:
             >>> from discreet import Variable
@@ -175,7 +181,7 @@ def replicate_step(draws: int) -> int:
 
 
 def pick_replicates(replicates: Tables) -> Tables:
-    """Pick the replicates of a joint law: every `replicate_step`-th of those of all draws."""
+    """Pick the replicate draws of a joint law: every `replicate_step`-th of those of all draws."""
     draws = replicates.draws or 1
     return replicates.of_draws(np.arange(0, draws, replicate_step(draws)))
 
@@ -187,7 +193,7 @@ class JointLaw:
     Args:
         network: network over the variables, whose rows were drawn.
         cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
-        make_replicates: makes the same rows for the replicates of every `step`-th draw; None if there are no replicates.
+        make_replicates: makes the same rows for the replicate of every `step`-th draw; None if there are no replicates.
         plan: plan of the law; None if it is that of the rows alone.
     """
 
@@ -202,7 +208,7 @@ class JointLaw:
 
         Args:
             cells: rows, shape `(*parents, child, draws)`.
-            replicates: a replicate for each draw, same shape; None if there are none.
+            replicates: a replicate of each draw, same shape; None if there are none.
         """
         return JointLaw(cells.network, cells, None if replicates is None else partial(pick_replicates, replicates))
 
@@ -213,7 +219,7 @@ class JointLaw:
 
     @cached_property
     def replicates(self) -> Tables | None:
-        """Rows of the replicates of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
+        """Rows of the replicate of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
         return None if self.make_replicates is None else self.make_replicates()
 
     def rows_of(self, family: Scope) -> Floats:

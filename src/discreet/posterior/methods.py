@@ -1,5 +1,7 @@
 """Choice of the method of a noise-aware posterior, in which the privacy noise is part of the likelihood.
 
+A family is a node with its parents, and a row the node's distribution in one state of them.
+
     exact        MCMC over the latent records (`exact/`): releases of noisy counts, tables or contrasts, any
                  number of them on any number of data sets, in one joint model. Rows have Dirichlet priors.
     pooled       Tables pooled by least squares, latent counts drawn from the roots of the network down, rows with
@@ -373,6 +375,9 @@ def _attach_source(
         task: task that was drawn.
         rng: generator of new draws.
         stored_fit: stored result of `check_fit`; None computes it at first use.
+
+    Returns:
+        A copy of the posterior, over the public network.
     """
     method = posterior.method
     again = partial(_draw_again, task, method)
@@ -403,6 +408,9 @@ def draw_pooled(
         task: tables of one data set.
         rng: source of randomness.
         progress: unused, as the method has no chains.
+
+    Returns:
+        Draws of the task's network with their replicates; families and measured sets are drawn at their first use.
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
@@ -436,6 +444,9 @@ def draw_sequentially(
         task: evidence of several data sets.
         rng: source of randomness.
         progress: unused, as each data set has its own chains.
+
+    Returns:
+        Draws given all data sets, without replicates.
     """
     *before, last = _split_data_sets(task.combined)
     believed = task.believed
@@ -445,7 +456,7 @@ def draw_sequentially(
     drawn = _draw_by_method(
         DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
-    # Twins of the last data set would ignore the noise of the earlier ones, so they are dropped.
+    # Replicates of the last data set would ignore the noise of the earlier ones, so they are dropped.
     return PosteriorDraws(drawn.probabilities, "sequential", worth=drawn.worth)
 
 

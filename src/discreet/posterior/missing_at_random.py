@@ -6,9 +6,9 @@ value is missing does not depend on that value. For each draw the law of complet
 likelihood (EM). The result is again a posterior draw, as the draws already include sampling variation and noise.
 
 Records with missing values make the variables around a gap depend on each other through it, which no network over `s`
-represents. So only the draw's laws of families are used, which tables contain, and not its joint law. The law of
-complete records has the rows `theta(x_v | x_parents)` of the network, and a pattern of missing values is weighted by a
-product of functions of families:
+represents. So only the draw's laws of families (a node with its parents) are used, which tables contain, and not its
+joint law. The law of complete records has the rows `theta(x_v | x_parents)` of the network, and a pattern of missing
+values is weighted by a product of functions of families:
 
     P(x, s) = prod_v theta_v(x_v | x_parents) psi_v(s_v, s_parents)
 
@@ -181,10 +181,13 @@ class _FamilyFit:
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
-        """Update psi, theta and the law of parents in place by one EM step; return the largest change of theta.
+        """Update psi, theta and the law of parents by one EM step; they are replaced in this object.
 
         Args:
-            margin: present P(x, s) of the family, in the shape of `factor`.
+            margin: present P(x, s) of the family, in the shape of `factor`; not changed.
+
+        Returns:
+            Largest absolute change of theta.
         """
         # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)

@@ -1,7 +1,7 @@
 """The plug-in posterior: released counts taken as if they were exact, or released draws as they are.
 
 It is overconfident: on noisy counts its nominal 95 % intervals cover 22 / 74 / 87 % on the Asia network at epsilon 0.1
-/ 1 / 3. It is included for comparison, under its own name.
+/ 1 / 3. It is included for comparison, under its own name. A family is a node with its parents.
 """
 
 from __future__ import annotations

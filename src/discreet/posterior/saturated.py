@@ -1,5 +1,8 @@
 """The saturated network: the largest one whose families the released tables cover, so that all tables are used.
 
+A family is a node with its parents. A network is saturated if each node has as parents all earlier variables of a table
+that contains its family, up to a limit of cells.
+
 A public network decides which tables are measured, and assumes independence of the rest. Tables often contain more than
 it assumes: the table of a large family, of several families counted together, or of a workload shows pairs that the
 network has no arc for. If these contradict the network, its answers are wrong with short intervals. So a release is
@@ -66,7 +69,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 
 
 def _enlarge_families(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
-    """Enlarge families by variables of their tables, up to a number of cells."""
+    """Add to each family variables of a table that contains it, up to `limit` cells of the family."""
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
         node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, limit))

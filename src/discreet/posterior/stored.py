@@ -1,12 +1,13 @@
 """File format of posterior draws: a posterior that took seconds to draw is read in milliseconds.
 
 The file begins with a line that names the format, the length of the head in bytes, and the head in JSON: the evidence
-as its own document, the method, the versions, the mixing of chains, the state of the posterior's random generator, and
-the result of `fit`. Then come the arrays in little-endian float64: concentrations of the prior if one was given,
-probabilities of every family, their replicates, and the prior weights with which sets of rows are drawn; and in float32 the
-laws of the sets to which joint laws are fitted. Shapes follow from the network and the head. The last 32 bytes are the
-SHA-256 of everything before. It protects against damage, not against forgery: answers from a file are as trustworthy as
-its source.
+as its own document, the method, the versions, the chains' mixing diagnostics, the state of the posterior's random
+generator, and the result of `fit`. Then come the arrays in little-endian float64: concentrations of the prior if one
+was given, draws of the table of every family (a node with its parents), their replicate draws (second draws given the
+same latent counts), and the prior mean of the mixture weights with which rows are drawn (`shrinkage.py`); and in
+float32 the laws of the measured sets of variables, to which joint laws are fitted. Shapes follow from the network and
+the head. The last 32 bytes are the SHA-256 of everything before. It protects against damage, not against forgery:
+answers from a file are as trustworthy as its source.
 
 Reading a file runs no code from it, and takes no more memory than the size of the file.
 """
@@ -141,7 +142,18 @@ def evidence_in(path: str | Path) -> Evidence:
 
 
 def _read_file_head(path: str | Path) -> _StoredHead:
-    """Read the head of a file, without the arrays and the checksum."""
+    """Read the head of a file, without the arrays and the checksum.
+
+    Args:
+        path: file of posterior draws.
+
+    Returns:
+        The head, validated.
+
+    Raises:
+        InputError: the file cannot be read, is not a file of draws, or has a head that is too long, invalid or of
+            another version.
+    """
     label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
@@ -160,6 +172,10 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     Args:
         posterior: posterior made by `noise_aware`.
         checked: whether the result of `check_fit` is stored as well, which takes about a second to compute.
+
+    Returns:
+        Content of the file, in the format at the head of this module. Of a posterior projected to the public network
+        the wider posterior (`PosteriorDraws.saturated`) is stored.
 
     Raises:
         InputError: draws that `noise_aware` did not make from a release.
@@ -227,6 +243,9 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         evidence: the file's evidence, if the caller has it and wants the posterior to refer to that very object; None
             parses it from the head.
 
+    Returns:
+        The posterior. It can make new draws if the generator was stored.
+
     Raises:
         InputError: content that is damaged, or of another format or version.
     """
@@ -261,14 +280,17 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
 def _read_parts(
     taken: _ArrayReader, combined: Combined, cells: Tables, replicates: Tables, laws: _JointLaws
 ) -> LawParts:
-    """Read the inputs of joint laws: component weights, and the laws of sets with those of their replicates.
+    """Read the inputs of joint laws: mixture weights, and the laws of measured sets with those of their replicates.
 
     Args:
-        taken: reader, positioned before these arrays, which it passes.
+        taken: reader, positioned before these arrays; it is advanced past them.
         combined: evidence of the file.
-        cells: rows, shape `(*parents, child, draws)`.
-        replicates: their replicates, same shape.
+        cells: tables of the families, shape `(*parents, child, draws)`.
+        replicates: their replicate draws, same shape.
         laws: seed, assumption and sets, from the head.
+
+    Returns:
+        The inputs; arrays are copies, so that the file's content need not stay in memory.
 
     Raises:
         InputError: sets of unknown variables, or laws that are not probabilities.
@@ -323,11 +345,17 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
 
 
 def _read_head(raw: bytes, label: str) -> _StoredHead:
-    """Parse the head of a file; refuse another version.
+    """Parse the head of a file.
 
     Args:
         raw: the head in JSON.
         label: name of the file, for error messages.
+
+    Returns:
+        The head, validated.
+
+    Raises:
+        InputError: the head is not valid JSON, has another version of the format, or lacks or adds a field.
     """
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
@@ -377,7 +405,15 @@ class _ArrayReader:
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:
-    """Convert a generator to its stored state; None if it is not of the kind that `default_rng` makes."""
+    """Convert a generator to the content of the file: its state and its seed sequence.
+
+    Args:
+        rng: generator of the posterior's source; it is not advanced.
+
+    Returns:
+        The state; None unless the generator is a PCG64 with an ordinary `SeedSequence` (pool size 4, with entropy), as
+        `default_rng` makes it.
+    """
     bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None

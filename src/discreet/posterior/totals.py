@@ -1,4 +1,7 @@
-"""Laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
+"""Laws of row totals: the number of records of a parent configuration, before the node's own table is read.
+
+A row is a node's distribution in one state of its parents, and its total the number of records in that state.
+"""
 
 from __future__ import annotations
 
@@ -162,6 +165,9 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     Args:
         totals: draws, shape (draws,).
         most: largest total of the law.
+
+    Returns:
+        The law; every bin has positive mass.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN

@@ -1,1 +1,1 @@
-"""Queries: from a posterior to answers with intervals. Nothing in this room can read a record."""
+"""Queries: functions from a posterior to answers with intervals. No module of this folder can read a record."""

@@ -1,4 +1,4 @@
-"""Answers of a posterior to queries, as rows, as text, as a data frame and as a picture."""
+"""Answers of a posterior to queries, and their forms: rows, text, data frame and picture."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from discreet.queries.regress import Regression
 
 MOST_VARIABLES_A_LINE = 3
-"""Most variables of a joint state that are shown on one line."""
+"""Largest number of variables of a joint state that are shown on one line."""
 
 
 class AnswerRow(TypedDict):
-    """A number of an answer, with its interval; `Answer` says what each key holds.
+    """One number of an answer, with its interval; `Answer.rows` defines the keys.
 
     Raises:
         Nothing.
@@ -54,10 +54,10 @@ class EvidenceProbability:
     """Posterior probability of the evidence of a query, with its interval.
 
     Args:
-        query: `P(...)` of all that is observed, by the names of the variables in their order.
-        mean: of that probability.
-        lower: end of its interval, of the answer's level.
-        upper: the other end.
+        query: text of the probability, `P(...)` of all observed states, sorted by the names of their variables.
+        mean: posterior mean of the probability.
+        lower: lower end of its interval, at the answer's level.
+        upper: upper end of its interval.
 
     Raises:
         Nothing.
@@ -83,34 +83,36 @@ class Answer(Result):
     """Posterior means and credible intervals of the quantities that a query names.
 
     Args:
-        query: as text.
+        query: text of the query.
         kind: "marginal", "conditional", "map", "mpe", "mean" or "quantile".
         level: posterior probability of each interval.
-        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x, "noise_error": x}` for every
-            joint state asked for. "noise" is the part of the variance that the privacy noise makes, as in
-            `noise_share`, "noise_error" its standard error; None where the posterior does not tell. For "map" and "mpe"
-            at most 16 rows, by decreasing mean, and each has "best": the share of draws under which it is the most
-            probable. The first is the most probable on average over the posterior, where there are at most 4,096 joint
-            states, else the most probable on average of those that follow; the others are those that most draws favour.
-            Of numbers there is one row, whose "mean" is by the law inside bins. Its "lower" and "upper" hold whatever
-            the law inside bins is; "law_lower" and "law_upper" if it is the stated one.
-        unit: of the numbers.
-        left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
-        basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
-            of them lies in one), "assumed" (what the network says of a pair that lies in none), "contradicted"
-            (what it says of variables that lie in one, against what that tells), or "prior" (it needs what nothing
-            measured: see `prior_only`; or it is `too_rare`). None where nobody knows.
+        rows: one row for each joint state of the query, `{"state": {variable: state}, "mean": x, "lower": x, "upper":
+            x, "noise": x, "noise_error": x}`. "noise" is the share of the variance due to the privacy noise, as in
+            `noise_share`, and "noise_error" its standard error; both are None if the posterior does not separate noise
+            from sampling. "map" and "mpe" have at most 16 rows, by decreasing mean, each with "best": the fraction of
+            the draws in which its state is the most probable. With at most 4,096 joint states the first row has the
+            largest posterior mean of all states, otherwise the largest of the listed ones; the other rows are the
+            states that are most probable in most draws. A query of a number has one row. Its "mean" uses the law inside
+            bins; "lower" and "upper" hold for every law inside bins, "law_lower" and "law_upper" for the stated one.
+        unit: unit of the numbers.
+        left_out: fraction of the draws in which the evidence is impossible; no number uses them.
+        basis: kind of support of the answer: "measured" (one released table contains all its variables), "inferred"
+            (each pair of them lies in some table), "assumed" (a pair lies in no table, and the network's assumption
+            about it is used), "contradicted" (the network's assumption is used against a table that refutes it), or
+            "prior" (it needs a quantity that no measurement informs, see `prior_only`; or it is `too_rare`). None if it
+            is unknown.
         unmeasured: pairs of its variables that lie in no table, at most 20.
-        prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
-            that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
-            most 20.
-        inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
-        sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
-            worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
-        assumes: what it assumes beside `unmeasured`, a sentence each.
-        evidence: the probability of what is observed, as an answer to that question has it. None where nothing is.
-        too_rare: whether what is observed is so rare that every interval is all but everything: as wide as its level,
-            as that of a probability of which nothing is known.
+        prior_only: quantities that the answer needs and that no measurement informs, so that only the prior determines
+            them: `(node,)` for the distribution of a node that no table contains, `(parent, node)` for the dependence
+            of a node on a parent if no table contains both; at most 20.
+        inside: law inside bins of "mean", "law_lower" and "law_upper", for a query of a number; else None.
+        sampling: if exact inference is too large: the number of records simulated under each draw, their effective
+            sample size, the standard error of the means, and the fraction by which intervals are wider for it. None if
+            inference is exact.
+        assumes: further assumptions beside those on `unmeasured`, a sentence each.
+        evidence: probability of the observed states, with its interval; None if nothing is observed.
+        too_rare: whether the evidence is so rare that the answer is not informative: every interval is at least as wide
+            as its level, like that of a probability with a uniform posterior.
 
     Raises:
         Nothing.
@@ -142,9 +144,9 @@ class Answer(Result):
         """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
-            Rows of the variables' states, then "mean", "lower", "upper", "level". Where they are known: "sampling" and
-            "noise", the shares of the variance due to the number of records and to the privacy noise, "noise_error",
-            "best" and "basis".
+            Rows of the variables' states, then "mean", "lower", "upper", "level". If they are known, also "sampling"
+            and "noise", the shares of the variance due to the finite number of records and to the privacy noise,
+            "noise_error", "best" and "basis".
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
@@ -154,7 +156,7 @@ class Answer(Result):
 
 
 class Answers(tuple[Answer, ...], Result):
-    """Several answers, in the order of their queries: a tuple that can be shown as one table.
+    """A tuple of answers in the order of their queries, which is shown as one table.
 
     Raises:
         Nothing: `answer_many` and `marginals` make these.
@@ -188,7 +190,7 @@ class Answers(tuple[Answer, ...], Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show one table, what answers assume, how probable what is observed is, and which leave draws out."""
+        """Show one table, then notes on assumptions, evidence, laws inside bins, left-out draws and sampling."""
         yield IntervalTable([row for answer in self for row in _list_shown(answer)])
         left_out = [
             f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
@@ -214,7 +216,14 @@ def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
 
 
 def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
-    """List the rows that are shown: each joint state in one cell, but one of many variables line by line."""
+    """Yield the rows of the shown table: each joint state in one cell, a state of many variables on several lines.
+
+    Args:
+        answer: answer to show.
+
+    Returns:
+        Rows with "query", "state" and the numbers; further lines of one state have "query" and "state" only.
+    """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
         if answer.inside is not None:  # for numbers the query names the variable
@@ -242,7 +251,7 @@ def _write_widening(widening: float) -> str:
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List by which law inside bins numbers are, and which intervals do not need it."""
+    """List the law inside bins of each answer on a number, and the intervals that hold for every law."""
     return [
         f"{answer.query}: mean by the {answer.inside} law inside bins"
         + ("; the interval above holds whatever the law is" if answer.basis == "measured" else "")
@@ -252,7 +261,14 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """List, each once, answers that rest on the prior alone and the assumptions of the others."""
+    """List what answers assume, each sentence once.
+
+    Args:
+        answers: answers and regressions.
+
+    Returns:
+        Sentences: quantities that only the prior determines, then stated assumptions, then pairs in no table.
+    """
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
     lines += [
@@ -271,7 +287,15 @@ def evidence_lines(answers: Sequence[Answer]) -> list[str]:
 
 
 def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
-    """List a joint state; one of many variables by its differences from the first."""
+    """Write a joint state as lines: one line for few variables, else the differences from the first row's state.
+
+    Args:
+        row: row of an answer.
+        first: first row of the answer; None if `row` is the first, and then all its variables are written.
+
+    Returns:
+        At least one line.
+    """
     states = row["state"]
     first_state = {} if first is None else first["state"]
     if len(states) <= MOST_VARIABLES_A_LINE:

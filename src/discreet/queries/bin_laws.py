@@ -3,17 +3,17 @@
 A release contains the number of records in each bin but no information on their positions inside it. Two laws model
 these:
 
-    log-linear  the log density is linear in each bin. Its slope is the harmonic mean of the slopes to the average
-                densities of the two neighbours, 0 at a peak or trough; in the first and last bin it is the slope to the
-                only neighbour.
+    log-linear  the log density is linear in each bin. Its slope is the harmonic mean of the slopes of the log average
+                density, midpoint to midpoint, towards the two neighbouring bins; 0 at a peak or trough; in the first
+                and last bin it is the slope towards the only neighbour.
     uniform     the density is constant in each bin.
 
 Both preserve every bin's share exactly and need no other input. docs/numbers.md compares their errors, and those of
-monotone cubics (Fritsch and Carlson, 1980). With few bins none is accurate, so answers also have the interval over all
-laws.
+monotone cubics (Fritsch and Carlson, 1980). With few bins no law inside bins is accurate, so answers also have the
+interval over all laws.
 
-Whole numbers are the floors of numbers up to the first one beyond the bounds, so a bin from 18 to 64 has 47 of them;
-the log-linear law is then geometric in each bin.
+A whole number n stands for the interval [n, n + 1), so a bin from 18 to 64 holds 47 numbers and has width 47; the
+log-linear law is then geometric in each bin.
 """
 
 from __future__ import annotations
@@ -93,7 +93,11 @@ class BinLaw:
 
     @cached_property
     def rises(self) -> Floats:
-        """Change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`."""
+        """Change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`.
+
+        Steep changes are clipped to +-STEEPEST_RISE. Changes smaller than FLATTEST_RISE, and all of the uniform law or
+        of a single bin, are replaced by the positive number FLATTEST_RISE, so that none is 0.
+        """
         width = np.diff(self.edges)[:, None]
         if self.inside == "uniform" or len(width) < 2:
             return np.full((len(width), self.below.shape[1]), FLATTEST_RISE)
@@ -147,7 +151,12 @@ class BinLaw:
         return self.lowest[bins], self.highest[bins]
 
     def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
-        """Compute the share of the numbers above `number`; with `itself`, at or above it.
+        """Compute the share of the numbers above `number`, in every draw.
+
+        Args:
+            number: number to compare with, in the variable's unit.
+            itself: whether the number itself is included: the share at or above it. This matters for whole numbers, and
+                for the ends over all laws.
 
         Returns:
             The share under the law, and the smallest and largest share over all laws inside the bins, shape `(draws,)`

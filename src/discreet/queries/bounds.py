@@ -15,9 +15,10 @@ from discreet.util.number_checks import not_negative, positive, probability
 def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
     """Compute a bound on an estimate's error that uses only a symmetric, log-concave law and its standard deviation.
 
-    All linear functions of Laplace, Gaussian and star noise have such laws. With c = ln(1 / p) the bound is `c s /
-    sqrt(2 (1 - p (1 + c)))`: the survival function G of the absolute error is log-concave, too, so at s' < t `G(s') >=
-    p^(s' / t)` where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
+    All linear functions of Laplace noise, Gaussian noise and star noise (that of tables which share variables, with
+    noise that agrees on these; see `noise/star.py`) have such laws. With c = ln(1 / p) the bound is `c s / sqrt(2 (1 -
+    p (1 + c)))`: the survival function G of the absolute error is log-concave, too, so at s' < t `G(s') >= p^(s' / t)`
+    where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
 
     Args:
         deviation: s, standard deviation of the error; at least 0.

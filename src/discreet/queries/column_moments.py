@@ -211,7 +211,15 @@ class ColumnMoments:
 
 
 def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
-    """Compute the covariances of a regression's covariates in every draw."""
+    """Compute the means and covariances of a regression's columns in every draw.
+
+    Args:
+        law: laws of the variables.
+        covariates: covariates; a categorical one has several columns.
+
+    Returns:
+        Covariances of the columns of all covariates, in their order.
+    """
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     at_means = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
     with_numbers, means = at_means.copy(), np.zeros(at_means.shape[:2])

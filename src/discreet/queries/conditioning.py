@@ -1,4 +1,7 @@
-"""Draws of a posterior conditioned on evidence: the common input of all kinds of queries."""
+"""Draws of a posterior conditioned on evidence: the common input of all kinds of queries.
+
+Some draws have a *replicate*, a second draw of all probabilities given the same latent counts.
+"""
 
 from __future__ import annotations
 
@@ -65,16 +68,16 @@ class ConditionedPosterior:
 
     Args:
         given: conditional laws in every draw.
-        replicate: conditional laws in the replicate of every `step`-th draw; None if the posterior has no replicates or draws are
-            weighted.
+        replicate: conditional laws in the replicate of every `step`-th draw; None if the posterior has no replicate
+            draws, or if draws are weighted.
         predictive: whether draws are weighted by the probability of the evidence.
         basis: which variables were measured together; None if unknown.
-        parts: drawn parts of the joint law; None if the joint law is the network's own.
+        parts: drawn laws of measured sets of variables; None if the joint law is the network's own.
         law: joint law of the draws.
-        effective: effective sample size of the draws that have a replicate; None: their number.
+        effective: effective sample size of the draws that have a replicate; None if it is their number.
         read: whether the draws use all that tables contain about the query's variables.
         sampling: error of importance sampling; None if inference is exact.
-        step: distance between draws that have a replicate, from the first draw on.
+        step: every `step`-th draw, from the first one on, has a replicate.
         log_evidence: `log P(evidence)` in every draw, shape (draws,), if the query's own pass computed it; else None.
     """
 
@@ -106,8 +109,12 @@ class ConditionedPosterior:
         Args:
             answer: answer from these draws.
             targets: variables of the query that are not observed.
-            ends: lower and upper ends of the probabilities' intervals (for numbers, those of their bins); if all are as
-                wide as the level, the evidence is too rare.
+            ends: lower and upper ends of the probabilities' intervals, shape (states,) each (for a number, those of its
+                bins); if all are at least as wide as the level, the evidence is too rare.
+
+        Returns:
+            A copy of the answer. Its basis is "prior" if the evidence is too rare; without a known basis only the
+            evidence is added.
         """
         evidence = self.evidence(answer.level)
         too_rare = evidence is not None and bool(np.all(ends[1] - ends[0] >= answer.level))
@@ -156,9 +163,15 @@ class ConditionedPosterior:
         return replace(self if exact else self.sampled([wanted])[0], read=read)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
-        """Compute the conditional laws of several sets of targets by importance sampling, without replicates.
+        """Compute the conditional laws of several sets of targets by importance sampling, without replicate draws.
 
         Equal queries have equal answers, because the seed is fixed.
+
+        Args:
+            scopes: sets of target variables.
+
+        Returns:
+            The draws for each set, with the error of sampling.
 
         Raises:
             InputError: the evidence is too rare to be sampled.

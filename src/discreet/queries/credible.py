@@ -15,9 +15,15 @@ always a little shorter."""
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """Compute intervals of posterior probability `level` for probabilities.
 
-    They are equal-tailed, except where the posterior density is highest at 0 or 1: there the shortest interval is used,
-    which ends at 0 or 1, because an equal-tailed interval never includes either. Where the density is highest at both
-    ends (a row that is one-sided, with unknown side) the shortest region has two pieces; the interval then covers both.
+    They are equal-tailed, which never includes 0 or 1, with two exceptions. Here a draw *reaches* 0 (or 1) if its
+    distance from it is at most four times the typical gap between neighbouring draws.
+
+    * If the shortest interval begins at the smallest draw and this draw reaches 0, the shortest interval is used, with
+      0 as its lower end; and likewise at 1.
+    * If the draws have so wide a gap that the two pieces beside it are together shorter than 0.95 times the shortest
+      interval (a nearly deterministic row whose likely state is unknown), the interval covers both pieces: its lower
+      end is 0 if the smallest draw reaches 0, else the equal-tailed quantile; its upper end is 1 if the largest draw
+      reaches 1, else the equal-tailed quantile.
 
     Args:
         draws: posterior draws, shape `(..., draws)`, between 0 and 1.

@@ -1,8 +1,9 @@
-"""Decisions: answer any number of questions by the response of the largest expected utility over posterior draws.
+"""Decisions: for each query, choose the response with the largest expected utility over posterior draws.
 
-PSAQR of Dimitrakakis et al., but that the draws are made from a release: they are post-processing and cost no privacy,
-so every decision has draws of its own. What their finite number can cost in expected utility is bounded with each.
-Responses that are numbers are in `decide_number.py`; sequences of decisions in `responder.py`.
+This is PSAQR of Dimitrakakis et al. (posterior sampling query responses), except that draws are made from a release:
+they are post-processing and cost no privacy, so every decision has draws of its own. Each decision has a bound on the
+expected utility lost because the draws are finitely many. Responses that are numbers are in `decide_number.py`,
+sequences of decisions in `responder.py`.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from discreet.util.tabular import Block, Result
 
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
-"""Largest utility: sums and squares of such numbers are still floats."""
+"""Largest absolute utility: sums and squares of such numbers do not overflow."""
 
 
 class ResponseRow(TypedDict, Generic[R]):
-    """A response with its expected utility, the interval of that, and the share of draws under which it is the best."""
+    """A response with its expected utility, the utility's interval, and the fraction of draws in which it is best."""
 
     response: R
     mean: float
@@ -48,20 +49,20 @@ class ResponseRow(TypedDict, Generic[R]):
 
 @dataclass(frozen=True)
 class Decision(Result, Generic[R]):
-    """The response of largest expected utility, with the bound on its loss and the utilities of all responses.
+    """The response with the largest expected utility, a bound on its loss, and the utilities of all responses.
 
     Args:
-        response: the best one; the first of several that are equal.
-        rows: for every response `{"response": r, "mean": x, "lower": x, "upper": x, "best": x}`: expected utility, its
-            interval over the posterior, and the share of draws under which it is the best.
+        response: best response; the first of several that are equal.
+        rows: for every response `{"response": r, "mean": x, "lower": x, "upper": x, "best": x}`: expected utility,
+            interval of the utility over the posterior, and fraction of the draws in which the response is best.
         level: posterior probability of each interval.
-        regret: expected utility that this decision can lose, against the best response under the posterior that the
-            draws come from, because they are finitely many; it holds for all queries together but for `failure`.
+        regret: bound on the expected utility lost against the best response under the posterior itself, because the
+            draws are finitely many. The bounds of all queries hold together, except with probability `failure`.
         failure: probability with which the bound may fail.
         fresh: whether the draws were made for this decision alone. If so, the bound holds however the query was chosen.
-            If not, it holds only for a query that was fixed before the draws, or anything that follows from them, were
-            looked at.
-        effective: number of independent draws that the bound counts.
+            If not, it holds only for a query that was fixed before anybody looked at the draws or at anything that
+            follows from them.
+        effective: effective sample size of the draws that the bound uses.
 
     Raises:
         Nothing.
@@ -191,7 +192,21 @@ def decide(
 def _find_utilities(
     cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
 ) -> Floats:
-    """Compute the utilities of all responses in all draws, shape (responses, draws); refuse invalid ones."""
+    """Compute the utilities of all responses in all draws.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        utility: function from cells and a response to shape (draws,).
+        responses: responses.
+        low: smallest possible utility.
+        high: largest possible utility.
+
+    Returns:
+        Shape (responses, draws).
+
+    Raises:
+        InputError: utilities of another shape, not a number, or outside `low` to `high`.
+    """
     draws = cells.draws or 1
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
     if values.shape != (len(responses), draws):
@@ -202,11 +217,11 @@ def _find_utilities(
 
 @dataclass(frozen=True, eq=False)
 class Payoff:
-    """Expected payoff of a response under every draw, where it depends on the state of one variable.
+    """Expected payoff of a response in every draw, if the payoff depends on the state of one variable.
 
     Args:
-        asked: the query, for all states of the variable.
-        payoffs: by response, one for each of these states.
+        asked: query for the probabilities of all states of the variable.
+        payoffs: for each response its payoff in every state, shape (states,).
     """
 
     asked: Probability
@@ -219,14 +234,14 @@ class Payoff:
         return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
-        """Bind the payoff to a posterior: the query is then answered as by `answer`, and the cells are ignored."""
+        """Return a utility that answers the query from this posterior, as `answer` does, and ignores its cells."""
         target = (self.asked.targets[0][0],)
         law = condition_on(posterior, self.asked.evidence, predictive=False).for_targets(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
         return lambda _cells, response: self._average_payoff(chances, response)
 
     def _average_payoff(self, chances: Floats, response: str) -> Floats:
-        """Average the payoff of a response over the states' probabilities, shape (states, draws); shape (draws,)."""
+        """Average a response's payoff over the states' probabilities, shape (states, draws); return shape (draws,)."""
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")
         return np.asarray(self.payoffs[response] @ chances)

@@ -199,7 +199,20 @@ def one_probability(network: Network, query: str) -> Probability:
 def _find_quantity(
     posterior: NetworkPosterior, query: Probability | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
-    """Compute the quantity under every draw, shape (draws,); queries are read as `answer` does."""
+    """Compute the quantity in every draw; a query is answered as by `answer`.
+
+    Args:
+        posterior: draws of the decision.
+        query: query for one probability, or a function from cells to shape (draws,).
+        low: smallest possible value.
+        high: largest possible value.
+
+    Returns:
+        Shape (draws,), rounding errors beyond the bounds clipped.
+
+    Raises:
+        InputError: values of another shape, not a number, or outside `low` to `high`.
+    """
     if isinstance(query, Probability):
         schema = posterior.network.schema
         states = {name: schema[name].code(state) for name, state in query.targets if state is not None}

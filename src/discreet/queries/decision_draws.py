@@ -70,6 +70,9 @@ def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
     Args:
         posterior: posterior that was drawn; the values of other kinds count as independent.
         values: values of each quantity in every draw, shape (means, draws).
+
+    Returns:
+        Between 0 and the number of draws. Without chains, or with too few draws of a chain, that of the posterior.
     """
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):

@@ -27,28 +27,28 @@ Document = dict[str, Any]
 
 
 BASIS = ("basis", "unmeasured", "prior_only", "assumes")
-"""Fields of answers and regressions that say what they rest on."""
+"""Fields of answers and regressions with their basis and assumptions."""
 BOUND = ("level", "regret", "failure", "fresh", "effective")
-"""Fields of decisions that say what they may lose."""
+"""Fields of decisions with the bound on their loss."""
 
 
 def _write_fields(result: object, *names: str) -> Document:
-    """Fields of a result as JSON."""
+    """Convert fields of a result to JSON."""
     return {name: _as_lists(getattr(result, name)) for name in names}
 
 
 def _read_fields(document: Mapping[str, Any], *names: str) -> Document:
-    """Fields of a result from JSON; what is not there has its default."""
+    """Restore fields of a result from JSON; absent fields are left out, so that they take their defaults."""
     return {name: _as_tuples(document[name]) for name in names if name in document}
 
 
 def _as_lists(value: Any) -> Any:
-    """Lists in place of tuples."""
+    """Replace tuples by lists, also nested ones."""
     return list(map(_as_lists, value)) if isinstance(value, tuple) else value
 
 
 def _as_tuples(value: Any) -> Any:
-    """Tuples in place of lists."""
+    """Replace lists by tuples, also nested ones."""
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
@@ -97,6 +97,9 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
         regression: the regression.
         level: posterior probability of each interval.
         draws: whether to include its coefficients in every draw, which are needed to read it back.
+
+    Returns:
+        The document, with a row of mean and interval for each coefficient.
     """
     document = _write_fields(regression, "target", "on", "kind")
     document |= {"level": level, "coefficients": regression.rows(level=level)}
@@ -125,7 +128,15 @@ def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats)
 
 
 def prediction_document(prediction: Prediction) -> Document:
-    """Convert a prediction to JSON; `read_prediction` reads it back."""
+    """Convert a prediction to JSON; `read_prediction` reads it back.
+
+    Args:
+        prediction: prediction of any number of records.
+
+    Returns:
+        The document, with an entry for each record: means and interval ends by state, the fraction of draws left out,
+        and the basis, None if it is unknown.
+    """
     rows = [
         {
             **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
@@ -143,6 +154,9 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
     Args:
         documents: documents of consecutive parts of the records; at least one.
         states: states of the target.
+
+    Returns:
+        The prediction of all records, in the order of the documents.
 
     Example:
         >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
@@ -168,6 +182,9 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
     Args:
         query: text of the query: the probabilities of the payoffs' states, or the quantity of a number.
         decision: the decision.
+
+    Returns:
+        The document; its "kind" is "response" or "number".
     """
     bound = _write_fields(decision, *BOUND)
     if isinstance(decision, Decision):
@@ -221,7 +238,14 @@ def origin_document(networks: Sequence[Network]) -> Document:
 
 
 def external_document(figures: External) -> Document:
-    """Convert external figures to JSON: their source, guarantee and noise."""
+    """Convert external figures to JSON: their source, guarantee and noise, without the figures themselves.
+
+    Args:
+        figures: figures published by others.
+
+    Returns:
+        The document, with the variables, the noise law and the noise scale of each table.
+    """
     promise = figures.guarantee
     tables = [
         {"variables": list(table.scope), "noise": table.tag, "scale": table.scale, "sums": table.weights is not None}
@@ -242,6 +266,9 @@ def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: Good
         evidence: a release, external figures, or several of them.
         posterior: posterior given the evidence.
         checked: result of `check_fit` for the evidence; None computes it.
+
+    Returns:
+        The document. "by_others" is present if there are external figures, "missing" if missing values were kept.
     """
     combined = evidence_of(evidence)
     document = {

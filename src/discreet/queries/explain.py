@@ -1,4 +1,7 @@
-"""Explain a release: effects of one record, or of a change under a metric, and the dependence of its answers."""
+"""Explain a release: effects of one record, or of a change under a metric, and the dependence of its answers.
+
+A family is a node with its parents; a row is the node's distribution in one state of the parents.
+"""
 
 from __future__ import annotations
 
@@ -503,7 +506,18 @@ def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
 def _decompose_variances(
     posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rows: int
 ) -> tuple[list[Dependence], list[str]]:
-    """Decompose the variances of the probabilities that have answers, and write a note on each other one."""
+    """Decompose the variance of each probability by tables and rows, and write notes.
+
+    Args:
+        posterior: posterior of the release.
+        queries: queries for probabilities.
+        level: posterior probability of each interval.
+        rows: number of rows listed for each query.
+
+    Returns:
+        (decompositions of the queries that have answers; notes on queries without answers, and on answers that rest on
+        the prior alone in some part).
+    """
     dependences, notes = list[Dependence](), list[str]()
     for query in queries:
         try:
@@ -520,6 +534,9 @@ def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
 
     Args:
         release: release of any kind.
+
+    Returns:
+        Limits under a metric if the guarantee has one, else limits about one record.
     """
     return _describe_changes(release) if release.guarantee.relation is Relation.METRIC else _describe_promise(release)
 
@@ -551,7 +568,14 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 
 
 def _describe_changes(release: Release) -> MetricLimits:
-    """Compute the limits of inference about a change of k units, `k epsilon` each."""
+    """Compute the limits of inference about a change of k units, at `k epsilon`.
+
+    Args:
+        release: release under a metric.
+
+    Returns:
+        Limits for LISTED_UNITS and for the widest range of a reading, none wider than that.
+    """
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
     widest = max(
@@ -573,7 +597,14 @@ def _describe_change(units: int, nats: float) -> Change:
 
 
 def _describe_distinguishability(release: Release) -> Distinguishability:
-    """Compute how well data sets that differ in one unit can be distinguished."""
+    """Compute the limits on tests that distinguish data sets which differ in one unit.
+
+    Args:
+        release: release under a relation of records.
+
+    Returns:
+        The limits; those of released draws only if draws were released and delta is 0.
+    """
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
     units = records_to_tell(TEST_ERROR, epsilon, delta)
@@ -593,7 +624,15 @@ def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float
 
 
 def _describe_divergence(release: Release) -> Divergence:
-    """Compute bounds on the divergence of the release's posterior from that of the records, in nats."""
+    """Compute bounds on the divergence of the release's posterior from that of the exact records, in nats.
+
+    Args:
+        release: release over a network.
+
+    Returns:
+        For released draws, the effect on the law of a draw; else the effect of one record on the posterior, and for
+        noisy counts that can be pooled also the bound for taking them as exact.
+    """
     relation = release.guarantee.relation
     reach = release.payload.log_range(release.calibration, relation)
     if reach is not None:
@@ -608,7 +647,16 @@ def _describe_divergence(release: Release) -> Divergence:
 
 
 def _describe_count_divergence(release: Release, record: float | None) -> Divergence:
-    """Bound the divergence of the posterior that takes noisy counts as exact from that of the exact counts, in nats."""
+    """Bound the divergence of the posterior that takes noisy counts as exact from that of the exact counts, in nats.
+
+    Args:
+        release: release of noisy counts that can be pooled.
+        record: largest divergence due to one record, which is passed on; None under a metric.
+
+    Returns:
+        The bound with its parts by node, and the second-order mean over rows in which every cell exceeds
+        CLEAR_DEVIATIONS standard deviations of its noise. Families that were not measured as a whole are left out.
+    """
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
     most = np.inf if release.records is None else float(release.records)
@@ -634,7 +682,18 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
 def _answer_under_priors(
     release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
 ) -> tuple[OtherPrior, ...]:
-    """Answer queries under the default prior and under alternative ones."""
+    """Answer queries under the release's prior and under alternative ones.
+
+    Args:
+        release: release over a network.
+        posterior: posterior under its own prior.
+        queries: queries for probabilities.
+        level: posterior probability of each interval.
+        rng: source of the redraws.
+
+    Returns:
+        Answers, query by query; none for evidence that is impossible.
+    """
     answers = []
     readings = list(_read_under_priors(release, posterior, rng))
     for query in queries:
@@ -649,7 +708,18 @@ def _answer_under_priors(
 def _read_under_priors(
     release: Release, posterior: PosteriorDraws, rng: np.random.Generator
 ) -> Iterator[tuple[str, PosteriorDraws]]:
-    """Yield the posterior and redraws of it under other priors, without repeating the curator's."""
+    """Yield the posterior and redraws of it under other priors, without repeating the curator's.
+
+    A posterior with a family's own prior is not redrawn.
+
+    Args:
+        release: release over a network.
+        posterior: posterior under its own prior.
+        rng: source of the redraws.
+
+    Returns:
+        Pairs of a prior's name and the posterior under it.
+    """
     if posterior.method == "family":
         yield "the family's own", posterior
         return

@@ -1,7 +1,4 @@
-"""The parts of an explanation of a release, and their text.
-
-Everything here follows from the release alone: no word and no number comes from a record but through it.
-"""
+"""Parts of an explanation of a release, and their text. All words and numbers are computed from the release alone."""
 
 from __future__ import annotations
 
@@ -15,27 +12,29 @@ from discreet.queries.row_shares import Dependence
 from discreet.util.tabular import Result
 
 SHOWN_TABLES = 4
-"""Tables and families that an explanation names, by decreasing effect."""
+"""Largest number of tables or families that an explanation names, by decreasing effect."""
 
 ROUGH_CORRELATION = 0.8
-"""Squared correlation of the first order with an answer, below which its shares are called rough."""
+"""Squared correlation of the first-order sum with an answer below which its variance shares are called rough."""
 
 
 @dataclass(frozen=True)
 class InferenceLimits:
-    """Limits of what somebody who knows all other records can learn of one record.
+    """Limits on the knowledge about one record that a release gives to somebody who knows all other records.
 
     Args:
-        guarantee: in one line.
-        relation: which data sets are neighbours.
-        unit: what a record stands for.
-        private: False for a simulation, which promises nothing of all this.
-        presence: nats by which the odds can move that a record is there; None where the relation does not say.
-        value: nats by which the odds can move between two values of a record; None where nothing is promised.
-        delta: probability that more is told of a record's presence, or, where there is no such promise, of its value.
-        value_delta: the same of its value.
-        beliefs: by probability of a fact before the release, the largest that it can become where the fact is that a
-            record is there, and where it is its value.
+        guarantee: guarantee of the release, in one line.
+        relation: relation of neighbouring data sets, in words.
+        unit: unit that a record stands for, such as "record" or "person".
+        private: whether the release is private; a simulation is not, and these limits do not hold for it.
+        presence: largest change, in nats, of the log odds that a record is in the data; None if the relation does not
+            protect presence.
+        value: largest change, in nats, of the log odds between two values of a record; None if nothing is promised.
+        delta: probability with which the release may disclose more about a record's presence (about its value, if
+            presence is not protected).
+        value_delta: probability with which the release may disclose more about a record's value.
+        beliefs: for each probability of a fact before the release its largest probability afterwards: if the fact is
+            that a record is present, and if it is a record's value; None if it is not protected.
 
     Raises:
         Nothing: `explain` makes it.
@@ -58,7 +57,7 @@ class InferenceLimits:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """Write the limits on what can be learned about one record."""
+        """Yield lines of text on the limits: a head, presence, value, and the adversary's knowledge."""
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
@@ -75,18 +74,19 @@ class InferenceLimits:
 
 @dataclass(frozen=True)
 class Distinguishability:
-    """Limits of any test that tells two data sets apart by the release.
+    """Limits on every test that distinguishes two data sets by the release.
 
     Args:
-        unit: what a record stands for.
-        distance: largest total variation of releases of data sets that differ in one unit.
-        misses: by rate of false alarms, the least rate of misses of any test.
-        error: a rate of both.
-        units: in which data sets must differ at least for a test to keep it.
-        necessary: the same for somebody who compares shares of posterior draws, by the paper's argument; no test that
-            knows more is bound by it. None with a delta.
-        draws: of a posterior, if they are what was released.
-        draws_distance: largest total variation of all of them together, and of a noisy number of records beside them.
+        unit: unit that a record stands for.
+        distance: largest total variation distance between releases of data sets that differ in one unit.
+        misses: for each rate of false alarms the least rate of misses of any test.
+        error: rate of false alarms and of misses to which the next two numbers refer.
+        units: least number of units in which data sets must differ for some test to have both rates at most `error`.
+        necessary: least number of units for an adversary who compares shares of posterior draws, by the paper's
+            argument; a test that uses more is not bound by it. None if delta is positive.
+        draws: number of released posterior draws; None if no draws were released.
+        draws_distance: largest total variation distance of all these draws together with the noisy number of records,
+            if one was released.
     """
 
     unit: str
@@ -99,7 +99,7 @@ class Distinguishability:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """Write how well a test can distinguish data sets."""
+        """Yield lines of text on the limits: a head, error rates, released draws, and numbers of units."""
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         yield f"  least misses by false alarms: {_write_misses(self.misses)}"
@@ -116,14 +116,14 @@ class Distinguishability:
 
 @dataclass(frozen=True)
 class Change:
-    """Limits under a metric of what a change of some units reveals to somebody who knows all else.
+    """Limits under a metric on the knowledge about a change of some units, for somebody who knows everything else.
 
     Args:
-        units: by which readings change, each rounded up, all together.
-        nats: by which odds can move.
-        beliefs: by probability of a reading before the release, the largest that it can become.
-        distance: largest total variation of releases of data sets that are so far apart.
-        misses: by rate of false alarms, the least rate of misses of any test.
+        units: size of the change in units: the sum over the changed readings, each rounded up.
+        nats: largest change of log odds between the readings before and after, in nats.
+        beliefs: for each probability of a reading before the release its largest probability afterwards.
+        distance: largest total variation distance between releases of data sets that are so far apart.
+        misses: for each rate of false alarms the least rate of misses of any test.
     """
 
     units: int
@@ -135,19 +135,20 @@ class Change:
 
 @dataclass(frozen=True)
 class MetricLimits:
-    """Limits of inference under a metric: about changes of readings, never about the presence of a record.
+    """Limits on inference under a metric: about changes of readings, never about the presence of a record.
 
     Args:
-        guarantee: in one line.
-        relation: the metric.
+        guarantee: guarantee of the release, in one line.
+        relation: the metric, in words.
         unit: the change that has distance 1.
-        private: False for a simulation, which promises nothing of all this.
-        changes: of one unit, of more, and of as many as a reading can change by.
-        widest: units that a reading can change by within its public bounds; None where there are none.
-        error: a rate of false alarms and of misses.
-        units: by which data sets must differ at least for a test to keep it.
-        necessary: the same for somebody who compares shares of posterior draws, by the paper's argument.
-        meant: what the unit's amount is an amount of, a line for each numeric column.
+        private: whether the release is private; a simulation is not, and these limits do not hold for it.
+        changes: limits for a change of one unit, of a few, and of the widest range of a reading.
+        widest: largest number of units by which a reading can change within its public bounds; None without bounds.
+        error: rate of false alarms and of misses to which the next two numbers refer.
+        units: least number of units by which data sets must differ for some test to have both rates at most `error`.
+        necessary: least number of units for an adversary who compares shares of posterior draws, by the paper's
+        argument.
+        meant: meaning of the unit's amount, a line for each numeric column.
     """
 
     guarantee: str
@@ -162,7 +163,7 @@ class MetricLimits:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Write the limits on what a change of readings can reveal."""
+        """Yield lines of text on the limits: on beliefs for each change, then on tests."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
@@ -189,19 +190,24 @@ class MetricLimits:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Kullback-Leibler divergence of the posterior of the release from that of the records, in nats.
+    """Kullback-Leibler divergence of the release's posterior from that of the exact records, in nats.
+
+    A family is a node with its parents; a row is the node's distribution in one state of the parents.
 
     Args:
-        record: what one record can move the posterior that sees the records by, at most; None under a metric.
-        change: the same of a change of one unit, under a metric, where that is known.
-        trimmed: whether that is the law of released draws, which has a range, or that of rows without a floor.
-        limit: bound on the divergence of the posterior that takes the released counts for counts; None where no counts
+        record: largest divergence between the posteriors of two data sets that differ in one record, if the posterior
+            sees the exact records; None under a metric.
+        change: largest divergence for a change of one unit, under a metric; None if it is unknown or there is no
+        metric.
+        trimmed: whether `record` and `change` are about the law of released draws, whose range is bounded, instead of
+            the posterior that sees the records.
+        limit: bound on the divergence of the posterior that takes the noisy counts for exact ones; None if no counts
             were released.
-        failure: probability with which that may be exceeded.
-        families: by node its part of the limit, largest first.
-        expected: second-order mean of the divergence over the rows that are large enough for it.
-        large, rows: how many these are, of how many.
-        unmeasured: nodes whose family was not measured as a whole; not in these numbers.
+        failure: probability with which the divergence may exceed `limit`.
+        families: for each node its part of `limit`, largest first.
+        expected: second-order approximation of the mean divergence, summed over the rows whose counts are large enough.
+        large, rows: number of these rows, and of all measured ones.
+        unmeasured: nodes whose family was not measured as a whole; no number here includes them.
     """
 
     record: float | None
@@ -216,7 +222,7 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Write the bounds on the divergence of posteriors."""
+        """Yield lines of text on the bounds; they end early if no counts were released."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         law = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
@@ -241,9 +247,9 @@ class OtherPrior:
     """An answer under an alternative prior of the rows.
 
     Args:
-        query: as it was asked.
-        prior: in words.
-        rows: `{"state", "mean", "lower", "upper"}` of each state.
+        query: text of the query.
+        prior: name of the prior, in words.
+        rows: `{"state", "mean", "lower", "upper"}` for each joint state.
     """
 
     query: str
@@ -256,12 +262,12 @@ class Explanation(Result):
     """Effects of one record on a release, and the assumptions behind its answers.
 
     Args:
-        promise: what can be learned of a record; under a metric of changes, with how well they can be told.
-        telling: how well data sets can be told apart that differ in records; None under a metric.
-        divergence: how far posteriors are apart; None where it does not apply, which `notes` say.
-        dependences: of each query.
+        promise: limits on the knowledge about a record; under a metric those about changes, with the limits on tests.
+        telling: limits on tests that distinguish data sets which differ in records; None under a metric.
+        divergence: bounds on the divergence of posteriors; None if they do not apply, and `notes` state why.
+        dependences: for each query the dependence of its answer on the tables.
         priors: answers under several priors of the rows, query by query.
-        notes: what does not apply to this release, and why.
+        notes: sentences on parts that do not apply to this release, with the reason.
 
     Raises:
         Nothing.
@@ -295,7 +301,7 @@ class Explanation(Result):
         Returns:
             Rows of "query", "entry", "mean", "lower", "upper"; "variance" and "noise", the shares of the answer's
             variance due to the entry's row and to the noise in it; "slope"; and "low" and "high", the answer at the
-            ends of the entry's interval. None if there were no queries.
+            ends of the entry's interval. The list is empty if there were no queries.
         """
         names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
         return [
@@ -313,7 +319,11 @@ class Explanation(Result):
         return asdict(self)
 
     def _describe_answer(self, dependence: Dependence) -> Iterator[str]:
-        """Write the dependence of an answer on the tables, and the answers under other priors."""
+        """Yield lines of text on one answer: its dependence on the tables and rows, then answers under other priors.
+
+        Args:
+            dependence: variance decomposition of the answer.
+        """
         yield f"What {dependence.query} depends on (the network taken as it is)"
         tables = [f"{node} {_write_percent(share)}" for node, share in list(dependence.tables.items())[:SHOWN_TABLES]]
         noisy = dependence.noise
@@ -358,7 +368,7 @@ def _write_misses(misses: Mapping[float, float]) -> str:
 
 
 def _write_most(belief: float | None) -> str:
-    """Write the largest posterior belief."""
+    """Write the largest posterior belief; None, if nothing is protected, is written as "anything"."""
     if belief is None:
         return "anything"
     return "almost sure" if belief > 0.9995 else f"at most {_write_percent(belief)}"

@@ -49,7 +49,7 @@ from discreet.util.option_texts import LevelLoss, TableLoss
 
 LOSSES, LEVEL_LOSSES = "|".join(get_args(TableLoss)), "|".join(get_args(LevelLoss))
 Named: TypeAlias = float | tuple[float, float]
-"""An estimate: a number, or the ends of an interval."""
+"""A response: a number, or the two ends of an interval."""
 
 
 def band_width(draws: float, failure: float) -> float:
@@ -94,7 +94,7 @@ class Band:
 
     @cached_property
     def width(self) -> float:
-        """Half-width D of the band."""
+        """Half-width D of the band, at most 1."""
         return band_width(self.worth, self.failure)
 
     @cached_property
@@ -104,14 +104,27 @@ class Band:
         return ends, np.arange(self.ordered.size + 1) / self.ordered.size
 
     def quantile_regret(self, q: float, response: float) -> float:
-        """Compute the largest loss of a response in pinball loss of level q, over all distributions in the band."""
+        """Compute the largest regret of a response in pinball loss, over all distributions in the band.
+
+        Args:
+            q: level of the quantile, in (0, 1).
+            response: response, within the bounds of the quantity.
+
+        Returns:
+            The bound, in the unit of the quantity.
+        """
         ends, shares = self._steps
         above = np.diff(np.maximum(ends, response)) @ np.maximum(q - np.maximum(shares - self.width, 0), 0)
         below = np.diff(np.minimum(ends, response)) @ np.maximum(np.minimum(shares + self.width, 1) - q, 0)
         return float(max(above, below))
 
     def mean_error(self) -> float:
-        """Compute a bound on the error of the mean of the draws."""
+        """Compute a bound on the absolute error of the mean of the draws.
+
+        Returns:
+            The smaller one of the band's bound and, if the effective sample size exceeds 1, the empirical Bernstein
+            bound; in the unit of the quantity.
+        """
         ends, shares = self._steps
         lengths = np.diff(ends)
         # The band: |m_N - m| <= max(integral of min(F_N, D), integral of min(D, 1 - F_N)).
@@ -205,15 +218,17 @@ class Squared:
 
 
 class _Pinballs(ABC):
-    """A weight times a sum of pinball losses, one for each number of the response."""
+    """Loss that is a weight times a sum of pinball losses, one for each number of the response."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[float, tuple[float, ...]]:
-        """The weight, and the levels of the quantiles that are the best response."""
+        """Weight, and levels of the quantiles that are the best response."""
 
     def best(self, ordered: Floats) -> Named:
         """Compute the response with the least mean loss over posterior draws: a quantile, or two for an interval.
+
+        A quantile of level q is the smallest draw with at least a fraction q of the draws at or below it.
 
         Args:
             ordered: draws of the quantity in ascending order, shape (draws,).
@@ -339,7 +354,9 @@ class Quantile(_Pinballs):
 
 @dataclass(frozen=True)
 class Interval(_Pinballs):
-    """Interval score: its length, plus 2 / (1 - level) times the quantity's distance from it; the best has equal tails.
+    """Interval score: the interval's length, plus 2 / (1 - level) times the quantity's distance from the interval.
+
+    The best response is the interval with equal tails.
 
     Args:
         level: posterior probability of the interval, in (0, 1).

@@ -1,8 +1,8 @@
 """Partial identification: bounds of an answer from measured margins alone, without independence assumptions.
 
-In each draw the margins of all measured parts are known, and the joint law of the query's variables may be any law with
-these margins. The least and the largest P(x | e) among them are two linear programs, after Charnes and Cooper (1962):
-with t >= 0 and y = t q for the joint law q,
+In each draw the margins of all measured sets (of the query's variables that one table contains) are known, and the
+joint law of the query's variables may be any law with these margins. The least and the largest P(x | e) among them are
+two linear programs, after Charnes and Cooper (1962): with t >= 0 and y = t q for the joint law q,
 
     minimise  sum of y over x and e    subject to    margins of y = t times the measured ones,  sum of y over e = 1.
 
@@ -119,7 +119,10 @@ def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) ->
         wanted: 1 for the joint states of the row and the evidence, else 0, shape (joint states,).
         observed: 1 for the joint states of the evidence, else 0, same shape.
         sums: sparse matrix that computes the margins, shape (margins' cells, joint states).
-        q: a joint law with the margins, shape (joint states,).
+        q: a joint law with the margins, shape (joint states,); `observed q` is positive.
+
+    Returns:
+        The least and the largest ratio, between 0 and 1. If the solver fails at an end, that end is the ratio of q.
     """
     # Charnes-Cooper: unknowns (y, t), constraints sums y - t (sums q) = 0 and observed y = 1, objective wanted y.
     margins = csr_array(-(sums @ q)[:, None])

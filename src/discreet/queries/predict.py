@@ -1,8 +1,8 @@
 """Predictions: the probabilities of one variable for every record of a table, given its other values.
 
-This file owns how a table of evidence is read, grouped and computed in blocks; what a probability is, and which
-interval it gets, is `query.py`'s business. The records are the analyst's own; still no error quotes one of their
-values: it names a column and a position.
+This module reads a table of evidence, groups equal records, and computes them in blocks; probabilities and intervals
+are defined as in `query.py`. The records are the analyst's own. Still, errors do not quote their values: they name a
+column and a position.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 
 MOST_SHOWN_RECORDS = 20
-"""Records of a prediction that its text shows."""
+"""Largest number of records that the text of a prediction shows."""
 MISSING, UNKNOWN, OUTSIDE = -1, -2, -3
-"""Codes of a missing value, of a value that is no state and no number, and of a number outside its bounds."""
+"""Codes of a missing value, of a value that is not a state of its variable, and of a number outside its bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +55,17 @@ class Prediction(Result):
     """Posterior probabilities of the states of a variable, for every record.
 
     Args:
-        target: the variable.
-        states: its states, in the order of the columns below.
+        target: predicted variable.
+        states: states of the target, in the order of the arrays' columns.
         level: posterior probability of each interval.
-        mean: `P(target | evidence of the record)`, float64, shape (records, states), read-only.
-        lower: of the interval of each probability, same shape.
-        upper: of the interval, same shape.
-        left_out: for every record the share of the draws under which its evidence is impossible, shape (records,);
-            they are left out of its numbers.
-        basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it,
-            "prior" where it is too rare to answer; empty where the posterior was not made from a release. How probable
-            it is that a record shows this is not computed here: `Answer.evidence` of one question has it.
+        mean: posterior mean of `P(target | evidence of the record)`, float64, shape (records, states), read-only.
+        lower: lower end of each probability's interval, same shape.
+        upper: upper end, same shape.
+        left_out: for every record the fraction of the draws in which its evidence is impossible, shape (records,); its
+            numbers do not use them.
+        basis: for every record the basis of its numbers given the variables it has values of, as in `Answer.basis`;
+            "prior" if its evidence is too rare. Empty if the posterior was not made from a release. The probability of
+            a record's evidence is not computed here: `Answer.evidence` of a single query has it.
 
     Raises:
         Nothing.
@@ -89,13 +89,13 @@ class Prediction(Result):
     basis: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
-        """Freeze the arrays."""
+        """Make the arrays read-only."""
         for array in (self.mean, self.lower, self.upper, self.left_out):
             array.flags.writeable = False
 
     @property
     def most_probable(self) -> tuple[str, ...]:
-        """The state of the largest mean for every record; the first of several that are equal."""
+        """State with the largest mean for every record; the first of several that are equal."""
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
 
     def tidy(self) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ class Prediction(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the first records."""
+        """Show the first records, at most MOST_SHOWN_RECORDS."""
         rows, most = self.tidy(), MOST_SHOWN_RECORDS * len(self.states)
         yield f"{self.target} of {with_noun(len(self.mean), 'record')}"
         yield IntervalTable(rows[:most])
@@ -219,11 +219,11 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
 
 @dataclass(frozen=True, eq=False)
 class _RecordEvidence:
-    """Evidence of the records as codes.
+    """Evidence of the records as codes of states.
 
     Args:
-        names: of the columns, in the network's order.
-        codes: shape (records, columns).
+        names: names of the columns, in the network's order.
+        codes: codes of the states, MISSING for values that are not observed, shape (records, columns).
     """
 
     names: tuple[str, ...]
@@ -253,7 +253,19 @@ class _RecordEvidence:
 
 
 def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidence:
-    """Convert any table of evidence to codes; the target's column is left out."""
+    """Convert any table of evidence to codes of states; the target's column is left out.
+
+    Args:
+        records: mapping, Arrow table or data frame, as in `predict`.
+        network: network of the variables.
+        target: variable to predict.
+
+    Returns:
+        The evidence, with columns in the network's order.
+
+    Raises:
+        InputError: an unreadable table, an unknown or repeated column, or a value that its variable cannot have.
+    """
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
     unknown = [name for name in names if name not in network.schema]
@@ -275,7 +287,18 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
-    """Convert any table to Arrow; the index of a data frame is not a column."""
+    """Convert any table to Arrow; the index of a data frame is not a column.
+
+    Args:
+        records: mapping from columns to sequences, Arrow table or data frame.
+        target: variable to predict; in a mapping its column is replaced by nulls without being read.
+
+    Returns:
+        An Arrow table with a row for each record.
+
+    Raises:
+        InputError: an object of another type, a column that cannot be read, or columns of different lengths.
+    """
     if isinstance(records, Mapping):
         columns = {
             str(name): read_guarded(
@@ -312,7 +335,18 @@ def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
 
 
 def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
-    """Encode a column as positions of states, or MISSING, UNKNOWN or OUTSIDE, shape (records,)."""
+    """Encode a column as positions of states.
+
+    Args:
+        variable: variable of the column.
+        column: values; dictionary-encoded columns are decoded first.
+
+    Returns:
+        Positions of states, or MISSING, UNKNOWN or OUTSIDE, int32, shape (records,).
+
+    Raises:
+        InputError: a column of a type that cannot hold the variable's states, or numbers for states that are names.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -339,7 +373,15 @@ def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.i
 def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
     """Encode numbers as positions of bins or states, UNKNOWN or OUTSIDE, shape (records,).
 
-    Bins are closed below, the last one on both sides; states that are numbers are compared as numbers.
+    Bins are closed below, the last one on both sides; states that are numbers are compared as numbers. A fraction is
+    UNKNOWN for a variable of whole numbers.
+
+    Args:
+        variable: variable with bins, or with states that are numbers.
+        numbers: values; NaN where missing, shape (records,).
+
+    Returns:
+        Codes, int64, shape (records,).
 
     Raises:
         InputError: the variable's states are not numbers.
@@ -429,14 +471,20 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 def _predict_with_impossible(
     posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
-    """Predict records with equal evidence that is impossible in some draws, as `answer` does; shape (3, 1, states).
+    """Predict records with equal evidence that is impossible in some draws, as `answer` does.
 
     Args:
         posterior: posterior made from a release.
         target: variable to predict.
         shown: observed codes of the records.
-        positions: positions of the records, for the message of an error.
+        positions: positions of the records; the first one is named in errors.
         level: posterior probability of each interval.
+
+    Returns:
+        Means, lower and upper ends, shape (3, 1, states): the same for all these records.
+
+    Raises:
+        InputError: the evidence is impossible in more than half of the draws.
     """
     schema = posterior.network.schema
     evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())

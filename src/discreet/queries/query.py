@@ -1,6 +1,8 @@
 """Answers of a posterior to queries, with a credible interval for every number.
 
-The text of a query, and what may be asked, are in `model/query_grammar.py`.
+The grammar of queries is in `model/query_grammar.py`. A posterior may have *replicate draws*: for a draw of all
+probabilities a second one given the same latent counts. They separate the privacy noise's part of a variance from the
+sampling's.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from discreet.util.progress import under_way
 # Draws of a posterior that count for a query, and their weights; common to all answers from draws.
 
 MOST_LEFT_OUT = 0.5
-"""Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
-the analyst or of the network."""
+"""Fraction of draws with impossible evidence above which an answer is refused: evidence that most draws rule out is a
+mistake of the analyst or of the network."""
 LEAST_EFFECTIVE_DRAWS = 20
-"""Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
+"""Effective sample size below which weighted draws have no interval: a 95 % interval leaves out one in twenty."""
 
 
 def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
@@ -70,7 +72,7 @@ def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple
 
 
 def keep_possible(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
-    """Select draws on the last axis; if all are kept, return the array itself.
+    """Select the draws of a mask on the last axis; if all are possible, return the array itself, not a copy.
 
     A copy would have another order in memory, which changes how sums are rounded.
     """
@@ -86,14 +88,20 @@ def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
         subject: beginning of the message.
 
     Raises:
-        InputError: more than half of the draws.
+        InputError: the evidence is impossible in more than half of the draws.
     """
     if impossible > MOST_LEFT_OUT * draws:
         raise InputError(f"{subject} is impossible under {impossible} of {draws} draws; check its states")
 
 
 def resample(weights: Floats) -> npt.NDArray[np.intp]:
-    """Resample draws systematically: return positions, shape (draws,), each draw in proportion to its weight.
+    """Resample draws systematically, so that each appears in proportion to its weight; no random number is used.
+
+    Args:
+        weights: weights of the draws, at least 0, shape (draws,).
+
+    Returns:
+        Positions of the resampled draws in ascending order, shape (draws,).
 
     Example:
         >>> resample(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
@@ -116,8 +124,8 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
     """Compute a mean, quantile or share in every draw, with its smallest and largest value over laws inside bins.
 
     Args:
-        query: query of a number.
-        law: law of the numbers in the bins.
+        query: query for a number.
+        law: law of the numbers in the bins, with an axis of draws.
 
     Returns:
         The value under the law, and the smallest and largest value over all laws inside the bins; shape `(draws,)`
@@ -142,14 +150,14 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
     Args:
-        query: query of a number.
+        query: query for a number.
         law: law of the numbers in the bins, for the draws that are used.
         level: posterior probability of the intervals.
         weights: weights of the draws, which sum to 1, shape (draws,).
         alike: whether the weights are equal.
 
     Returns:
-        The quantity's text, its mean, and both intervals.
+        The quantity's text, its mean under the given law, and both intervals; without "noise" and "noise_error".
     """
     numbers, low, high = number_draws(query, law)
     picked = slice(None) if alike else resample(weights)
@@ -177,8 +185,8 @@ ROUNDING_DEVIATION = 1e-12
 def noise_share(draws: Floats, replicates: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
     """Estimate the share of a posterior's variance that is due to the privacy noise in the counts.
 
-    For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A replicate is a second
-    draw given the same counts, so the covariance of the two is the variance of the conditional mean.
+    For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A replicate is a
+    second draw given the same counts, so the covariance of draw and replicate is the variance of the conditional mean.
 
     Args:
         draws: q in every draw, shape `(..., draws)`.
@@ -191,9 +199,9 @@ def noise_share(draws: Floats, replicates: Floats, effective: float | None = Non
 
     Source:
         The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
-        mean and variance are pooled over draws and replicates. The error is by the delta method: with x and y a draw and its
-        replicate less the mean, v the variance and r the share, each pair moves the estimate by `(x y - r (x^2 + y^2) / 2) /
-        v`, over the number of pairs.
+        mean and variance are pooled over draws and replicates. The error is by the delta method: with x and y a draw
+        and its replicate less the mean, v the variance and r the share, each pair moves the estimate by `(x y - r (x^2
+        + y^2) / 2) / v`, over the number of pairs.
 
     Example:
         >>> draws = np.array([0.1, 0.2, 0.3, 0.4])
@@ -221,7 +229,7 @@ def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
 
 
 ROW_LIMIT = 4096
-"""Most rows of one answer."""
+"""Largest number of rows of one answer."""
 
 
 @delegates_to_server
@@ -250,9 +258,9 @@ def answer(
         P(x | e)  =  mean over draws of P(x | e, theta_d)                        by default,
         P(x | e)  =  sum P(x | e, theta_d) P(e | theta_d) / sum P(e | theta_d)   predictive.
 
-    The first is about the population: the share of x among those with e, with an interval for that share. The second is
-    about the next record, of which e has been observed: observing e gives more weight to draws in which e is probable.
-    They differ where the evidence is rare and the posterior wide.
+    The first is about the population: the share of records with x among those with e, with an interval for that share.
+    The second is about the next record, after e has been observed in it: observing e gives more weight to draws in
+    which e is probable. They differ if the evidence is rare and the posterior wide.
 
     Args:
         posterior: posterior made from a release.
@@ -431,7 +439,7 @@ def name_query(position: int, query: object) -> Iterator[None]:
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """Return the posterior under an assumption."""
+    """Return the posterior under an assumption; None returns it unchanged, and "nothing" takes that of the network."""
     if assume is None:
         return posterior
     require_word(assume, Assume, "assume")
@@ -443,7 +451,21 @@ def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predic
 
 
 def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
-    """Answer a query that fits the schema."""
+    """Answer a query that fits the schema, by the function for its kind.
+
+    Args:
+        query: parsed query.
+        both: draws given the query's evidence, with their replicates.
+        level: posterior probability of each interval.
+        inside: law of numbers inside their bins.
+        nothing: whether intervals cover all answers that the measured margins allow.
+
+    Returns:
+        The answer. With `nothing`, an answer whose variables lie in one table keeps its interval.
+
+    Raises:
+        InputError: `nothing` for a number or an explanation, or as the functions for each kind raise.
+    """
     schema = both.given.network.schema
     match query:
         case Probability():
@@ -466,9 +488,15 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
     """Answer with one row for each joint state of the targets.
 
     Args:
-        query: query of probabilities that fits the schema.
+        query: query for probabilities that fits the schema.
         both: draws given the evidence, with their replicates.
         level: posterior probability of each interval.
+
+    Returns:
+        The answer, rows in the order of the states, the last target's varying fastest.
+
+    Raises:
+        InputError: more than ROW_LIMIT rows, or as `possible_draws`.
     """
     schema = both.given.network.schema
     states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
@@ -485,7 +513,19 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
 
 
 def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
-    """Widen the answer's intervals to all answers that the measured margins allow."""
+    """Replace the answer's intervals by bounds over all joint laws with the measured margins.
+
+    Args:
+        query: query of the answer.
+        both: draws given the evidence, with the drawn parts of the joint law.
+        result: answer under the network, whose means are kept.
+
+    Returns:
+        The answer with wider intervals, and without noise shares.
+
+    Raises:
+        InputError: too many joint states or rows, or evidence that is impossible in every draw used.
+    """
     laws, schema = both.given, both.given.network.schema
     assert both.parts is not None
     names = (*(name for name, _ in query.targets), *laws.evidence)
@@ -501,9 +541,15 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
 
 
 def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple[Floats, ConditionedPosterior]:
-    """Compute P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence) in every draw; (states, draws).
+    """Compute P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence) in every draw.
 
-    The draws are returned as well, with the probability of the evidence if it was computed on the way.
+    Args:
+        query: query for probabilities; its targets with a state are fixed, the others free.
+        both: draws given the evidence.
+
+    Returns:
+        Probabilities of the free targets' joint states, shape (states, draws), NaN if the evidence is impossible; and
+        `both`, with the probability of the evidence added if it was computed on the way.
     """
     laws = both.given
     schema = laws.network.schema
@@ -526,10 +572,14 @@ def _answer_most_probable(
     """Answer with the joint state that is most probable on average, and those most probable in most draws.
 
     Args:
-        query: query of the most probable state.
+        query: query for the most probable state.
         targets: variables of the state.
         both: draws given the evidence.
         level: posterior probability of each interval.
+
+    Returns:
+        The answer, at most 16 rows by decreasing mean, each with "best". If the joint law of the targets is too large,
+        candidates come from `most_probable`, and the first row is the best of these.
     """
     laws, replicate = both.given, both.replicate
     schema = laws.network.schema
@@ -557,7 +607,7 @@ def _answer_most_probable(
 
 
 def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
-    """Compute the joint law of the targets, shape (states, draws); None if it is too large."""
+    """Compute the joint law of the targets, shape (states, draws); None if it has more than ROW_LIMIT states."""
     if laws.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
             table = laws.joint(targets)
@@ -573,7 +623,15 @@ def _pick_modes(means: Floats, shares: Floats) -> list[int]:
 
 
 class _AnswerPart(NamedTuple):
-    """Input of one of several answers; `draws` and `replicates` have shape (states, draws)."""
+    """Arguments of `_summarise` for one of several answers.
+
+    Args:
+        asked: the query.
+        states: joint states, by variable.
+        draws: probability of each state in every draw, shape (states, draws).
+        replicates: probability of each state in the replicate draws, shape (states, replicates); None without these.
+        both: draws given the evidence.
+    """
 
     asked: Query
     states: Sequence[Mapping[str, str]]
@@ -583,7 +641,15 @@ class _AnswerPart(NamedTuple):
 
 
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
-    """Summarise several queries; their intervals are computed together if draws are not weighted."""
+    """Summarise several queries, together if draws are not weighted and the evidence is possible in all of them.
+
+    Args:
+        parts: arguments of each answer; all are given the same evidence.
+        level: posterior probability of each interval.
+
+    Returns:
+        The answers, equal to those of `_summarise`, in the order of the parts.
+    """
     all_replicates = [part.replicates for part in parts if part.replicates is not None]
     alike = parts and parts[0].both.weights is None and len(all_replicates) in (0, len(parts))
     draws = np.concatenate([part.draws for part in parts]) if alike else np.empty(0)
@@ -618,10 +684,16 @@ def _summarise(
         query: the query.
         states: joint states, by variable.
         draws: probability of each state in every draw, shape (states, draws).
-        replicates: the same in the replicates, shape (states, replicates); None without replicates.
+        replicates: probability of each state in the replicate draws, shape (states, replicates); None without these.
         both: draws given the evidence, with their weights.
         level: posterior probability of each interval.
         best: fraction of the draws in which each state is the most probable, for explanations.
+
+    Returns:
+        The answer; draws in which the evidence is impossible are left out.
+
+    Raises:
+        InputError: as `possible_draws`.
     """
     pairs = both.paired(draws)
     possible, weights = possible_draws(query, draws, both.weights)
@@ -649,11 +721,15 @@ def _write_answer(
     Args:
         query: the query.
         states: joint states, by variable.
-        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states).
+        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states); a noise share
+            that is NaN becomes None.
         left_out: fraction of the draws in which the evidence is impossible.
         both: draws given the evidence.
         level: posterior probability of each interval.
         best: fraction of the draws in which each state is the most probable, for explanations.
+
+    Returns:
+        The answer.
     """
     rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
@@ -671,10 +747,16 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
     Args:
-        query: query of a number.
+        query: query for a number.
         both: draws given the evidence, with their replicates.
         level: posterior probability of each interval.
         inside: law of numbers inside their bins.
+
+    Returns:
+        An answer of one row; its evidence is judged too rare by the intervals of the bins.
+
+    Raises:
+        InputError: as `possible_draws`.
     """
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)

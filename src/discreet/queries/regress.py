@@ -1,17 +1,18 @@
-"""Regressions read off a release over a network: coefficients of the population under every draw of a posterior.
+"""Regressions from a release over a network: coefficients in the population, in every draw of a posterior.
 
-A draw of a posterior is a law of all variables. Under it the coefficients of a regression are numbers, no estimates: of
-a linear one they follow from laws of pairs, of a logistic one from the law of the covariates and the target. So their
-posterior is there for any release that a network's probabilities can be drawn from, and nothing more is spent.
+A posterior draw is a joint law of all variables. Under it the coefficients of a regression are numbers, not estimates:
+those of a linear regression follow from the laws of pairs, those of a logistic regression from the joint law of
+covariates and target. Coefficients therefore have a posterior whenever a network's probabilities have one, and no
+further budget is spent.
 
-Numbers are known by their bins. A covariate b stands at the mean m(b) of its bin by the law of `bin_laws.py`; what it
-is off by does not go with m, so that slopes are not flattened by bins (an error of Berkson's kind). A linear regression
-solves
+Numbers are observed by their bins. A covariate in bin b is represented by the mean m(b) of its bin under the law of
+`bin_laws.py`. The error x - m is uncorrelated with m (Berkson's error), so bins do not flatten slopes. A linear
+regression solves
 
     E[(m_i - E m_i) (y - sum_j beta_j x_j - alpha)]  =  0        for every covariate i,
 
-with `E[x_j | b_i]` and `E[y | b_i]` by that same law of the numbers given the bin: `answer` has it for `E(y | b_i)`.
-Where all is categorical that is least squares.
+with `E[x_j | b_i]` and `E[y | b_i]` under the same law of the numbers given the bin, as `answer` computes it for `E(y |
+b_i)`. If all variables are categorical this is least squares.
 
 Source: Ferrando and Sheldon (TMLR 2025), regression from sufficient statistics that follow from released marginals;
 Berkson (1950) for covariates that are known by their class; Reiersol (1945) for covariates as instruments.
@@ -63,14 +64,16 @@ from discreet.util.tabular import Block, Result
 # coefficient ends near log(1e6) and stands for "at least".
 
 RIDGE = 1e-6
-"""Ridge penalty on the squared standardised coefficients, in shares of the records."""
+"""Ridge penalty on the squared standardised coefficients, as a fraction of the records."""
 NEWTON_STEPS, STEP_HALVINGS = 100, 40
-"""Most steps of Newton's method (six to ten are usual, thirty if classes are separable), and halvings of a step."""
+"""Largest number of steps of Newton's method (six to ten are usual, thirty if classes are separable), and of halvings
+of a step."""
 FARTHEST_LOG_ODDS = 50.0
-"""Log odds beyond which weights below 0 lead, where there are any: classes that a state parts end at a third of it."""
+"""Largest log odds of a fit with improper weights (below 0, or above the point's weight), which may diverge; separable
+classes, which are proper, end at a third of it."""
 LAST_CHANGE, LEAST_FALL = 1e-7, 1e-14
-"""Change of any point's log odds by a step that is the last: those that follow are the square of it; and of a mean log
-likelihood that is no change."""
+"""Largest change of a point's log odds in the last step: Newton's method converges quadratically, so the next change is
+about its square; and the decrease of a mean log likelihood that counts as rounding."""
 
 
 def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
@@ -140,28 +143,29 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
 
 
 def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
-    """Compute the penalised mean log likelihood, which Newton's method maximises, shape `(draws,)`."""
+    """Compute the penalised mean log likelihood in every draw, which Newton's method maximises, shape `(draws,)`."""
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
 Points = tuple[slice, Floats, Floats, Floats]
-"""Slice of draws; columns `(draws, points, columns)`; weights of the points, and of the second class in them."""
+"""Points of a block of draws: slice of the draws; covariates' columns, shape `(draws, points, columns)`; weights of the
+points, and weights of the points and the second class together, shape `(draws, points)` each."""
 
 MADE_UP_POINTS = 2**13
-"""Simulated records of each draw where the joint distribution is too large; see `drawn_points`."""
+"""Number of records simulated in each draw if the joint law is too large; see `drawn_points`."""
 MOST_COEFFICIENTS = 128
-"""Most coefficients of one regression: their moments fill 128 MiB with a thousand draws."""
+"""Largest number of coefficients of one regression: their moments fill 128 MiB with a thousand draws."""
 MOST_POINT_VALUES = 2**22
-"""Numbers of the columns of points that are held at once: 32 MiB."""
+"""Largest number of values of points' columns that are in memory at once: 32 MiB."""
 LEFT_OUT = 0.5
-"""Share of draws that leave coefficients open beyond which a regression is refused, as for evidence."""
+"""Fraction of draws with unidentified coefficients above which a regression is refused, as for impossible evidence."""
 
 
 INSIDE_BINS = (
     "{}: numbers are taken to lie in their bins by the {} law, which nothing measured; in tests 95 % intervals of "
     "slopes held the truth in 5 to 96 % of releases, by columns and bins"
 )
-"""Assumption of a regression on numbers; docs/numbers.md has the tests."""
+"""Text of the assumption of a regression with numbers; docs/numbers.md has the tests."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,19 +173,19 @@ class Regression(Result):
     """Draws of the coefficients of a regression in the population.
 
     Args:
-        target: the variable that is regressed; of two states the second counts 1.
+        target: dependent variable; of two states the second counts 1.
         on: covariates.
         kind: "linear" or "logistic".
-        names: of the coefficients: of a numeric covariate its own, of others `NAME=STATE` for every state but the
-            first, and "intercept", the last.
-        coefficients: float64, shape `(draws, names)`, read-only: change of the target, or of the log odds of its second
-            state, for one unit of the covariate, or against its first state.
-        left_out: share of the posterior's draws that leave coefficients open: under which columns do not vary, follow
-            from each other, or have classes that noise puts below 0; they are not among these.
-        basis: what it rests on, as of an `Answer`; None where nobody knows.
+        names: names of the coefficients: for a numeric covariate its own name, for others `NAME=STATE` for every state
+            except the first, and "intercept" at the end.
+        coefficients: draws, float64, shape `(draws, names)`, read-only: the change of the target, or of the log odds of
+            its second state, per unit of a numeric covariate, or relative to the first state of another.
+        left_out: fraction of the posterior's draws in which coefficients are unidentified: columns are constant or
+            collinear, or noise makes the weight of a class negative. These draws are not in `coefficients`.
+        basis: kind of support, as in `Answer.basis`; None if it is unknown.
         unmeasured: pairs of its variables that lie in no table, at most 20.
-        prior_only: what it needs and nothing measured, as of an `Answer`.
-        assumes: what it assumes beside, as of an `Answer`: of numeric variables the law inside their bins.
+        prior_only: quantities that only the prior determines, as in `Answer.prior_only`.
+        assumes: further assumptions, as in `Answer.assumes`; with numeric variables the law inside their bins.
 
     Raises:
         Nothing.
@@ -207,7 +211,7 @@ class Regression(Result):
     assumes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Freeze the draws."""
+        """Make the draws read-only."""
         self.coefficients.flags.writeable = False
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
@@ -228,11 +232,14 @@ class Regression(Result):
         Args:
             level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as in `columns`; None does not break lines.
+
+        Returns:
+            The text.
         """
         return text_of(self.content(level=level), width)
 
     def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
-        """Show the coefficients, what they rest on and what they assume."""
+        """Show the coefficients, their basis and their assumptions."""
         unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
         yield f"{unit} on {listed(self.on)}"
         yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
@@ -364,7 +371,21 @@ def regress(
 
 
 def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
-    """Raise an error for invalid targets and covariates; return the covariates' names."""
+    """Refuse an invalid kind, target or covariates; return the covariates' names as a tuple.
+
+    Args:
+        schema: variables of the posterior.
+        target: dependent variable.
+        on: covariates, or the name of a single one.
+        kind: "linear" or "logistic".
+
+    Returns:
+        Names of the covariates, in the given order.
+
+    Raises:
+        InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing or has a single
+            state; a target that does not fit the kind; or more than MOST_COEFFICIENTS coefficients.
+    """
     require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
     if not names:
@@ -390,7 +411,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> NetworkPosterior:
-    """Return the posterior under an assumption."""
+    """Return the posterior under an assumption; None returns it unchanged."""
     if assume is None:
         return posterior
     require_word(assume, LawAssume, "of a regression assume")
@@ -417,7 +438,17 @@ def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
 def _fit_linear(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Fit by least squares in every draw, shape `(draws, columns + 1)`, the intercept last; NaN if unidentified."""
+    """Fit by least squares in every draw.
+
+    Args:
+        law: laws of the variables.
+        moments: means and covariances of the covariates' columns.
+        covariates: covariates.
+        target: dependent variable, as one column.
+
+    Returns:
+        Coefficients, shape `(draws, columns + 1)`, the intercept last; NaN in draws in which they are unidentified.
+    """
     slopes = moments.slopes(_covary_with_target(law, covariates, target))
     shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
@@ -436,10 +467,20 @@ def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], 
 def _fit_logistic(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Fit by maximum likelihood, first at the bins' means, then corrected to the numbers; shape as in `_fit_linear`.
+    """Fit by maximum likelihood in every draw, first at the bins' means, then corrected to the numbers.
 
     The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
     `Cov(m, x) beta = Cov(m, m) gamma`.
+
+    Args:
+        law: laws of the variables.
+        moments: means and covariances of the covariates' columns.
+        covariates: covariates.
+        target: dependent variable, with two states.
+
+    Returns:
+        Coefficients, shape `(draws, columns + 1)`, the intercept last; NaN in draws in which they are unidentified or
+        the fit does not converge.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
     points = (
@@ -455,7 +496,13 @@ def _fit_logistic(
 
 
 def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Iterator[Points]:
-    """Yield the joint states of the covariates as points with exact probabilities."""
+    """Yield the joint states of the covariates as points with exact probabilities, a block of draws at a time.
+
+    Args:
+        law: laws of the variables; its joint law `whole` was computed.
+        covariates: covariates.
+        target: dependent variable, with two states.
+    """
     whole = law.whole
     assert whole is not None and target.variable.size == 2
     sizes, columns = whole.shape[:-2], sum(len(column.names) for column in covariates)
@@ -474,9 +521,19 @@ def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target:
 def _clip_hits(
     hits: Floats, weights: Floats, covariates: Sequence[RegressionColumn], codes: Iterable[npt.NDArray[np.integer]]
 ) -> Floats:
-    """Clip weights of the second class: their sum over a categorical state lies between 0 and the state's weight.
+    """Clip the second class's weight in each state of a categorical covariate to between 0 and the state's weight.
 
-    Noise may push them outside, where no coefficients fit.
+    Noise may push it outside, where the likelihood has no maximum. The clipped weight is shared in proportion to the
+    points' weights.
+
+    Args:
+        hits: weights of the points and the second class together, shape `(draws, points)`.
+        weights: weights of the points, same shape.
+        covariates: covariates.
+        codes: code of each covariate at each point, shape `(points,)` or `(draws, points)` each.
+
+    Returns:
+        Clipped weights, shape of `hits`; `hits` itself is not changed.
     """
     for column, code in zip(covariates, codes, strict=True):
         for state in range(0 if column.variable.numeric else column.variable.size):
@@ -491,9 +548,15 @@ def _clip_hits(
 def _draw_points(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Iterator[Points]:
-    """Simulate records as points.
+    """Simulate records in every draw and yield them as points of equal weight, a block of draws at a time.
 
     Class probabilities are shifted linearly, by the change of the linear regression's slopes due to measured pairs.
+
+    Args:
+        law: laws of the variables.
+        moments: means and covariances of the covariates' columns.
+        covariates: covariates.
+        target: dependent variable, with two states.
     """
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
     moved = _find_slopes_at_means(law, moments, covariates, target)

@@ -129,7 +129,11 @@ def _texts() -> Mapping[str, str]:
 
 @cache
 def _templates() -> Any:
-    """Return the Jinja environment, which escapes values in HTML, and invisible characters in both forms."""
+    """Return the Jinja environment, made once: it escapes values in HTML, and invisible characters in both forms.
+
+    Returns:
+        A `jinja2.Environment`, in which an undefined name is an error.
+    """
     texts = _texts()
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(texts),
@@ -151,7 +155,17 @@ def _plain(text: object) -> str:
 
 
 def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
-    """Collect the parts of the report that need no posterior."""
+    """Collect the report's fields that need no posterior: guarantee, budget, network, check of fit, digest, commands.
+
+    Args:
+        release: the release that the report is about.
+        balance: balance of the account that was charged; None if there is no account.
+        name: name of the release's file; only the commands contain it.
+
+    Returns:
+        Values by their names in the templates. "drawing" is empty and the caller fills it; "fit" is empty if the
+        release has no table over a network to check.
+    """
     guarantee = release.guarantee
     promised = describe_promise(release)
     network = next(iter(release.networks), None)
@@ -208,7 +222,7 @@ PROOF = (
 
 
 def _name_subject(release: Release) -> str:
-    """Write the subject of the records, as far as the release's document states it."""
+    """Write the first variables' names as the subject of the records, and the number of the others."""
     names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
@@ -224,6 +238,9 @@ def promise_words(release: Release) -> list[str]:
 
     Args:
         release: release of any kind.
+
+    Returns:
+        Sentences, a paragraph each.
     """
     guarantee, unit, promised = release.guarantee, release.guarantee.unit, describe_promise(release)
     lines = _write_changes(release) if isinstance(promised, MetricLimits) else _write_odds(promised, unit)
@@ -243,9 +260,16 @@ def promise_words(release: Release) -> list[str]:
 
 
 def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
-    """Write what can be learned about a record, compared with the data without it, or with another in its place.
+    """Write the limits on the odds of a record's presence and of its values, and what they are compared with.
 
     Odds of other conclusions that depend on the record and on others can move by as much as those between two values.
+
+    Args:
+        promised: limits on the knowledge about one record.
+        unit: unit that a record stands for.
+
+    Returns:
+        Sentences: on presence if it is protected, on values, and on unprotected presence.
     """
     whose = "any one record" if unit == "record" else f"the record of any one {unit}"
     lines = []
@@ -296,7 +320,14 @@ def _write_changes(release: Release) -> list[str]:
 
 
 def _write_symbols(release: Release) -> str:
-    """Write the guarantee as a formula in one line."""
+    """Write the guarantee as a formula in one line.
+
+    Args:
+        release: release of any kind.
+
+    Returns:
+        The definition of differential privacy with the release's epsilon, delta and relation.
+    """
     guarantee = release.guarantee
     epsilon, delta = as_text(guarantee.epsilon), as_text(guarantee.delta)
     delta_term = f" + {delta}" if guarantee.delta else ""
@@ -321,7 +352,15 @@ def _list_beliefs(promised: InferenceLimits) -> list[tuple[str, str, str]]:
 
 
 def _write_budget(release: Release, balance: Balance | None) -> list[str]:
-    """Write the budget spent and the budget left."""
+    """Write the budget spent and the budget left.
+
+    Args:
+        release: release; a simulation spent nothing.
+        balance: balance of its account; None if it is unknown.
+
+    Returns:
+        Sentences: on this release, then on the account, or that other releases are in the curator's ledger.
+    """
     spent = f"this release spent {release.guarantee}" if release.private else "this release spent nothing"
     if balance is None:
         return [spent, "what other releases of the same records spent is written in the curator's ledger"]
@@ -337,7 +376,14 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
 
 
 def _list_public(release: Release) -> list[str]:
-    """List the facts that are assumed to be public."""
+    """List the facts that are assumed to be public: variables, network, number of records, mechanism.
+
+    Args:
+        release: release over networks or over a design.
+
+    Returns:
+        Phrases, at most MOST_LISTED_VARIABLES of them on variables.
+    """
     if not release.networks:
         columns = _list_columns(release)
         lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
@@ -368,7 +414,11 @@ def _describe_variable(variable: Variable) -> str:
 def _list_dropped(release: Release) -> list[str]:
     """Write how missing and out-of-bounds values, and too many records of one unit, were handled.
 
-    Always at least two sentences.
+    Args:
+        release: release with its policy.
+
+    Returns:
+        Sentences on missing values and on bounds; a third one if records have units.
     """
     policy = release.policy
     missing = {
@@ -389,7 +439,15 @@ def _list_dropped(release: Release) -> list[str]:
 
 
 def _list_commands(release: Release, name: str) -> list[str]:
-    """List shell commands that check the statements of the report."""
+    """List shell commands that check the statements of the report.
+
+    Args:
+        release: release of any kind.
+        name: name of the release's file, quoted for the shell.
+
+    Returns:
+        Commands; without queries for a design, and without an audit under a metric.
+    """
     promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if release.networks:
@@ -407,7 +465,20 @@ def _list_commands(release: Release, name: str) -> list[str]:
 def _read(
     release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
 ) -> tuple[PosteriorDraws, Answers] | str:
-    """Return the posterior and the probabilities of all states, or a sentence why there are none."""
+    """Return the posterior with the probabilities of all states, or a sentence that states why there are none.
+
+    Args:
+        release: release of the report.
+        posterior: its posterior; None draws it by `noise_aware`.
+        rng: source of randomness of these draws; None uses the seed 0, so that reports can be repeated.
+        level: posterior probability of each interval.
+
+    Returns:
+        (posterior, one answer for each variable); or a sentence, for a design or a release without a posterior.
+
+    Raises:
+        InputError: a posterior of another network, unless it is the release's network without missing values.
+    """
     if not release.networks:
         return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
@@ -427,7 +498,16 @@ def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[
 
 
 def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats, Floats]]) -> list[dict[str, Any]]:
-    """List the probabilities of the network's tables with the widest intervals."""
+    """List the probabilities of the network's tables with the widest intervals.
+
+    Args:
+        posterior: posterior over the network.
+        spans: for each node lower and upper ends of its table's entries, shape `(*parents, child)` each.
+
+    Returns:
+        At most MOST_UNCERTAIN rows of the table, widest interval first; each row of a node's table gives its widest
+        entry only.
+    """
     network, entries = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():
         cells, widths = posterior.probabilities[node], upper - lower

@@ -1,9 +1,10 @@
-"""Adaptive sequence of decisions: each query may depend on all answers before; B of the protocol.
+"""Adaptive sequences of decisions, in which each query may depend on all earlier answers.
 
-The protocol of Dimitrakakis et al. (JMLR 2017, Section 1): A asks, B answers, and B's answers shall be useful and tell
-little of the records. Here B's one message about the records is the release, which is charged and published before
-anybody asks; what follows is made of it, and costs no privacy however long it lasts. What remains to be bounded is what
-answers from draws can lose, and for which sequences of queries.
+In the protocol of Dimitrakakis et al. (JMLR 2017, Section 1) A asks and B answers; B's answers shall be useful and
+disclose little about the records. Here B's only message about the records is the release, which is charged and
+published before anybody asks. All answers are computed from it, so they cost no privacy, however many there are. The
+utility lost by answering from finitely many draws remains to be bounded, and this module states for which sequences of
+queries it can be.
 """
 
 from __future__ import annotations
@@ -31,27 +32,28 @@ R = TypeVar("R")
 class Responder:
     """Responder to adaptively chosen queries, with one bound for all answers together.
 
-    *Where new draws can be made* (posteriors of a release) every answer has its own. Given all that was said before
-    they are independent of the query, whatever made the asker choose it, so each bound holds but for its part of
-    `failure`, and all together but for `failure`: the k-th of an unknown number has the part `6 / (pi^2 k^2)`, which
-    sum to 1.
+    *If new draws can be made* (posteriors of a release), every answer has its own draws. Given all earlier answers they
+    are independent of the query, whatever the reason for choosing it. Each bound may therefore fail with its share of
+    `failure`, and all together with `failure`. If the number of queries is unknown, the k-th has the share `6 / (pi^2
+    k^2)`; these shares sum to 1.
 
-    *Where the draws are all there are* a sequence of queries that may depend on answers has no bound: means of
-    utilities are answers about the draws, and enough of them find a bet that wins under these and loses
-    under the posterior. What is left are losses of quantities that were fixed before: the band of a quantity's
-    distribution holds for every number, quantile and interval at once. So `quantities` are to be named here, and any
-    losses of them may be asked for in any order; nothing else is answered.
+    *If the draws are fixed*, there is no bound for queries that depend on answers: mean utilities disclose the draws,
+    and with enough of them one finds a bet that wins under these draws and loses under the posterior. A bound remains
+    for losses of quantities that were fixed beforehand, because the band of a quantity's distribution holds for every
+    number, quantile and interval at once. So `quantities` must be named here. Any losses of them are then answered, in
+    any order, and no other query is.
 
     Args:
-        posterior: of `noise_aware`, `plug_in`, or draws.
+        posterior: result of `noise_aware` or `plug_in`, or posterior draws.
         failure: probability with which some bound of the sequence may fail.
-        queries: number of answers, if it is known before the first one; each then has the same part of `failure`.
-        quantities: for draws that are all there are: what will be asked, fixed before anybody looks at the draws.
-        rng: source of new draws; None takes children of the one that the posterior was drawn with.
+        queries: number of answers, if it is known before the first one; each then has the same share of `failure`. None
+            if it is unknown.
+        quantities: for fixed draws, the quantities of all queries, chosen before anybody looks at the draws.
+        rng: source of new draws; None uses children of the posterior's own generator.
 
     Raises:
-        InputError: a probability outside (0, 1), no queries, or `quantities` where new draws are made for any, or none
-            where they are needed.
+        InputError: a probability outside (0, 1), no queries, `quantities` although new draws can be made, or no
+            `quantities` for fixed draws.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
@@ -174,7 +176,7 @@ class Responder:
         return decision
 
     def _share_failure(self) -> float:
-        """Return the failure probability of the next answer."""
+        """Compute the next answer's share of the failure probability; refuse one answer too many."""
         number = len(self._answers) + 1
         if self.queries is None:
             return self.failure * 6 / (math.pi * number) ** 2
@@ -183,5 +185,5 @@ class Responder:
         return self.failure / self.queries
 
     def _spawn_generator(self) -> np.random.Generator | None:
-        """Return the generator of the next answer's draws, a new child; None without one."""
+        """Spawn a new child generator for the next answer's draws; None if no generator was given."""
         return None if self._rng is None else self._rng.spawn(1)[0]

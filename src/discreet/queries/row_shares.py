@@ -1,8 +1,9 @@
 """Variance decomposition of an answer by the rows of the tables, and the rows whose change would move it most.
 
-Everything is computed from posterior draws. To first order an answer is the sum of the effects of the rows; every row
-has a share of that sum's variance, and the replicates of the draws (`PosteriorDraws.replicates`) divide each share into privacy
-noise and sampling. The effect of changing a single row is exact (`queries/row_shares.py`).
+A row is the distribution of a node in one state of its parents. To first order an answer is the sum of the effects of
+the rows, and every row has a share of that sum's variance over posterior draws. The replicate draws (second draws given
+the same latent counts) divide each share into privacy noise and sampling. The variance shares are first-order; the
+effect of changing one row, at the posterior mean of all tables, is exact.
 """
 
 from __future__ import annotations
@@ -105,10 +106,13 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
         evidence: code of the state of each observed variable.
 
     Returns:
-        The effects of all rows; tables that do not affect the answer are left out.
+        The effects of all rows; tables that do not affect the answer are left out. A change of a row is given by a cell
+        and a share s: the row becomes `(1 - s) row + s e`, with e the certainty of that cell's state (with s = 0.01
+        below, 0.99 row + 0.01 e).
 
     Raises:
-        InputError: tables with draws, impossible evidence, or a network that is too large.
+        InputError: tables with draws; no target, a repeated one, or one that is observed; a code out of range;
+            evidence that is impossible; or too many cells that bear on the query.
 
     Source:
         Laskey (1995); replaces Chowdhury et al. (ICML 2020), equations (7) and (8), whose "sensitivity" is a constant.
@@ -150,7 +154,13 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
 def _make_cells_certain(theta: Tables, node: str) -> Tables:
     """Build tables with one draw for each cell of a node, in which that cell has probability 1 in its row.
 
-    The tables of other nodes are repeated; all are computed at their first use.
+    Args:
+        theta: probabilities, shape `(*parents, child)`, without an axis of draws.
+        node: node whose cells become certain one by one.
+
+    Returns:
+        Tables of shape `(*parents, child, cells of the node)`; those of other nodes are repeated, and all are computed
+        at their first use.
     """
     shape = theta.network.shape(node)
     draws = math.prod(shape)
@@ -272,7 +282,8 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
         sqrt(n)`.
 
     Raises:
-        InputError: a query that does not fit, impossible evidence, or a network that is too large.
+        InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,
+            or an answer that does not vary over the draws.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -328,11 +339,18 @@ class _ExplainedQuery:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """Decompose the variance of the first-order sum by rows, and separate the privacy noise by the draws' replicates.
+        """Decompose the variance of the first-order sum by rows, and separate the privacy noise by replicate draws.
+
+        Args:
+            query: query whose answer is explained, for the exact answer in every draw and for messages.
 
         Returns:
-            By node, each row's share of the variance and of the noise, shape (rows,) each (noise None without replicates);
-            the noise's share in total, or None; the squared correlation of the sum with the answer.
+            By node, each row's share of the variance and the part of it due to privacy noise, both relative to the
+            whole variance, shape (rows,) each (the second None without replicate draws); the noise's share in total, or
+            None; the squared correlation of the sum with the answer.
+
+        Raises:
+            InputError: the answer does not vary over the draws.
         """
         sides = [side for side in (self.posterior.probabilities, self.posterior.replicates) if side is not None]
         totals = [
@@ -348,7 +366,7 @@ class _ExplainedQuery:
         for node in self.effects.weights:
             moves = [self._compute_row_effects(node, side) for side in sides]
             shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
-            # A replicate has the same latent counts, so the covariance with the replicate's sum is the uncertainty of the counts.
+            # A replicate has the same latent counts, so the covariance with its sum is the uncertainty of the counts.
             noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
             by_node[node] = (shares, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
@@ -359,7 +377,7 @@ class _ExplainedQuery:
 
         Args:
             node: node of the table.
-            cells: tables of the draws or of their replicates.
+            cells: tables of the draws or of their replicate draws.
 
         Returns:
             Shape (rows, queried states, draws).
@@ -386,6 +404,9 @@ class _ExplainedQuery:
             variance: the row's share of the variance.
             noise: the row's share due to the privacy noise, or None.
             states: codes of each queried state, by target.
+
+        Returns:
+            The row with its entry's mean, interval and slope, and the exact answers at the interval's ends.
         """
         network = self.posterior.network
         size = network.schema[node].size
@@ -419,6 +440,10 @@ class _ExplainedQuery:
 
         Args:
             states: codes of each queried state, by target.
+
+        Returns:
+            The cell with the state of the answer that moves most, and the answer without and with one more record in
+            the cell; None if no record moves the answer.
         """
         network, best, record = self.posterior.network, 0.0, None
         before = self.effects.value.ravel()[self.kept]

@@ -1,18 +1,19 @@
 """Scores of a classifier or regression on private records, read from their release.
 
-What was released is either the counts of right and of wrong predictions, a table over a network of one variable, or
-two sums over absolute errors, moments over a design of one feature. This file owns both, and what they say of records
-of the same law. It never sees a record.
+A release of a score contains either the counts of right and wrong predictions (a table over a network of one variable)
+or two sums over absolute errors (moments over a design of one feature). This module defines both, and computes the
+posterior of the score in the population from which the records are drawn. It never sees a record.
 
-Accuracy: right ~ Binomial(n, p), p ~ Uniform(0, 1), and the counts behind discrete Laplace noise: the posterior of
-`noise_aware`, exact.
+Accuracy: the number of right predictions is Binomial(n, p) with p ~ Uniform(0, 1), and both counts have discrete
+Laplace noise. The posterior of p is that of `noise_aware`, which is exact here.
 
-Mean absolute error: with |e| moved from [0, w] to u in [-1, 1], published are sum u, sum 2 u^2 - 1 and, where it is
-private, n, plus noise that is uniform on the surfaces of cubes. A priori all numbers of records are equally likely, the
-mean m of the records' numbers has (1 + m) / 2 ~ Beta(1/2, 1/2), and given it all variances, at most 1 - m^2, are
-equally likely, too. Proposals are drawn from this prior inside a cube around what was published, whose size is that of
-fresh noise. The mean of the law, given that of the records, is theirs plus a t variate times their standard error (the
-central limit theorem; errors whose rare values are far larger than the rest need many records).
+Mean absolute error: the errors |e| in [0, w] are scaled to u in [-1, 1]. The release has the noisy values of sum u, of
+sum 2 u^2 - 1 and, if it is private, of n. The noise is cube noise: uniform on the surface of a cube of random size. A
+priori all numbers of records are equally likely; the records' mean m of u has (1 + m) / 2 ~ Beta(1/2, 1/2); given m,
+the variance is uniform between 0 and 1 - m^2. Proposals are drawn from this prior inside a cube around the released
+values, whose size is drawn from the noise's law. Given the records' mean, the population mean is this mean plus a t
+variate times its standard error (central limit theorem; if rare errors are far larger than the rest, this needs many
+records).
 Source of the noise's law: Hardt and Talwar (2010).
 """
 
@@ -42,27 +43,28 @@ from discreet.util.tabular import Block, Result
 Metric = Literal["accuracy", "mean absolute error"]
 
 STATES = ("wrong", "right")
-"""States of the one variable of an accuracy, "prediction"."""
+"""States of "prediction", the only variable of an accuracy's network."""
 ERROR_FEATURE = "absolute error"
-"""Name of the one feature of a mean absolute error."""
+"""Name of the only feature of a mean absolute error's design."""
 BATCH_PROPOSALS, MOST_PROPOSALS = 2**15, 2**21
-"""Proposals of a batch and in all, which take about a second."""
+"""Number of proposals in a batch, and in all batches together, which take about a second."""
 LEAST_EFFECTIVE_PROPOSALS = 1000.0
-"""Effective sample size of the proposals; with fewer the release holds next to no information."""
+"""Effective sample size at which no more proposals are drawn; if it is not reached, the release is nearly
+uninformative and the prior is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score(Result):
-    """Accuracy or error of predictions on new records from the distribution of those that were scored.
+    """Accuracy or error of predictions on new records from the distribution of the scored ones.
 
     Args:
         metric: "accuracy", the probability that a prediction is right; or "mean absolute error", the expected distance
             of a prediction from the target in the target's unit, where distances beyond the width of the target's
             bounds count as that width.
-        mean: posterior mean.
-        lower, upper: ends of the interval, which counts the sampling error and the noise.
+        mean: posterior mean of the score.
+        lower, upper: ends of the score's interval, which includes sampling error and privacy noise.
         level: posterior probability of the interval.
-        release: what was published; `save` it, and `read_score` reads the score back.
+        release: release that the score was read from; if it is saved, `read_score` restores the score.
 
     Raises:
         Nothing.
@@ -97,7 +99,7 @@ class Score(Result):
 
 
 def accuracy_network() -> Network:
-    """Return the public network of an accuracy: one variable, whether a prediction is right."""
+    """Return the public network of an accuracy: one variable with the states "wrong" and "right"."""
     return Network((Variable("prediction", STATES),), {"prediction": ()})
 
 
@@ -108,7 +110,7 @@ def error_design(width: float) -> Design:
         width: width of the bounds, in the target's unit.
 
     Returns:
-        A design without target, with a constant feature: its moments are the two sums.
+        A design without target, with one feature and a constant; its moments are the two sums.
     """
     return Design((Variable(ERROR_FEATURE, bounds=(0.0, width)),))
 
@@ -160,7 +162,19 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
 def _read_error(
     release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
 ) -> Score:
-    """Compute the score of a mean absolute error; rounding to the grid widens its interval by half a step."""
+    """Compute the score of a mean absolute error; rounding to the grid widens its interval by half a step.
+
+    Args:
+        release: release of the score.
+        payload: its noisy sums.
+        width: width of the target's bounds, in the target's unit.
+        level: posterior probability of the interval.
+        draws: number of posterior draws.
+        rng: source of randomness.
+
+    Returns:
+        The score, in the target's unit.
+    """
     shares = (1 + _draw_means(payload, release.records, draws, rng)) / 2
     lower, upper = credible_interval(shares, level)
     half_step = 1 / (4 * GRID_STEPS)
@@ -169,7 +183,18 @@ def _read_error(
 
 
 def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the mean of u, shape (draws,), by importance sampling; from its prior if no mean fits the noisy sums."""
+    """Draw the population mean of u by importance sampling.
+
+    Args:
+        payload: published sums with their noise.
+        records: number of records if it is public, else None.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        Shape (draws,), in [-1, 1]. Draws are from the prior if MOST_PROPOSALS proposals have too small an effective
+        sample size, as where no mean fits the noisy sums.
+    """
     means, weights = np.empty(0), np.empty(0)
     for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
         mean, weight = _propose_means(payload, records, rng)

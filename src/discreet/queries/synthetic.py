@@ -131,6 +131,9 @@ def sample_set(
         rng: as in `sample`.
         sets: number of sets.
 
+    Returns:
+        A stream of record batches; with a generator of the same seed, that of `sample` at this position.
+
     Raises:
         InputError: as `sample`.
     """
@@ -145,7 +148,22 @@ def _sample(
     sets: int | None,
     block: int,
 ) -> tuple[pa.RecordBatchReader, ...]:
-    """Make some of the sets; the records of a set do not depend on which others are made."""
+    """Make some of the sets; the records of a set do not depend on which others are made.
+
+    Args:
+        posterior: posterior of a release.
+        n: number of records of each set.
+        wanted: positions of the sets, counted from 0.
+        rng: source of randomness; the choice of draws comes first, then a child generator for each set.
+        sets: number of all sets; None for one set from the posterior's mean.
+        block: largest number of records that are made at once.
+
+    Returns:
+        A stream of record batches for each wanted set; records are made as it is read.
+
+    Raises:
+        InputError: no sets, or more than the posterior has draws.
+    """
     rng = as_generator(rng)
     draws = posterior.probabilities.draws or 0
     if sets is not None and not 0 < sets <= draws:
@@ -199,7 +217,15 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
-    """Compute the law of each numeric variable inside its bins; uniform if bin shares are too costly to compute."""
+    """Compute the law of each numeric variable inside its bins.
+
+    Args:
+        theta: probabilities, shape `(*parents, child)`, without an axis of draws.
+
+    Returns:
+        For each numeric variable its law: log-linear, or uniform if the bins' shares exceed the limits of exact
+        inference.
+    """
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     for variable in theta.network.schema:
@@ -389,7 +415,19 @@ class _TailBuffer(io.RawIOBase):
 
 
 def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
-    """Open Arrow's writer of a format."""
+    """Open Arrow's writer of a format.
+
+    Args:
+        sink: open binary file.
+        schema: Arrow schema of the records.
+        kind: "parquet", "csv" or "arrow".
+
+    Returns:
+        The writer, to be used as a context manager.
+
+    Raises:
+        InputError: another format, or a column name with a line break for CSV.
+    """
     match kind:
         case "parquet":
             return pa.parquet.ParquetWriter(sink, schema)

@@ -6,19 +6,22 @@ squares on noisy sums is useless if the noise is as large as the smallest eigenv
 near 0. So A is drawn given its noisy entries, and theta is drawn given A.
 
 * Entries of A are decomposed into scales and correlations. The squares of the features, their means and the
-  correlations each have a common normal prior whose width is learned from the noisy values (empirical Bayes): values
-  are shrunk towards a common centre, and more so the noisier they are. Eigenvalues of a drawn correlation matrix that
-  are below a share of the noise's own are raised to that level.
+  correlations have a normal prior each, one for all squares, one for all means, one for all correlations; its width is
+  learned from the noisy values (empirical Bayes). Squares and means are shrunk towards a learned centre, correlations
+  towards 0, and more so the noisier they are. Eigenvalues of a drawn correlation matrix that are below a multiple of
+  the typical eigenvalue of the noise (`NOISE_EDGE`) are raised to it.
 * Along the eigenvectors q_k of a drawn A = sum lambda_k q_k q_k' the equations decouple: `c_k = lambda_k theta_k +
-  error`. The slope along an axis is N(0, t^2), in units in which every feature has a deviation of 1. With probability
-  1/2 t is common to all axes, else each axis has its own. The ratio r of t^2 to its unit has the density (1 + r)^-2, so
-  that the explained share r / (1 + r) is uniform. Sums over a grid of t are exact up to the grid's step.
+  error`. The slope along an axis is N(0, t^2), in units in which every feature has a centred sum of squares of 1. An
+  axis has a scale t of its own with probability 1/2, else that of all axes. With r = p t^2 / s, where s is the
+  response's centred sum of squares (for classes and counts, that of a predictor of the prior's variance), r has the
+  density (1 + r)^-2, so that the explained share r / (1 + r) is uniform. t is summed out on a grid.
 * The weight of each drawn A is the probability density of c given A.
 
-The normal approximation given A and t is: cube noise, which along an axis is a sum over many entries, is taken to be
-normal, and its components along two axes to be independent. If the noise is small compared with every eigenvalue of A,
-the result is least squares with errors in both variables. Along an axis that is dominated by noise, slopes are shrunk
-to 0 and intervals are those of the prior.
+Given A and t, two things are approximated: cube noise (the K-norm mechanism's noise in the maximum norm, whose density
+falls with the largest entry) is taken to be normal along each axis, since it is a sum over many entries, and
+independent between axes. If the noise is small compared with every eigenvalue of A, the result is least squares with
+errors in both variables. Along an axis that is dominated by noise, slopes are shrunk to 0 and intervals are those of
+the prior.
 
 Source: the model is derived here; learned widths as in James and Stein (1961) and Efron and Morris (1973), the law of t
 as that of g in Liang et al. (2008), their hyper-g with a = 4.
@@ -51,7 +54,7 @@ OWN_SCALE_PROBABILITY = 0.5
 ESTIMATE_SEED = 20161
 """Seed of the matrices drawn for an estimate, so that it is a function of the release alone."""
 SLOPE_RATIOS = np.geomspace(1e-3, 100, 30)
-"""Grid of r, the ratio of t^2 to its unit."""
+"""Grid of r = p t^2 / s, the ratio of squared slopes to their prior unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +242,7 @@ def slope_law(
         cross: left sides along the axes, in units of the features' scales, shape (draws, p).
         noise: noise variance of each, shape (draws, p).
         sampling: variance of the sampling error, relative to the eigenvalues of A, shape (draws,).
-        unit: prior unit of squared slopes, in units of the features' scales, shape (draws,).
+        unit: s / p, the prior unit of squared slopes, in units of the features' scales, shape (draws,).
         volume: log Jacobian from the observation to `cross`, shape (draws,): 0 if `cross` is the observation itself.
 
     Returns:
@@ -312,6 +315,9 @@ def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
     Args:
         explained: sum of squares `theta' A theta` that the slopes explain, a number or shape (draws,).
         most: largest sum of squares that slopes may explain, same shape.
+
+    Returns:
+        `sqrt(most / explained)`, or 1 where less is explained; shape of the arguments.
     """
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
@@ -370,10 +376,10 @@ def _shrink_values(values: Floats, variances: Floats, low: float, high: float, w
 def _draw_correlations(
     sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draw positive definite correlation matrices given noisy sums of products.
+    """Draw positive definite correlation matrices given noisy sums of products; noisy correlations are shrunk to 0.
 
-    A product of scales comes from the squares drawn for the same matrix, so that the noise of squares widens the law of
-    the smallest eigenvalue as much as the noise of products does.
+    Each matrix is scaled by the squares drawn for it, so that the noise of squares widens the law of the smallest
+    eigenvalue as much as the noise of products does.
 
     Args:
         sums: noisy sums.

@@ -43,7 +43,8 @@ from discreet.util.progress import under_way
 # Features and target are centred at their noisy means. The remaining equations are `c = A theta + error`, where A holds
 # the centred sums of products of the features and c the centred sums of their products with the target. The residual
 # variance is the target's noisy sum of squares minus the part that theta explains, over the number of records.
-# `linear.py` has the exact law for cube noise of one scale; it takes minutes if the noise is large.
+# `linear.py` has the exact law for cube noise (density ~ exp(-max |noise| / scale)) of one scale; it takes minutes if
+# the noise is large.
 
 TARGET_MEAN_DEVIATION = 1 / 3
 """Prior standard deviation of the target's mean, which lies between -1 and 1."""
@@ -261,15 +262,21 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the weights given a perturbed minimum and its noisy curvature.
+    """Draw the weights given the minimizer of a perturbed objective and its noisy Hessian.
+
+    Slopes are drawn as in `noisy_gram.py`, then the intercept from drawn means of the features and a drawn predictor at
+    these means. With more than two classes all weights are drawn as in `many_classes.py`.
 
     Args:
-        trace: released minimum with its noisy curvature.
+        trace: released minimizer with its noisy Hessian (the curvature).
         draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Weights in the design's coordinates, shape (draws, weights).
+        Weights in the design's coordinates, shape (draws, weights), the intercept last.
+
+    Raises:
+        InputError: weights, gradients or a noise scale so large that arithmetic would overflow.
     """
     _require_possible(trace)
     if trace.design.outputs > 1:
@@ -551,7 +558,23 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draw the posterior of a linear regression by weighted resampling; exact for cube noise of one scale."""
+    """Draw weights and residual variance of a linear regression from its noisy moments, by importance resampling.
+
+    The law drawn from is the exact posterior if all sums have cube noise of the same scale (density proportional to
+    `exp(-max |noise| / scale)`, the K-norm mechanism's noise in the maximum norm).
+
+    Args:
+        release: noisy moments of a design with a numeric target; the prior standard deviation of each coefficient is
+            that of the release's prior.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        The posterior: weights, shape `(draws, weights)`, and residual variances, shape `(draws,)`.
+
+    Raises:
+        InputError: no more records than coefficients, or noise so large that resampling would need too many proposals.
+    """
     payload = release.payload_as(NoisyMoments)
     layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
     noise, deviation = payload.sums_scale, release.normal.deviation

@@ -14,17 +14,22 @@ where each row has its own (A, m), a draw from a mixture whose weights the node 
                  neighbours.
     on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: the other rows carry no information.
 
-A row affects its own prior only to second order. The weights have a Dirichlet prior with a sample size of two rows,
-centred at the weights of the whole network where these are known. Small A makes rows that are nearly deterministic
-without a preferred state; large A shares records between rows.
+A row affects its own prior only to second order: the fit of its mean leaves it out, so it acts through the learned
+weights, where it is one row among all, and through the other rows, whose counts are drawn given it. The weights have a
+Dirichlet prior with a sample size of two rows, centred at the weights of the whole network where these are known. Small
+A makes rows that are nearly deterministic without a preferred state; large A shares records between rows.
 
 The posterior is drawn by parallel Markov chains, one for each draw. A sweep draws (A, m) of every row, then the mixture
 weights, then an auxiliary table that makes the rows' errors independent of each other, then repeatedly the split of
-records between two cells of each row, by Metropolis-Hastings steps. Three proposals take turns: around the current
-split; from the evidence's normal law, accepted on the prior ratio alone; and near either end, where sparse priors put
-their mass. Chains start at counts scattered around the evidence. Where margins are drawn separately (`RowDoubt`),
-chains start at these margins, each row started at the mean implied by margins and evidence, so that three sweeps are
-enough.
+records between two cells of each row, by Metropolis-Hastings steps with three proposals:
+
+    around       a rounded normal step from the current split;
+    evidence     a draw from the evidence's normal law, accepted on the prior ratio alone;
+    ends         a split near 0 or near the total, where sparse priors put their mass.
+
+The first round in a sweep takes "around", the others "evidence", and each then takes "ends". Chains start at counts
+scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains start at these margins, each row
+started at the mean implied by margins and evidence, so that three sweeps are enough.
 
 The learned weights give the average fraction of cells that are impossible rather than rare. They carry no information
 on a single cell without records, and where most cells are impossible they shrink the rest to 0 as well. For intervals
@@ -32,10 +37,10 @@ the prior is therefore replaced in a fraction of the draws, a different one for 
 weights are not learned, because only their average could be):
 
     possible     a cell has a concentration of at least one record, less where the row has few records or the evidence
-                 is too noisy to show them. The 95 % interval of a cell without records then ends where `DOUBT_SHARE
-                 exp(-x) = 0.05`, x in records.
-    one-sided    a row without records is nearly deterministic, with equal probability for each state: no component
-                 gives a particular state that much probability where the other rows favour another.
+                 is too noisy to show them. The 95 % interval of a cell without records then ends at x = log(DOUBT_SHARE
+                 / 0.05) records.
+    one-sided    a row without records is nearly deterministic, with equal probability for each state: because no
+                 mixture component allows a state that the other rows disfavour.
 
 Chains run in blocks, on arrays `(child, *parents, draws)`; threading overhead would cancel the gain. The arrays are in
 single precision where its rounding is far below the evidence's errors, and the prior's factors are looked up in tables
@@ -157,9 +162,11 @@ class _Pairs:
     def step_to_an_end(self, rng: np.random.Generator) -> None:
         """Take a Metropolis-Hastings step to a split near 0 or near `total`, each with probability 1/2.
 
-        The distance from the chosen end is log-uniform.
+        With distance d from the chosen end, d + 1 is log-uniform on [1, total + 2), rounded down: d = 0 is the
+        likeliest, d = total the least. The Hastings correction uses the distances of the current and of the proposed
+        split from this same end.
         """
-        # Distance x = floor((total + 2)^U - 1): q(x) is proportional to log((x + 2) / (x + 1)).
+        # Distance d = floor((total + 2)^U - 1): q(d) is proportional to log((d + 2) / (d + 1)).
         which = 2 * rng.random(self.first.shape)
         upper = which >= 1
         which -= upper
@@ -169,7 +176,7 @@ class _Pairs:
         # Computes `where(upper, total - x, x)`, many times as fast.
         new = distance + from_top * (self.total - 2 * distance)
         current = self.first + from_top * (self.total - 2 * self.first)
-        # Hastings correction q(current) / q(proposed), with q as above.
+        # Hastings correction q(current) / q(proposed), with q as above, both from the chosen end.
         odds = np.log((current + 2) / (current + 1)) / np.log((distance + 2) / (distance + 1))
         self._step(new, 1 / self.spread**2, odds, rng)
 

@@ -297,8 +297,8 @@ def draw_jointly(
         most_updates: chains give up before the round that would exceed this number of updates of a record's variable.
 
     Returns:
-        Draws in turn from four chains, with `replicates` and `mixing`: every entry's R-hat is at most 1.01, and the worst
-        is worth 400 independent draws.
+        Draws in turn from four chains, with `replicates` and `mixing`: every entry's R-hat is at most 1.01, and the
+        effective sample size of the worst is at least 400.
 
     Raises:
         InputError: a payload that is no sum over records.
