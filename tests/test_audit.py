@@ -158,7 +158,7 @@ def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> No
 
 
 def test_a_promise_that_is_not_offered_is_refused() -> None:
-    with pytest.raises(dc.InputError, match="hides who was added"):
+    with pytest.raises(dc.InputError, match="add-remove guarantees only"):
         dc.audit(allocated(sampling="0.5"), promise(1, REPLACE))
     with pytest.raises(dc.InputError, match="delta"):
         dc.audit(gaussian(), promise(1, ADD_REMOVE))
@@ -413,7 +413,7 @@ def test_options_reach_the_mechanism(run: Run) -> None:
         (("laplace", "--delta", "1e-6"), "delta 0"),
         (("gaussian", "--delta", "0"), "delta"),
         (("laplace", "--relation", "neither"), "unknown relation"),
-        (("allocated", "--option", "sampling=0.5", "--relation", "replace"), "hides who was added"),
+        (("allocated", "--option", "sampling=0.5", "--relation", "replace"), "add-remove guarantees only"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(run: Run, words: tuple[str, ...], message: str) -> None:

@@ -126,7 +126,7 @@ def test_a_promise_and_who_pays_for_it_are_required(case: Case, missing: str, tm
 @pytest.mark.parametrize("odd", [-1, "seed", 0.5])
 def test_an_odd_random_state_costs_nothing(case: Case, odd: Any, tmp_path: Path) -> None:
     paying = opened(tmp_path)
-    with pytest.raises(dc.InputError, match="random_state is None, a whole number"):
+    with pytest.raises(dc.InputError, match="random_state must be None, a whole number"):
         made(case, paying, random_state=odd).fit(*records())
     assert not paying.charges()
 

@@ -587,7 +587,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     ),
     "no choice": (lambda x: dc.research.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
     "a candidate over another network": (lambda x: dc.research.Choice((THETA, x), 0), (asia(),), "over one network"),
-    "a choice of nobody": (lambda x: dc.research.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
+    "a choice of nobody": (lambda x: dc.research.Choice((THETA, THETA), x), (-1, 2), "out of range"),
     "stages of other tables": (lambda x: dc.research.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
     "sampling of payloads": (
         lambda x: dc.research.TwoStageCounts(COUNTS, COUNTS, x),

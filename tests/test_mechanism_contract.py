@@ -115,11 +115,11 @@ def test_options_from_text_are_those_of_the_registry() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"factor": "sphere", "parameters": {}, "candidates": []}', "a factor has the fields"),
-        ('{"factor": "categorical", "parameters": {"floor": "x"}, "candidates": [[1]]}', "are numbers"),
-        ('{"factor": "categorical", "parameters": {"floor": true}, "candidates": [[1]]}', "are numbers"),
-        ('{"factor": "categorical", "parameters": {"floor": 0.1, "x": 1}, "candidates": [[1]]}', "factor is none"),
-        ('{"factor": "categorical", "parameters": {"floor": 0.1}, "candidates": [[1, 0], [1]]}', "factor is none"),
+        ('{"factor": "sphere", "parameters": {}, "candidates": []}', "a factor needs the fields"),
+        ('{"factor": "categorical", "parameters": {"floor": "x"}, "candidates": [[1]]}', "must be numbers"),
+        ('{"factor": "categorical", "parameters": {"floor": true}, "candidates": [[1]]}', "must be numbers"),
+        ('{"factor": "categorical", "parameters": {"floor": 0.1, "x": 1}, "candidates": [[1]]}', "factor is invalid"),
+        ('{"factor": "categorical", "parameters": {"floor": 0.1}, "candidates": [[1, 0], [1]]}', "factor is invalid"),
         ('{"factor": "categorical", "parameters": {"floor": 0.1}, "candidates": [[1, 1], [1, 0]]}', "sum to 1"),
         ("{", "not JSON"),
         ("nothing.json", "cannot read factor"),
