@@ -39,7 +39,7 @@ def test_the_threat_model_states_every_limit() -> None:
 def test_what_is_more_than_a_limit_is_refused_and_no_less() -> None:
     limits.at_most(3, 3, "things")
     limits.at_most(3, "abc", "things")
-    with pytest.raises(dc.InputError, match="4 things are more than the limit of 3 for a file"):
+    with pytest.raises(dc.InputError, match="4 things are more than the 3 allowed in a file"):
         limits.at_most(3, 4, "things")
     limits.check_name("n" * limits.NAME_CHARACTERS, "the name")
     with pytest.raises(dc.InputError, match="has 1,001 characters"):

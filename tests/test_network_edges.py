@@ -209,7 +209,7 @@ def test_more_arcs_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(arcs_module, "ARCS", 3)
     text = "a -> b -> c\na -> c"
     assert len(dc.Network.parse_edges(text, ABC).arcs) == 3
-    with pytest.raises(dc.InputError, match="4 arcs are more than the limit of 3 for a file"):
+    with pytest.raises(dc.InputError, match="4 arcs are more than the 3 allowed in a file"):
         dc.Network.parse_edges(f"{text}\na -> d", ABC)
 
 

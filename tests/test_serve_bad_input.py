@@ -54,7 +54,7 @@ def known(local: Local) -> bytes:
     ("marginals?missing=state", "no state for missing"), ("query?q=P(c)&format=xml", "'json' or 'csv'"),
     ("query?=", "no parameter"), ("marginals?e=a", "no evidence such as"), ("marginals?e=", "no evidence such as"),
     ("marginals?e=a=yes&e=a=yes", "'a' twice"), ("marginals?e=a=yes&e=a=no", "'a' twice"),
-    ("marginals?e=z=yes", "variables a, b, c"), ("marginals?e=a=maybe", "no state 'maybe'"),
+    ("marginals?e=z=yes", "variables are a, b, c"), ("marginals?e=a=maybe", "no state 'maybe'"),
     pytest.param("marginals?e=" + "=" * 5000, "no evidence such as", id="many marks"),
     ("marginals?q=P(c)", "no parameter"),
     ("regress?target=c", "on: field required"), ("regress?target=c&on=c", "twice"), ("regress?target=c&on=z", "'z'"),

@@ -87,7 +87,7 @@ def at_most(limit: int, counted: Sized | int, noun: str) -> None:
     """
     count = counted if isinstance(counted, int) else len(counted)
     if count > limit:
-        raise InputError(f"{count:,} {noun} are more than the limit of {limit:,} for a file")
+        raise InputError(f"{count:,} {noun} are more than the {limit:,} allowed in a file")
 
 
 def free_cells(characters: int) -> int:
