@@ -469,6 +469,10 @@ def _fit_logistic(
 ) -> Floats:
     """Fit by maximum likelihood in every draw, first at the bins' means, then corrected to the numbers.
 
+    In every draw, maximise the expected log likelihood under the draw's joint law, less a small ridge (`logit_fits`):
+    summed over all states if the joint law is tabulated (`law.whole`), else over MADE_UP_POINTS simulated records. If
+    all covariates are categorical, the correction changes nothing.
+
     The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
     `Cov(m, x) beta = Cov(m, m) gamma`.
 

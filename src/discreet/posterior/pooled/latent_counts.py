@@ -17,13 +17,14 @@ Evidence is used once. In the coordinates of interactions (`least_squares.py`) t
 evidence, one for each set of variables. The piece of a set is used at the set's last node, and margins that several
 tables contain are pooled beforehand. What a node's rows imply about its ancestors beyond that is not used (a cut).
 
-Cells are not negative, and most are empty: then tables of many cells determine their margins more precisely than their
-sums alone do. Least squares with that constraint is nearer to the truth than plain least squares, but its errors have
-no formula. They are simulated. A first pass with plain least squares makes a few draws; records simulated from each of
-them, with noise of the release's law and fitted in the same way, show the errors; the variance of each interaction is
-their mean square over records (errors are smaller where there are none). The second pass uses the constrained estimate
-and the mixture weights of rows that the first pass arrived at. The fast estimate uses values and mean squared errors as
-they are: a bias may cost less than the variance that it saves.
+Cells are not negative, and most are empty: with this constraint, a large table determines its margins more precisely
+than sums of its noisy cells do. Constrained least squares is nearer to the truth than plain least squares, but its
+errors have no formula. They are simulated. A first pass with plain least squares makes a few draws; records simulated
+from each of them, with noise of the release's law and fitted in the same way, show the errors; the variance of each
+interaction is their mean square over records (errors are smaller in cells without records). The second pass uses the
+constrained estimate and the mixture weights of rows that the first pass arrived at. The fast estimate uses the
+constrained estimates without subtracting their bias, and their mean squared errors as variances: a bias may cost less
+than the variance that it saves.
 
 Intervals under a given prior use plain least squares: its errors are known and independent. Under the learned prior
 they use the same model with three corrections for model doubt:
@@ -34,9 +35,9 @@ they use the same model with three corrections for model doubt:
   constraint.
 * *of margins of rows*: hundreds of rows of few records with a prior each imply, by the law of large numbers, a strong
   prior on the table's margins that was not intended. Therefore the child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`latent_counts.py`). They are drawn from the evidence
+  (Dirichlet(1/2)), and so has each parent's table with the child (`draw_pair_counts`). They are drawn from the evidence
   on themselves. The rows' counts are then raked to them, with minimal change (`raking.py`), and the rows' probabilities
-  to margins that are drawn from these counts alone (`latent_counts.py`).
+  to margins that are drawn from these counts alone (`draw_moved_rows`).
 * *of the learned prior* (`shrinkage.py`): it fits the average cell, but intervals must cover the rare cells, too.
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
@@ -540,14 +541,23 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
 
-        Margins that are far more precise than the rest, and under `quick` the margins of the child with at most one
-        parent, are drawn separately; the rows are raked to them.
+        Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
+        are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
+        no more precise than the rest.
+
+        Margins that are far more precise than the rest (PRECISE_VARIANCE_RATIO) are applied last, one after the other:
+        rows are drawn as if no coordinate were so precise; then each margin is drawn from its own evidence, the rows'
+        counts are raked to it, and their probabilities are drawn anew. Under `quick` with the learned prior these are
+        only margins of three or more variables.
 
         Args:
             part: names of the parents and the child, the child last.
             totals: records of each row of the part, shape `(*parents, draws)`.
             alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
             rng: source of randomness.
+
+        Returns:
+            Counts, concentrations and probabilities of each row in each draw; the counts sum to `totals`.
         """
         values, variances = self._margins.coordinates(part)
         precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
