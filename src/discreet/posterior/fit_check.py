@@ -298,6 +298,10 @@ def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
     """Test some interactions of one table; yield nothing if exact inference is too large.
 
+    Inference is for all of them together: if an ancestor's family with the interactions' variables has more than
+    MOST_UNION_CELLS cells, if the pass exceeds its budget, or if one interaction has too many contrasts beside a
+    family, none of the table's interactions is tested.
+
     Args:
         margins: measured interactions, with noise variances.
         theta: the network's probabilities, one draw.

@@ -427,17 +427,22 @@ def explain(
     Args:
         release: release of any kind. The effect of a record, and how well data sets can be distinguished, follow from
             the guarantee alone; the rest needs a release over a network with a posterior.
-        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows.
+        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows. A query
+            for a number is replaced by one for the bins that determine it.
         rng: source of the posterior's draws; nothing here is private.
         level: posterior probability of each interval.
-        draws: number of posterior draws.
-        rows: number of rows listed for each query.
+        draws: number of posterior draws, used for queries only. The posterior assumes the public network
+            (`trust_network`), even where `answer` by default does not.
+        rows: largest number of rows listed for each query.
 
     Returns:
-        The parts; `str` writes them as text, `document` as JSON.
+        The parts; `str` writes them as text, `document` as JSON. Some parts are missing, with a note. For a release
+        over a design, or of a network's structure alone, only the limits that follow from the guarantee are there, and
+        queries are not parsed. There is no decomposition of queries of other kinds, of those that cannot be answered,
+        and of any if no posterior can be drawn.
 
     Raises:
-        InputError: a query that does not fit the network, or no number of draws or rows.
+        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows.
 
     Guarantee:
         No budget is spent; only the release is read.

@@ -316,12 +316,14 @@ def answer_many(
 ) -> Answers:
     """Answer many queries from a posterior; shared computations are done once.
 
-    A repeated query is answered once. Queries with the same evidence share the computation of its probability, and
-    queries for one variable to which every table of the network is relevant share one pass.
+    A repeated query is answered once, and its answer is the same object at all of its positions. Queries with the same
+    evidence share the computation of its probability, and queries for one variable to which every table of the network
+    is relevant share one pass. All queries are parsed before the first is answered; a query that cannot be answered
+    ends the call, without the answers to the others.
 
     Args:
         posterior: posterior made from a release.
-        queries: text, or parsed queries over the posterior's variables.
+        queries: text, or parsed queries over the posterior's variables; none gives no answers.
         level: posterior probability of each interval, between 0 and 1.
         predictive: as in `answer`.
         assume: as in `answer`.
@@ -331,7 +333,8 @@ def answer_many(
         For each query, in their order, exactly what `answer` returns.
 
     Raises:
-        InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
+        InputError: a single query instead of several; else as in `answer`: the message has the position of the query,
+            counted from 1, and its text.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -571,6 +574,10 @@ def _answer_most_probable(
 ) -> Answer:
     """Answer with the joint state that is most probable on average, and those most probable in most draws.
 
+    The targets' joint law is tabulated if it has at most ROW_LIMIT states and exact inference can compute it; draws in
+    which the evidence is impossible are then left out of means and of "best". If it is not, the only candidates are the
+    states that are most probable in some draw (`most_probable`), and the first row is the best of these.
+
     Args:
         query: query for the most probable state.
         targets: variables of the state.
@@ -578,8 +585,11 @@ def _answer_most_probable(
         level: posterior probability of each interval.
 
     Returns:
-        The answer, at most 16 rows by decreasing mean, each with "best". If the joint law of the targets is too large,
-        candidates come from `most_probable`, and the first row is the best of these.
+        The answer, at most EVALUATED_EXPLANATIONS rows by decreasing mean, each with "best": the fraction of the draws,
+        or of their weight, in which this state is the most probable.
+
+    Raises:
+        InputError: as `possible_draws`, or as `most_probable` if even that exceeds the memory budget.
     """
     laws, replicate = both.given, both.replicate
     schema = laws.network.schema
@@ -746,14 +756,17 @@ def _write_answer(
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
+    Draws in which the evidence is impossible are left out, and their fraction is reported.
+
     Args:
         query: query for a number.
-        both: draws given the evidence, with their replicates.
+        both: draws given the evidence, with their replicates, and their weights if the answer is predictive.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins.
+        inside: law of numbers inside their bins, which is assumed and adds no width to the interval.
 
     Returns:
-        An answer of one row; its evidence is judged too rare by the intervals of the bins.
+        An answer of one row, with the number's noise share, or None for it without replicates. The unit is
+        "probability" for a share. The evidence is judged too rare by the intervals of the bins, not of the number.
 
     Raises:
         InputError: as `possible_draws`.

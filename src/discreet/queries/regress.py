@@ -311,13 +311,16 @@ def regress(
             binary one.
         on: covariates: numeric with bins, which enter as numbers, or categorical, with a coefficient for each state
             except the first.
-        kind: "linear", least squares; or "logistic", maximum likelihood in the population. It is exact up to 4,096
-            joint states of all its variables, and beyond that computed from 8,192 simulated records for each draw.
-        assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`.
+        kind: "linear", least squares; or "logistic", maximum likelihood in the population, with a ridge of a millionth
+            of the records. It is exact up to 4,096 joint states of all its variables, and beyond that computed from
+            8,192 simulated records for each draw.
+        assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`; None
+            takes the posterior as it is.
         inside: law of numbers inside their bins, as in `answer`.
 
     Returns:
-        Draws of the coefficients.
+        Draws of the coefficients, the intercept last. Draws in which a coefficient is not identified, or a logistic fit
+        does not converge, are left out, up to half of them; `left_out` is their fraction.
 
     Raises:
         InputError: no covariate; a variable that is unknown or repeated, has missing values, or is no target of this
@@ -377,10 +380,11 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         schema: variables of the posterior.
         target: dependent variable.
         on: covariates, or the name of a single one.
-        kind: "linear" or "logistic".
+        kind: "linear" or "logistic". A linear regression accepts a numeric target or one of two states, a logistic one
+            only the latter.
 
     Returns:
-        Names of the covariates, in the given order.
+        Names of the covariates, in the given order; a single name becomes a tuple of one.
 
     Raises:
         InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing or has a single
@@ -554,7 +558,11 @@ def _draw_points(
 ) -> Iterator[Points]:
     """Simulate records in every draw and yield them as points of equal weight, a block of draws at a time.
 
-    Class probabilities are shifted linearly, by the change of the linear regression's slopes due to measured pairs.
+    Records are drawn from the network's own law. If tables measured pairs against its independences (`law.both.parts`),
+    class probabilities are shifted linearly in the covariates, by the change of the linear regression's slopes due to
+    these pairs; without them there is no shift, nor in draws in which the slopes are unidentified. Shifted
+    probabilities may leave [0, 1] at a point; only their means in the states of categorical covariates are clipped
+    (`_clip_hits`). Equal arguments yield equal points.
 
     Args:
         law: laws of the variables.

@@ -114,6 +114,13 @@ LARGEST_FACTOR = 1e6
 def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
     """Draw the probabilities of a family's rows, raked to margins that are drawn by the Bayesian bootstrap.
 
+    The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
+    only the first. They are drawn from the gamma variates of the rows' own records, each row's scaled to the records
+    that `weights` expect in it, with half a record for each state of the child; in DOUBT_SHARE of the draws, an empty
+    cell of a conditional margin has at least one pseudo-record, less where its slice has few records. After
+    MOVING_ROUNDS rounds of proportional fitting (two for a single margin) the margins are met approximately, and not at
+    all for states that no row expects.
+
     Args:
         counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
         alpha: pseudo-records of each cell, same shape.
@@ -122,7 +129,8 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
         rng: source of randomness.
 
     Returns:
-        Probabilities, shape of the counts; rows without records are draws from Dirichlet(alpha), not raked.
+        Probabilities, all positive, shape of the counts; rows of weight 0, and those without records, are not raked:
+        they are draws from Dirichlet(alpha + counts).
     """
     gammas, theta = _draw_gammas_and_rows(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
@@ -224,6 +232,11 @@ def spread_rows(
 ) -> RowDraws:
     """Draw all rows of a family around the rows of a measured part of it, and rake their counts to the part's.
 
+    Under the learned prior each row has a Dirichlet prior around the part's row (at least LEAST_MEAN in each cell),
+    with a concentration drawn from the mixture weights that the part's rows arrived at. Under a given prior it is
+    `alpha`, and the part enters only by its counts. Counts are multinomial draws given probabilities from this prior;
+    after raking, probabilities are drawn anew given the counts.
+
     Args:
         part: draws of the part's rows, parents in the order of the family.
         part_axes: positions of the part's parents among those of the family.
@@ -233,7 +246,10 @@ def spread_rows(
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as the part has. Under the learned prior, means are the part's, repeated over the other parents.
+        As many draws as the part has, parents in the order of the family. Row totals are met exactly, the part's counts
+        up to random rounding and the error after RAKING_ROUNDS rounds. `mean` is the part's, repeated over the other
+        parents, under the learned prior, and the mean over draws of `(alpha + counts) / sum` under a given one; `usage`
+        is the part's.
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
@@ -269,7 +285,8 @@ def unmeasured_rows(
 ) -> RowDraws:
     """Draw all rows of a family without any measurement from the prior.
 
-    Under the learned prior, rows are drawn around a common row from Dirichlet(1/2).
+    Under the learned prior, rows are drawn around a common row from Dirichlet(1/2), by `spread_rows`; the single row of
+    a family without parents is that row itself. Counts are multinomial given the totals.
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
@@ -279,7 +296,7 @@ def unmeasured_rows(
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as `totals` has.
+        As many draws as `totals` has; `mean` is the prior's mean, and `usage` zero.
     """
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
@@ -628,8 +645,10 @@ class LatentCounts:
         """Draw the number of records of each parent configuration.
 
         Without parents, these are the numbers of all records. If one family contains all parents, its counts are
-        summed. Else expected counts from the draw's probabilities are updated by the evidence on interactions that no
-        family contains, raked to the families' counts and rounded at random.
+        summed. Else expected counts from the draw's probabilities are raked to the families' counts, updated by a draw
+        from the evidence on interactions that no family contains, and raked again; without such evidence they get no
+        variation but the rounding. Every cell is then rounded by itself at random: families' counts and the number of
+        records are met only up to rounding and the error after HELD_FIT_ROUNDS rounds.
 
         Args:
             node: child of the parents; all ancestors are drawn.
@@ -717,9 +736,11 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws from plain least squares, to learn mixture weights and to simulate the errors of the
-    constrained fit; the second pass draws from the corrected fit. Under a given prior with `doubt` one pass from plain
-    least squares is enough. Families of the second pass are drawn at first use.
+    The first pass draws all families from plain least squares, to learn mixture weights and to simulate the errors of
+    the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted sums, or if
+    the tables have more than MOST_REPEATED_CELLS cells, there is no constrained fit, and the second pass draws from
+    plain least squares, too. Under a given prior with `doubt` the only pass draws from plain least squares, without any
+    correction. Families of the last pass are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -734,7 +755,8 @@ def draw_latent_counts(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a release of another kind, several data sets, or counts beyond 2^60.
+        InputError: a release of another kind, several data sets, measurements that do not determine the number of
+            records, or counts beyond 2^60.
     """
     combined = evidence_of(evidence)
     check_total(combined)

@@ -28,8 +28,8 @@ records between two cells of each row, by Metropolis-Hastings steps with three p
     ends         a split near 0 or near the total, where sparse priors put their mass.
 
 In each sweep the first round proposes "around" and later rounds "evidence"; every round ends with a proposal of
-"ends". Chains start at counts scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains start at these margins, each row
-started at the mean implied by margins and evidence, so that three sweeps are enough.
+"ends". Chains start at counts scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains
+start at these margins, each row at the mean implied by margins and evidence, so that three sweeps are enough.
 
 The learned weights give the average fraction of cells that are impossible rather than rare. They carry no information
 on a single cell without records, and where most cells are impossible they shrink the rest to 0 as well. For intervals
