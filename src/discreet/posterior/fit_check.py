@@ -195,8 +195,10 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
         rng: source of the draws behind the network's probabilities; None takes the same ones in every call.
 
     Returns:
-        All tests, and how much of the network could be tested. For a correct network, any test fails in at most one of
-        a hundred releases; pairs that lie in no table together are never tested.
+        All tests, largest effect first, and how much of the network could be tested. P-values are corrected for all
+        tests of all data sets together; of a set of variables that several data sets measured, the test with the
+        smallest p-value is listed. For a correct network, any test fails in at most one of a hundred releases; pairs
+        that lie in no table together are never tested, nor is anything if no tables can be pooled.
 
     Raises:
         InputError: a network over other variables.

@@ -108,7 +108,8 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
         high: largest b, same shape.
 
     Returns:
-        Nats, shape (rows,): the maximum over the box's corners for up to VERTEX_STATES states, else the tangent bound.
+        Nats, at least 0, shape (rows,): the exact maximum, which is at a corner of the box, for up to VERTEX_STATES
+        states; for more an upper bound, the least of TANGENTS tangent bounds, which may exceed the maximum.
     """
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
@@ -659,8 +660,10 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
         record: largest divergence due to one record, which is passed on; None under a metric.
 
     Returns:
-        The bound with its parts by node, and the second-order mean over rows in which every cell exceeds
-        CLEAR_DEVIATIONS standard deviations of its noise. Families that were not measured as a whole are left out.
+        The bound, which holds for all families together except with probability TEST_ERROR, with its parts by node,
+        largest first; and the second-order mean, summed over the rows in which every cell exceeds CLEAR_DEVIATIONS
+        standard deviations of its noise (0 if there is no such row). Families that were not measured as a whole are
+        left out and named in `unmeasured`; nodes of a single state are left out, too.
     """
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)

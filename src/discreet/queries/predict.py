@@ -264,7 +264,8 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
         target: variable to predict.
 
     Returns:
-        The evidence, with columns in the network's order.
+        The evidence, with columns in the network's order; without any column, a row for each record and no columns.
+        The target's column only counts the records.
 
     Raises:
         InputError: an unreadable table, an unknown or repeated column, or a value that its variable cannot have.

@@ -381,6 +381,9 @@ def marginals(
 ) -> Answers:
     """Compute `P(X | evidence)` of every variable X that is not observed, in one pass.
 
+    If exact inference is too large, the laws are computed by importance sampling with a fixed seed, without noise
+    shares. If the evidence is impossible in some draws, these are left out.
+
     Args:
         posterior: posterior made from a release.
         evidence: observed variables with their states.
@@ -391,8 +394,8 @@ def marginals(
         One answer for each variable, in the network's order; equal to those of `answer` up to rounding errors.
 
     Raises:
-        InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
-            where exact inference is out of reach.
+        InputError: unknown evidence, or evidence that is impossible in more than half of the draws; a level outside (0,
+            1); or evidence that is too rare to be sampled where exact inference is out of reach.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -653,12 +656,18 @@ class _AnswerPart(NamedTuple):
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
     """Summarise several queries, together if draws are not weighted and the evidence is possible in all of them.
 
+    Otherwise, and if only some parts have replicates, each is summarised by itself.
+
     Args:
-        parts: arguments of each answer; all are given the same evidence.
+        parts: arguments of each answer; all are given the same evidence. May be empty.
         level: posterior probability of each interval.
 
     Returns:
-        The answers, equal to those of `_summarise`, in the order of the parts.
+        The answers, equal to those of `_summarise`, in the order of the parts; noise shares are None without
+        replicates.
+
+    Raises:
+        InputError: as `possible_draws`.
     """
     all_replicates = [part.replicates for part in parts if part.replicates is not None]
     alike = parts and parts[0].both.weights is None and len(all_replicates) in (0, len(parts))

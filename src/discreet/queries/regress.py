@@ -86,8 +86,10 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         hits: probability of each point and the second class together, shape `(draws, points)`.
 
     Returns:
-        Shape `(draws, columns + 1)`, the intercept last; NaN in draws in which a column does not vary, Newton's method
-        does not converge, or improper weights lead to log odds beyond FARTHEST_LOG_ODDS.
+        Coefficients of the columns as given, not standardised, shape `(draws, columns + 1)`, the intercept last; NaN in
+        draws in which a column does not vary, Newton's method does not converge in NEWTON_STEPS steps, or improper
+        weights (`hits` below 0 or above `weights`) lead to log odds beyond FARTHEST_LOG_ODDS. If a column separates the
+        classes, the ridge keeps its coefficient finite.
 
     Source:
         McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not decrease.
@@ -112,7 +114,7 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 
 
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Take a Newton step, halved until the penalised likelihood does not decrease.
+    """Take a Newton step in every draw, halved there until the penalised likelihood does not decrease.
 
     Args:
         z: standardised columns and a constant, shape `(draws, points, columns + 1)`.

@@ -379,9 +379,13 @@ DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
     """Draw the counts of a parent and the child given both margins and evidence on their interaction.
 
+    Each draw picks its dependence tau from DEPENDENCES by the likelihood of the evidence. Cells of the drawn normal
+    table that are negative are set to 0; the table is then raked to both margins and rounded at random. The principal
+    axes are those at the mean shares over the draws.
+
     Args:
         values: measured coordinates of the interaction, shape `(parent - 1, child - 1)`.
-        variance: variance of the error of each coordinate.
+        variance: variance of the error of each coordinate; raised to KNOWN_VARIANCE.
         rows: records of the parent's states, shape (parent, draws).
         child: records of the child's states, shape (child, draws).
         rng: source of randomness.
@@ -535,7 +539,13 @@ class LatentCounts:
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
-        """Draw a family whose ancestors are drawn already, and keep it in `_rows`."""
+        """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
+
+        Without any measurement its rows are draws from the prior. Else the rows of the largest measured part are drawn,
+        the family's own rows around them if the part is not all of it, and their counts are raked to draws of the other
+        measured parts. With `doubt`, the learned prior and at least one parent, the probabilities are then drawn anew,
+        raked to separately drawn margins.
+        """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
@@ -861,7 +871,10 @@ class _Constrained:
 
 
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
-    """Fit the tables by least squares with no cell below 0, and simulate the errors of such fits.
+    """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
+
+    All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
+    of each draw are fitted, fewer for large tables, to ROUGH_TOLERANCE.
 
     Args:
         noisy: released tables.
