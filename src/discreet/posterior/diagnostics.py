@@ -109,11 +109,15 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
 def effective_size(draws: npt.ArrayLike) -> Floats:
     """Compute the bulk effective sample size: the number of independent draws with the same error of the mean.
 
+    It is that of the normal scores of the draws' ranks, and chains are split in halves: chains that differ, or drift,
+    have a small one.
+
     Args:
-        draws: shape `(quantities, chains, draws)`.
+        draws: shape `(quantities, chains, draws)`; the middle draw of a chain of odd length is left out.
 
     Returns:
-        Shape `(quantities,)`; the number of draws for a constant quantity.
+        Shape `(quantities,)`, at most `n log10(n)` for n draws of all chains together, which exceeds n for antithetic
+        chains; n for a constant quantity.
 
     Raises:
         InputError: fewer than eight draws of a chain.

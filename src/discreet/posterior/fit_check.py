@@ -195,8 +195,10 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
         rng: source of the draws behind the network's probabilities; None takes the same ones in every call.
 
     Returns:
-        All tests, and how much of the network could be tested. For a correct network, any test fails in at most one of
-        a hundred releases; pairs that lie in no table together are never tested.
+        All tests, largest effect first, and how much of the network could be tested. P-values are corrected for all
+        tests of all data sets together; of a set of variables that several data sets measured, the test with the
+        smallest p-value is listed. For a correct network, any test fails in at most one of a hundred releases; pairs
+        that lie in no table together are never tested, nor is anything if no tables can be pooled.
 
     Raises:
         InputError: a network over other variables.
@@ -297,6 +299,10 @@ def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]
 
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
     """Test some interactions of one table; yield nothing if exact inference is too large.
+
+    Inference is for all of them together: if an ancestor's family with the interactions' variables has more than
+    MOST_UNION_CELLS cells, if the pass exceeds its budget, or if one interaction has too many contrasts beside a
+    family, none of the table's interactions is tested.
 
     Args:
         margins: measured interactions, with noise variances.

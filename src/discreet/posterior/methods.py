@@ -85,6 +85,10 @@ def noise_aware(
 ) -> PosteriorDraws:
     """Draw all probabilities from their joint posterior given a release, with the privacy noise in the likelihood.
 
+    Evidence whose default reader is another function (`discreet.posterior.read`), such as one of an installed pack, is
+    passed to that function, with `draws`, `rng`, `method` and the prior; `trust_network` and `progress` are then not
+    used. With a prior that is not learned, "auto" first tries exact methods that take seconds.
+
     Args:
         evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, external
             figures (`measured`), or several of them put together by `combine`. A choice by a `CategoricalFactor` is
@@ -102,7 +106,8 @@ def noise_aware(
         method: "auto" chooses; `discreet.tools.Method` lists the others.
         trust_network: whether the public network's independences are assumed even if tables of the release could
             contradict them. By default they are assumed only for variables that no table contains together, and these
-            are doubted.
+            are doubted. They are always assumed, whatever is passed, if the prior is not learned, if public records are
+            read, if a data set has no tables that can be pooled, or if the chosen method assumes them.
         progress: function that the exact posterior calls with the mixing of its chains after every round; None shows a
             bar on a terminal (`discreet.util.progress`).
 
@@ -112,8 +117,9 @@ def noise_aware(
         own generator: the answer to a query does not depend on earlier queries.
 
     Raises:
-        InputError: a prior over another network or from the same records, no draws, a method that cannot read the
-            evidence, or a release over a design or of a network's structure.
+        InputError: a prior over another network or from the same records, or beside a method whose parameters have
+            their own; no draws, or more than memory has (2^36 cells of all tables); a method that cannot read the
+            evidence; or a release over a design or of a network's structure.
         DiscreetError: chains that have not mixed; or, when a family is drawn, noise too large to draw it.
 
     Guarantee:

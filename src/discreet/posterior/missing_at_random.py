@@ -96,11 +96,17 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     """Fit the rows of complete records to every draw by EM, and the laws of all sets of parents.
 
+    The fit is to the draw's laws of families. If a table contains a family but the network does not join its parents,
+    the measured law is used (`wide.parts`); without such parts all laws are the network's own. All families are updated
+    at once, 32 draws together, until no probability of any of them changes by LARGEST_CHANGE or more, or for
+    MOST_EM_ROUNDS rounds; a fit that has not converged by then is used without a warning. All families are drawn.
+
     Args:
         wide: draws under the network whose rows were drawn, with states for missing values.
 
     Returns:
-        (rows of the network without these states; laws of sets of parents, shape `(*sizes, draws)`).
+        (rows of the network without these states, shape `(*parents, child, draws)` by node, every probability positive;
+        laws of each node's set of parents, shape `(*sizes, draws)`, that of the empty set included).
 
     Raises:
         InputError: the law of complete records has more cells than exact inference allows.

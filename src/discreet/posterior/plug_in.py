@@ -97,13 +97,19 @@ def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) 
 def _estimate_counts(release: Release | External) -> dict[str, Array]:
     """Estimate counts of every family: as released, or by least squares, nonnegative for tables over sets of variables.
 
+    Counts released per family are used as they are, in records: families need not agree on their margins, and a public
+    number of records is not used. Tables over sets of variables, audited ones included, are fitted by nonnegative least
+    squares with the public number of records as total, or else the estimated one, at least 1. Every other release and
+    external figures are fitted by plain least squares, which may leave negative counts, as the released ones may be.
+
     Audited pairs are ignored: no family contains them, and without a noise model they are uninformative about families.
 
     Args:
         release: release over a network, or external figures.
 
     Returns:
-        Counts of each node's family, shape `(*parents, child)`.
+        Counts of each node's family, not necessarily whole, shape `(*parents, child)`. Interactions that were not
+        measured are 0.
     """
     network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
     kind = type(getattr(release, "payload", release))

@@ -160,13 +160,17 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 def projected(cells: Tables, network: Network) -> Tables:
     """Project another network's joint law onto the conditional probability tables of a network, at their first use.
 
+    A family that both networks have is taken as it is. The first other one computes the laws of all of these in one
+    pass, which is kept; if the pass is too large, each family's law is computed by itself.
+
     Args:
         cells: probabilities of the other network, shape `(*parents, child, draws)`.
         network: network over the same variables.
 
     Returns:
         `P(child | parents)` for each family of `network`. An impossible row is the mean of the other network's rows
-        with these parents, if it has these parents and more; else it is uniform.
+        with these parents, if these come first among the other network's parents of the node; else it is uniform. A
+        family whose law exceeds the memory budget raises an `InputError` at its first use.
 
     Example:
         >>> from discreet import Variable

@@ -169,13 +169,19 @@ def _read_file_head(path: str | Path) -> _StoredHead:
 def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     """Serialise a posterior; families and sets that were not drawn yet are drawn first.
 
+    All families, their replicates and all measured sets are drawn, and stay in the posterior's memory. The evidence is
+    stored with them, and the prior if it was given; a learned prior is not stored.
+
     Args:
         posterior: posterior made by `noise_aware`.
-        checked: whether the result of `check_fit` is stored as well, which takes about a second to compute.
+        checked: whether the result of `check_fit` is stored as well, which takes about a second to compute; if not, the
+            posterior that is read from the bytes computes it at first use.
 
     Returns:
-        Content of the file, in the format at the head of this module. Of a posterior projected to the public network
-        the wider posterior (`PosteriorDraws.saturated`) is stored.
+        Content of the file, in the format at the head of this module, with a checksum at the end. Probabilities of
+        families are in double precision, laws of measured sets in single precision. Of a posterior projected to the
+        public network the wider posterior (`PosteriorDraws.saturated`) is stored. The generator is stored only if it is
+        a PCG64 of an ordinary seed (`_store_generator`); without it the posterior that is read makes no new draws.
 
     Raises:
         InputError: draws that `noise_aware` did not make from a release.
@@ -235,19 +241,22 @@ def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
 
 
 def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = None) -> PosteriorDraws:
-    """Deserialise a posterior from the bytes of `to_bytes`.
+    """Deserialise a posterior from the bytes of `to_bytes`, after a check of the checksum.
 
     Args:
         raw: content of the file.
         name: name of the file, for error messages.
-        evidence: the file's evidence, if the caller has it and wants the posterior to refer to that very object; None
-            parses it from the head.
+        evidence: the file's evidence, if the caller has it and wants the posterior to refer to that very object; it is
+            not compared with the file's. None parses the evidence from the head.
 
     Returns:
-        The posterior. It can make new draws if the generator was stored.
+        The posterior over the public network; rows that were drawn under a wider network are projected to it, and kept
+        as `saturated`. It can make new draws if the generator was stored. A result of `check_fit` that was not stored
+        is computed at first use.
 
     Raises:
-        InputError: content that is damaged, or of another format or version.
+        InputError: content that is damaged, or of another format or version; arrays that are too few, too many or no
+            probabilities; or joint laws without replicates.
     """
     label = f"{DRAWS_NAME} {name}"
     start, end = _find_head(raw, label)

@@ -135,10 +135,13 @@ def decide(
             seeing answers and rerunning the program with the same seed reuses the same draws.
 
     Returns:
-        The decision.
+        The decision: the response with the largest mean, the first of several that are equal; each response's mean,
+        interval and "best", the fraction of the draws in which it is the first best; and the bound on the loss of
+        expected utility, from the effective sample size, at most `bounds[1] - bounds[0]`. Draws are not weighted.
 
     Raises:
-        InputError: no response, bounds out of order, or a utility outside its bounds or of another shape.
+        InputError: no response, bounds out of order or beyond LARGEST_UTILITY, a level or `failure` outside (0, 1), or
+            a utility outside its bounds or of another shape.
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:

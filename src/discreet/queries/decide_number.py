@@ -127,11 +127,13 @@ def decide_number(
         rng: source of the new draws, as in `decide`.
 
     Returns:
-        The decision.
+        The decision: the response, its mean loss over the draws, the quantity's interval, and the bound on the loss of
+        the response over that of the best one, from the effective sample size.
 
     Raises:
-        InputError: a query for several probabilities, another loss, bounds out of order, or a quantity outside its
-            bounds or of another shape.
+        InputError: a query for several probabilities, or with evidence that is impossible in a single draw; another
+            loss; bounds out of order; a level or `failure` outside (0, 1); or a quantity outside its bounds or of
+            another shape.
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:

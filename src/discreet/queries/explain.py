@@ -108,7 +108,8 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
         high: largest b, same shape.
 
     Returns:
-        Nats, shape (rows,): the maximum over the box's corners for up to VERTEX_STATES states, else the tangent bound.
+        Nats, at least 0, shape (rows,): the exact maximum, which is at a corner of the box, for up to VERTEX_STATES
+        states; for more an upper bound, the least of TANGENTS tangent bounds, which may exceed the maximum.
     """
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
@@ -427,17 +428,22 @@ def explain(
     Args:
         release: release of any kind. The effect of a record, and how well data sets can be distinguished, follow from
             the guarantee alone; the rest needs a release over a network with a posterior.
-        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows.
+        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows. A query
+            for a number is replaced by one for the bins that determine it.
         rng: source of the posterior's draws; nothing here is private.
         level: posterior probability of each interval.
-        draws: number of posterior draws.
-        rows: number of rows listed for each query.
+        draws: number of posterior draws, used for queries only. The posterior assumes the public network
+            (`trust_network`), even where `answer` by default does not.
+        rows: largest number of rows listed for each query.
 
     Returns:
-        The parts; `str` writes them as text, `document` as JSON.
+        The parts; `str` writes them as text, `document` as JSON. Some parts are missing, with a note. For a release
+        over a design, or of a network's structure alone, only the limits that follow from the guarantee are there, and
+        queries are not parsed. There is no decomposition of queries of other kinds, of those that cannot be answered,
+        and of any if no posterior can be drawn.
 
     Raises:
-        InputError: a query that does not fit the network, or no number of draws or rows.
+        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -654,8 +660,10 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
         record: largest divergence due to one record, which is passed on; None under a metric.
 
     Returns:
-        The bound with its parts by node, and the second-order mean over rows in which every cell exceeds
-        CLEAR_DEVIATIONS standard deviations of its noise. Families that were not measured as a whole are left out.
+        The bound, which holds for all families together except with probability TEST_ERROR, with its parts by node,
+        largest first; and the second-order mean, summed over the rows in which every cell exceeds CLEAR_DEVIATIONS
+        standard deviations of its noise (0 if there is no such row). Families that were not measured as a whole are
+        left out and named in `unmeasured`; nodes of a single state are left out, too.
     """
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)

@@ -198,7 +198,7 @@ class Divergence:
         record: largest divergence between the posteriors of two data sets that differ in one record, if the posterior
             sees the exact records; None under a metric.
         change: largest divergence for a change of one unit, under a metric; None if it is unknown or there is no
-        metric.
+            metric.
         trimmed: whether `record` and `change` are about the law of released draws, whose range is bounded, instead of
             the posterior that sees the records.
         limit: bound on the divergence of the posterior that takes the noisy counts for exact ones; None if no counts

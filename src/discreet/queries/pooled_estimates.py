@@ -11,12 +11,12 @@ estimates U. So, with `S = V + U`,
 
     Q | sets, S ~ N(q, (1 + 1/M) S - U),    (M - 1) B / S ~ chi-square with M - 1 degrees,    S >= U.
 
-That holds for any k, also another number than the release's records; V counts their sampling error and the privacy
-noise, since `theta_m` comes from a posterior that counts both. `T = (1 + 1/M) B - U` is the well-known estimate of the
-variance. It can be negative, and Student's t with `(M - 1) (1 - U / ((1 + 1/M) B))^2` degrees, which matches two
-moments of the law above, is then undefined, and endless nearby. Replacing a negative T, as Reiter does, takes the
-number of records, which is private under ADD_REMOVE. The law itself, kept to `S >= U`, has neither problem; here its
-quantiles are found by quadrature over S.
+That holds for any k, even one that differs from the number of records released; V includes the sampling error of the
+original records and the privacy noise, since `theta_m` comes from a posterior that includes both. `T = (1 + 1/M) B - U`
+is the well-known estimate of the variance. It can be negative, and Student's t with `(M - 1) (1 - U / ((1 + 1/M) B))^2`
+degrees, which matches two moments of the law above, is then undefined, and gives arbitrarily wide intervals when T is
+near 0. Reiter's replacement for a negative T requires the number of records, which is private under ADD_REMOVE. The law
+itself, truncated to `S >= U`, has neither problem; here its quantiles are found by quadrature over S.
 
 Source: Raghunathan, Reiter and Rubin (2003), Multiple imputation for statistical disclosure limitation, Journal of
 Official Statistics 19(1); Reiter (2002), Satisfying disclosure requirements with synthetic data sets, the same 18(4).
@@ -108,17 +108,20 @@ def pool_estimates(
 ) -> PooledEstimate:
     """Pool an estimate from several synthetic data sets into one with a valid interval.
 
+    Few sets have a cost: with sets of as many records as the release had, intervals are 11 / 3.4 / 2 / 1.4 / 1.2 / 1.1
+    times as wide as the posterior's for 2 / 3 / 5 / 10 / 20 / 50 sets, and those of ten sets or fewer cover more often
+    than their level. Larger sets cost less.
+
     Args:
         estimates: one estimate for each set of `sample`, shape (M,), or (M, k) for k quantities; M at least 2. They
             should be nearly normal: use the logarithms of ratios.
         variances: squared standard errors of the estimates, as any program computes them from one set, same shape;
-            those of the set's number of records, not the release's.
+            computed with the number of records in the synthetic set, not in the release.
         level: posterior probability of each interval.
 
     Returns:
-        Means and intervals, each quantity separately. Cost of few sets: with sets of as many records as the release
-        had, intervals are 11 / 3.4 / 2 / 1.4 / 1.2 / 1.1 times as wide as the posterior's for 2 / 3 / 5 / 10 / 20 / 50
-        sets, and those of ten sets or fewer cover more often than their level; larger sets cost less.
+        For each quantity separately the mean over the sets and the interval, which is symmetric around the mean; with
+        `level`, the variances `between` and `within` sets, and the number of sets (see `PooledEstimate`).
 
     Raises:
         InputError: fewer than two sets, different shapes, an estimate that is not finite, a variance that is negative

@@ -145,7 +145,9 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
     Predictions are means over draws of `P(target | evidence, theta)`, as in `answer`: probabilities in the population
     of records with this evidence. Draws are not weighted by the probability of the evidence.
 
-    Records with equal states of the relevant variables are computed once, and many of them in one pass.
+    Records with equal states of the relevant variables are computed once, and many of them in one pass. A record
+    without any observed value gets the target's marginal law. Draws in which a record's evidence is impossible are left
+    out for this record.
 
     Args:
         posterior: posterior made from a release.
@@ -160,8 +162,9 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
         For each record exactly what `answer` returns for `P(target | its evidence)`.
 
     Raises:
-        InputError: an unknown target or column, a value that is no state, evidence that is impossible, a level outside
-            (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
+        InputError: an unknown target or column, a value that is no state, evidence that is impossible in more than half
+            of the draws, a level outside (0, 1), or a network too large for exact inference. Records are named by their
+            position, counted from 0.
 
     Guarantee:
         No budget is spent; only the posterior and the analyst's own records are read.
@@ -261,7 +264,8 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
         target: variable to predict.
 
     Returns:
-        The evidence, with columns in the network's order.
+        The evidence, with columns in the network's order; without any column, a row for each record and no columns.
+        The target's column only counts the records.
 
     Raises:
         InputError: an unreadable table, an unknown or repeated column, or a value that its variable cannot have.

@@ -316,12 +316,14 @@ def answer_many(
 ) -> Answers:
     """Answer many queries from a posterior; shared computations are done once.
 
-    A repeated query is answered once. Queries with the same evidence share the computation of its probability, and
-    queries for one variable to which every table of the network is relevant share one pass.
+    A repeated query is answered once, and its answer is the same object at all of its positions. Queries with the same
+    evidence share the computation of its probability, and queries for one variable to which every table of the network
+    is relevant share one pass. All queries are parsed before the first is answered; a query that cannot be answered
+    ends the call, without the answers to the others.
 
     Args:
         posterior: posterior made from a release.
-        queries: text, or parsed queries over the posterior's variables.
+        queries: text, or parsed queries over the posterior's variables; none gives no answers.
         level: posterior probability of each interval, between 0 and 1.
         predictive: as in `answer`.
         assume: as in `answer`.
@@ -331,7 +333,8 @@ def answer_many(
         For each query, in their order, exactly what `answer` returns.
 
     Raises:
-        InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
+        InputError: a single query instead of several; else as in `answer`: the message has the position of the query,
+            counted from 1, and its text.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -378,6 +381,9 @@ def marginals(
 ) -> Answers:
     """Compute `P(X | evidence)` of every variable X that is not observed, in one pass.
 
+    If exact inference is too large, the laws are computed by importance sampling with a fixed seed, without noise
+    shares. If the evidence is impossible in some draws, these are left out.
+
     Args:
         posterior: posterior made from a release.
         evidence: observed variables with their states.
@@ -388,8 +394,8 @@ def marginals(
         One answer for each variable, in the network's order; equal to those of `answer` up to rounding errors.
 
     Raises:
-        InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
-            where exact inference is out of reach.
+        InputError: unknown evidence, or evidence that is impossible in more than half of the draws; a level outside (0,
+            1); or evidence that is too rare to be sampled where exact inference is out of reach.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -571,6 +577,10 @@ def _answer_most_probable(
 ) -> Answer:
     """Answer with the joint state that is most probable on average, and those most probable in most draws.
 
+    The targets' joint law is tabulated if it has at most ROW_LIMIT states and exact inference can compute it; draws in
+    which the evidence is impossible are then left out of means and of "best". If it is not, the only candidates are the
+    states that are most probable in some draw (`most_probable`), and the first row is the best of these.
+
     Args:
         query: query for the most probable state.
         targets: variables of the state.
@@ -578,8 +588,11 @@ def _answer_most_probable(
         level: posterior probability of each interval.
 
     Returns:
-        The answer, at most 16 rows by decreasing mean, each with "best". If the joint law of the targets is too large,
-        candidates come from `most_probable`, and the first row is the best of these.
+        The answer, at most EVALUATED_EXPLANATIONS rows by decreasing mean, each with "best": the fraction of the draws,
+        or of their weight, in which this state is the most probable.
+
+    Raises:
+        InputError: as `possible_draws`, or as `most_probable` if even that exceeds the memory budget.
     """
     laws, replicate = both.given, both.replicate
     schema = laws.network.schema
@@ -643,12 +656,18 @@ class _AnswerPart(NamedTuple):
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
     """Summarise several queries, together if draws are not weighted and the evidence is possible in all of them.
 
+    Otherwise, and if only some parts have replicates, each is summarised by itself.
+
     Args:
-        parts: arguments of each answer; all are given the same evidence.
+        parts: arguments of each answer; all are given the same evidence. May be empty.
         level: posterior probability of each interval.
 
     Returns:
-        The answers, equal to those of `_summarise`, in the order of the parts.
+        The answers, equal to those of `_summarise`, in the order of the parts; noise shares are None without
+        replicates.
+
+    Raises:
+        InputError: as `possible_draws`.
     """
     all_replicates = [part.replicates for part in parts if part.replicates is not None]
     alike = parts and parts[0].both.weights is None and len(all_replicates) in (0, len(parts))
@@ -746,14 +765,17 @@ def _write_answer(
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
+    Draws in which the evidence is impossible are left out, and their fraction is reported.
+
     Args:
         query: query for a number.
-        both: draws given the evidence, with their replicates.
+        both: draws given the evidence, with their replicates, and their weights if the answer is predictive.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins.
+        inside: law of numbers inside their bins, which is assumed and adds no width to the interval.
 
     Returns:
-        An answer of one row; its evidence is judged too rare by the intervals of the bins.
+        An answer of one row, with the number's noise share, or None for it without replicates. The unit is
+        "probability" for a share. The evidence is judged too rare by the intervals of the bins, not of the number.
 
     Raises:
         InputError: as `possible_draws`.

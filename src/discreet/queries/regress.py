@@ -86,8 +86,10 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         hits: probability of each point and the second class together, shape `(draws, points)`.
 
     Returns:
-        Shape `(draws, columns + 1)`, the intercept last; NaN in draws in which a column does not vary, Newton's method
-        does not converge, or improper weights lead to log odds beyond FARTHEST_LOG_ODDS.
+        Coefficients of the columns as given, not standardised, shape `(draws, columns + 1)`, the intercept last; NaN in
+        draws in which a column does not vary, Newton's method does not converge in NEWTON_STEPS steps, or improper
+        weights (`hits` below 0 or above `weights`) lead to log odds beyond FARTHEST_LOG_ODDS. If a column separates the
+        classes, the ridge keeps its coefficient finite.
 
     Source:
         McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not decrease.
@@ -112,7 +114,7 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 
 
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Take a Newton step, halved until the penalised likelihood does not decrease.
+    """Take a Newton step in every draw, halved there until the penalised likelihood does not decrease.
 
     Args:
         z: standardised columns and a constant, shape `(draws, points, columns + 1)`.
@@ -311,13 +313,16 @@ def regress(
             binary one.
         on: covariates: numeric with bins, which enter as numbers, or categorical, with a coefficient for each state
             except the first.
-        kind: "linear", least squares; or "logistic", maximum likelihood in the population. It is exact up to 4,096
-            joint states of all its variables, and beyond that computed from 8,192 simulated records for each draw.
-        assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`.
+        kind: "linear", least squares; or "logistic", maximum likelihood in the population, with a ridge of a millionth
+            of the records. It is exact up to 4,096 joint states of all its variables, and beyond that computed from
+            8,192 simulated records for each draw.
+        assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`; None
+            takes the posterior as it is.
         inside: law of numbers inside their bins, as in `answer`.
 
     Returns:
-        Draws of the coefficients.
+        Draws of the coefficients, the intercept last. Draws in which a coefficient is not identified, or a logistic fit
+        does not converge, are left out, up to half of them; `left_out` is their fraction.
 
     Raises:
         InputError: no covariate; a variable that is unknown or repeated, has missing values, or is no target of this
@@ -377,10 +382,11 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         schema: variables of the posterior.
         target: dependent variable.
         on: covariates, or the name of a single one.
-        kind: "linear" or "logistic".
+        kind: "linear" or "logistic". A linear regression accepts a numeric target or one of two states, a logistic one
+            only the latter.
 
     Returns:
-        Names of the covariates, in the given order.
+        Names of the covariates, in the given order; a single name becomes a tuple of one.
 
     Raises:
         InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing or has a single
@@ -469,6 +475,10 @@ def _fit_logistic(
 ) -> Floats:
     """Fit by maximum likelihood in every draw, first at the bins' means, then corrected to the numbers.
 
+    In every draw, maximise the expected log likelihood under the draw's joint law, less a small ridge (`logit_fits`):
+    summed over all states if the joint law is tabulated (`law.whole`), else over MADE_UP_POINTS simulated records. If
+    all covariates are categorical, the correction changes nothing.
+
     The linear predictor of the numbers is `x beta`. Its linear projection on the bins' means m is `m gamma` with
     `Cov(m, x) beta = Cov(m, m) gamma`.
 
@@ -550,7 +560,11 @@ def _draw_points(
 ) -> Iterator[Points]:
     """Simulate records in every draw and yield them as points of equal weight, a block of draws at a time.
 
-    Class probabilities are shifted linearly, by the change of the linear regression's slopes due to measured pairs.
+    Records are drawn from the network's own law. If tables measured pairs against its independences (`law.both.parts`),
+    class probabilities are shifted linearly in the covariates, by the change of the linear regression's slopes due to
+    these pairs; without them there is no shift, nor in draws in which the slopes are unidentified. Shifted
+    probabilities may leave [0, 1] at a point; only their means in the states of categorical covariates are clipped
+    (`_clip_hits`). Equal arguments yield equal points.
 
     Args:
         law: laws of the variables.

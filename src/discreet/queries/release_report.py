@@ -62,20 +62,24 @@ def report(
 ) -> str:
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
+    If the release has no posterior over a network, the report gives the reason in place of the answers.
+
     Args:
-        release: release of any kind.
-        posterior: posterior of the release, such as stored draws; None draws one if the release is over a network.
+        release: a single release of any kind.
+        posterior: posterior of the release, such as stored draws; None draws one by `noise_aware` if the release is
+            over a network.
         form: "html" for one file of HTML without scripts, or "markdown".
         balance: balance of the account that paid, as `Account.balance` returns it; None leaves other releases out.
         level: posterior probability of each interval.
         name: name of the release's file, for the commands that check it.
-        rng: source of the posterior's draws; nothing here is private.
+        rng: source of the posterior's draws; nothing here is private. None uses the seed 0, so that the report can be
+            repeated.
 
     Returns:
-        The text of the file.
+        The text of the file; nothing is written to disk.
 
     Raises:
-        InputError: another form, or a posterior of another network.
+        InputError: another form, several releases put together, or a posterior of another network.
 
     Guarantee:
         No budget is spent; only the release and the ledger's entries on an account are read.

@@ -271,15 +271,21 @@ class Dependence:
 def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, rows: int) -> Dependence:
     """Decompose an answer's variance by tables and rows.
 
+    Effects are linear in the tables, around their posterior means. The answer is that of the network alone: joint laws
+    that tables measured against its independences are not used. Families that affect the answer are drawn if they are
+    missing, the others are not.
+
     Args:
         posterior: draws of the public network's own rows.
-        query: query for a probability.
+        query: query for a probability; with a state for some targets, its variance is summed over the others' states.
         level: posterior probability of the entries' intervals.
-        rows: number of rows to list.
+        rows: largest number of rows to list.
 
     Returns:
-        The shares. They are exact for the given draws; with n draws the relative error of a share is about `1 /
-        sqrt(n)`.
+        Shares of the variance of the first-order sum. They sum to 1 and may be negative, because each is a covariance
+        with the sum; rows are listed by absolute share, without those below LEAST_SHOWN_SHARE. Shares are exact for the
+        given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the noise are None without
+        replicate draws.
 
     Raises:
         InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,
@@ -398,15 +404,20 @@ class _ExplainedQuery:
     ) -> RowShare:
         """Describe a row by the entry over whose interval the answer moves most.
 
+        One entry of the row goes from the lower to the upper end of its interval; the other entries keep their
+        proportions, and all other rows their means. Of entries and of queried states with equal effects the first is
+        named. An entry with mean 1 is skipped.
+
         Args:
             node: node of the table.
             row: position of the row in the flattened table.
-            variance: the row's share of the variance.
-            noise: the row's share due to the privacy noise, or None.
+            variance: the row's share of the variance, which is passed on.
+            noise: the row's share due to the privacy noise, or None; passed on.
             states: codes of each queried state, by target.
 
         Returns:
-            The row with its entry's mean, interval and slope, and the exact answers at the interval's ends.
+            The row with the entry's mean and interval; the queried state that moves most, its slope at the mean, and
+            its exact probability at the lower and at the upper end, of which either may be the larger.
         """
         network = self.posterior.network
         size = network.schema[node].size

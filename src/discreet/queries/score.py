@@ -206,7 +206,7 @@ def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.
 
 
 def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Propose population means that are possible under the noise, with importance weights.
+    """Propose one batch of population means, and keep those possible under the noise, with importance weights.
 
     The radius of the noise is drawn first. Every sum lies within it of its published value; within these limits the
     number of records, their mean and their mean square are drawn from their priors, and the weight is the prior
@@ -220,7 +220,8 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
         rng: source of randomness.
 
     Returns:
-        Possible means and their weights, shape (possible proposals,) each.
+        Means in [-1, 1] and their weights, which are positive and not normalised, shape (possible proposals,) each: at
+        most BATCH_PROPOSALS, and none if every proposal is outside.
     """
     dimension, largest = len(payload.values), float(np.abs(payload.sums[-2:]).max())
     excess = rng.gamma(dimension + 1, payload.sums_scale, BATCH_PROPOSALS)

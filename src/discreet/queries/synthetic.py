@@ -289,6 +289,9 @@ def write_records(
 ) -> int:
     """Write a stream of records to a Parquet, CSV or Arrow file, whole or not at all, one batch in memory at a time.
 
+    Records are written to a hidden file in the same folder, which then gets the name `path`; it is removed in case of
+    an error. Without `replace` this needs a file system with hard links, and a file that appears meanwhile is kept.
+
     Args:
         records: stream as `sample` returns it, or any table's `to_reader()`.
         path: path of the file; its suffix determines the format, as in `format_of`.

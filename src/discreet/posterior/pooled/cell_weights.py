@@ -112,13 +112,18 @@ def cell_weights(position: Single, counts: Array) -> Single:
 def component_weights(position: Single, counts: Array) -> Single:
     """Look up the log weights of cells under each component of the prior of a row, summed over the first axis.
 
+    The positions of the other back-off components follow by whole steps. A component without back-off has the same
+    concentration in each cell and ignores `position`. Weights of counts beyond the table are extrapolated; unlike in
+    `cell_weights`, none is computed exactly.
+
     Args:
         position: grid positions of the smallest of BACK_OFF_CONCENTRATIONS times the mean of the cell, shape `(child,
             ...)`.
         counts: counts n, whole numbers from 0, same shape.
 
     Returns:
-        Shape `(COMPONENTS, ...)`.
+        Log weights of whole rows, without the factor of the row's total, shape `(COMPONENTS, ...)`: the back-off
+        components by increasing concentration, then the others.
     """
     weights, rises = _tabulate_weights()
     index, fraction = _find_places(position, counts)
@@ -171,8 +176,15 @@ def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
 def _extrapolate(a: Single, counts: Array) -> Single:
     """Compute the increase of the weight from the table's last column to counts beyond it.
 
-    `log Gamma(n + a) / Gamma(n + 1) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; the
+    `log(Gamma(n + a) / Gamma(n + 1)) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; the
     remainder is below 0.01 for a up to 256.
+
+    Args:
+        a: concentrations themselves, not positions, any shape.
+        counts: counts n, at least LAST_COUNT, of a shape that broadcasts with `a`.
+
+    Returns:
+        Difference of the log weights at n and at LAST_COUNT, broadcast shape.
     """
     e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2

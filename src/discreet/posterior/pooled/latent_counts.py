@@ -17,13 +17,14 @@ Evidence is used once. In the coordinates of interactions (`least_squares.py`) t
 evidence, one for each set of variables. The piece of a set is used at the set's last node, and margins that several
 tables contain are pooled beforehand. What a node's rows imply about its ancestors beyond that is not used (a cut).
 
-Cells are not negative, and most are empty: then tables of many cells determine their margins more precisely than their
-sums alone do. Least squares with that constraint is nearer to the truth than plain least squares, but its errors have
-no formula. They are simulated. A first pass with plain least squares makes a few draws; records simulated from each of
-them, with noise of the release's law and fitted in the same way, show the errors; the variance of each interaction is
-their mean square over records (errors are smaller where there are none). The second pass uses the constrained estimate
-and the mixture weights of rows that the first pass arrived at. The fast estimate uses values and mean squared errors as
-they are: a bias may cost less than the variance that it saves.
+Cells are not negative, and most are empty: with this constraint, a large table determines its margins more precisely
+than sums of its noisy cells do. Constrained least squares is nearer to the truth than plain least squares, but its
+errors have no formula. They are simulated. A first pass with plain least squares makes a few draws; records simulated
+from each of them, with noise of the release's law and fitted in the same way, show the errors; the variance of each
+interaction is their mean square over records (errors are smaller in cells without records). The second pass uses the
+constrained estimate and the mixture weights of rows that the first pass arrived at. The fast estimate uses the
+constrained estimates without subtracting their bias, and their mean squared errors as variances: a bias may cost less
+than the variance that it saves.
 
 Intervals under a given prior use plain least squares: its errors are known and independent. Under the learned prior
 they use the same model with three corrections for model doubt:
@@ -34,9 +35,9 @@ they use the same model with three corrections for model doubt:
   constraint.
 * *of margins of rows*: hundreds of rows of few records with a prior each imply, by the law of large numbers, a strong
   prior on the table's margins that was not intended. Therefore the child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`latent_counts.py`). They are drawn from the evidence
+  (Dirichlet(1/2)), and so has each parent's table with the child (`draw_pair_counts`). They are drawn from the evidence
   on themselves. The rows' counts are then raked to them, with minimal change (`raking.py`), and the rows' probabilities
-  to margins that are drawn from these counts alone (`latent_counts.py`).
+  to margins that are drawn from these counts alone (`draw_moved_rows`).
 * *of the learned prior* (`shrinkage.py`): it fits the average cell, but intervals must cover the rare cells, too.
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
@@ -113,6 +114,13 @@ LARGEST_FACTOR = 1e6
 def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
     """Draw the probabilities of a family's rows, raked to margins that are drawn by the Bayesian bootstrap.
 
+    The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
+    only the first. They are drawn from the gamma variates of the rows' own records, each row's scaled to the records
+    that `weights` expect in it, with half a record for each state of the child; in DOUBT_SHARE of the draws, an empty
+    cell of a conditional margin has at least one pseudo-record, less where its slice has few records. After
+    MOVING_ROUNDS rounds of proportional fitting (two for a single margin) the margins are met approximately, and not at
+    all for states that no row expects.
+
     Args:
         counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
         alpha: pseudo-records of each cell, same shape.
@@ -121,7 +129,8 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
         rng: source of randomness.
 
     Returns:
-        Probabilities, shape of the counts; rows without records are draws from Dirichlet(alpha), not raked.
+        Probabilities, all positive, shape of the counts; rows of weight 0, and those without records, are not raked:
+        they are draws from Dirichlet(alpha + counts).
     """
     gammas, theta = _draw_gammas_and_rows(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
@@ -223,6 +232,11 @@ def spread_rows(
 ) -> RowDraws:
     """Draw all rows of a family around the rows of a measured part of it, and rake their counts to the part's.
 
+    Under the learned prior each row has a Dirichlet prior around the part's row (at least LEAST_MEAN in each cell),
+    with a concentration drawn from the mixture weights that the part's rows arrived at. Under a given prior it is
+    `alpha`, and the part enters only by its counts. Counts are multinomial draws given probabilities from this prior;
+    after raking, probabilities are drawn anew given the counts.
+
     Args:
         part: draws of the part's rows, parents in the order of the family.
         part_axes: positions of the part's parents among those of the family.
@@ -232,7 +246,10 @@ def spread_rows(
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as the part has. Under the learned prior, means are the part's, repeated over the other parents.
+        As many draws as the part has, parents in the order of the family. Row totals are met exactly, the part's counts
+        up to random rounding and the error after RAKING_ROUNDS rounds. `mean` is the part's, repeated over the other
+        parents, under the learned prior, and the mean over draws of `(alpha + counts) / sum` under a given one; `usage`
+        is the part's.
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
@@ -268,7 +285,8 @@ def unmeasured_rows(
 ) -> RowDraws:
     """Draw all rows of a family without any measurement from the prior.
 
-    Under the learned prior, rows are drawn around a common row from Dirichlet(1/2).
+    Under the learned prior, rows are drawn around a common row from Dirichlet(1/2), by `spread_rows`; the single row of
+    a family without parents is that row itself. Counts are multinomial given the totals.
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
@@ -278,7 +296,7 @@ def unmeasured_rows(
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as `totals` has.
+        As many draws as `totals` has; `mean` is the prior's mean, and `usage` zero.
     """
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
@@ -361,9 +379,13 @@ DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
     """Draw the counts of a parent and the child given both margins and evidence on their interaction.
 
+    Each draw picks its dependence tau from DEPENDENCES by the likelihood of the evidence. Cells of the drawn normal
+    table that are negative are set to 0; the table is then raked to both margins and rounded at random. The principal
+    axes are those at the mean shares over the draws.
+
     Args:
         values: measured coordinates of the interaction, shape `(parent - 1, child - 1)`.
-        variance: variance of the error of each coordinate.
+        variance: variance of the error of each coordinate; raised to KNOWN_VARIANCE.
         rows: records of the parent's states, shape (parent, draws).
         child: records of the child's states, shape (child, draws).
         rng: source of randomness.
@@ -517,7 +539,13 @@ class LatentCounts:
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
-        """Draw a family whose ancestors are drawn already, and keep it in `_rows`."""
+        """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
+
+        Without any measurement its rows are draws from the prior. Else the rows of the largest measured part are drawn,
+        the family's own rows around them if the part is not all of it, and their counts are raked to draws of the other
+        measured parts. With `doubt`, the learned prior and at least one parent, the probabilities are then drawn anew,
+        raked to separately drawn margins.
+        """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
@@ -540,14 +568,23 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
 
-        Margins that are far more precise than the rest, and under `quick` the margins of the child with at most one
-        parent, are drawn separately; the rows are raked to them.
+        Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
+        are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
+        no more precise than the rest.
+
+        Margins that are far more precise than the rest (PRECISE_VARIANCE_RATIO) are applied last, one after the other:
+        rows are drawn as if no coordinate were so precise; then each margin is drawn from its own evidence, the rows'
+        counts are raked to it, and their probabilities are drawn anew. Under `quick` with the learned prior these are
+        only margins of three or more variables.
 
         Args:
             part: names of the parents and the child, the child last.
             totals: records of each row of the part, shape `(*parents, draws)`.
             alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
             rng: source of randomness.
+
+        Returns:
+            Counts, concentrations and probabilities of each row in each draw; the counts sum to `totals`.
         """
         values, variances = self._margins.coordinates(part)
         precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
@@ -618,8 +655,10 @@ class LatentCounts:
         """Draw the number of records of each parent configuration.
 
         Without parents, these are the numbers of all records. If one family contains all parents, its counts are
-        summed. Else expected counts from the draw's probabilities are updated by the evidence on interactions that no
-        family contains, raked to the families' counts and rounded at random.
+        summed. Else expected counts from the draw's probabilities are raked to the families' counts, updated by a draw
+        from the evidence on interactions that no family contains, and raked again; without such evidence they get no
+        variation but the rounding. Every cell is then rounded by itself at random: families' counts and the number of
+        records are met only up to rounding and the error after HELD_FIT_ROUNDS rounds.
 
         Args:
             node: child of the parents; all ancestors are drawn.
@@ -707,9 +746,11 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws from plain least squares, to learn mixture weights and to simulate the errors of the
-    constrained fit; the second pass draws from the corrected fit. Under a given prior with `doubt` one pass from plain
-    least squares is enough. Families of the second pass are drawn at first use.
+    The first pass draws all families from plain least squares, to learn mixture weights and to simulate the errors of
+    the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted sums, or if
+    the tables have more than MOST_REPEATED_CELLS cells, there is no constrained fit, and the second pass draws from
+    plain least squares, too. Under a given prior with `doubt` the only pass draws from plain least squares, without any
+    correction. Families of the last pass are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -724,7 +765,8 @@ def draw_latent_counts(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a release of another kind, several data sets, or counts beyond 2^60.
+        InputError: a release of another kind, several data sets, measurements that do not determine the number of
+            records, or counts beyond 2^60.
     """
     combined = evidence_of(evidence)
     check_total(combined)
@@ -829,7 +871,10 @@ class _Constrained:
 
 
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
-    """Fit the tables by least squares with no cell below 0, and simulate the errors of such fits.
+    """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
+
+    All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
+    of each draw are fitted, fewer for large tables, to ROUGH_TOLERANCE.
 
     Args:
         noisy: released tables.

@@ -1,4 +1,4 @@
-r"""Least squares over all noisy tables at once: estimates of every margin, plain or with no cell below 0.
+r"""Least squares over all noisy tables at once: estimates of every margin, unconstrained or nonnegative.
 
 Tables over overlapping sets of variables contain some margins several times. In the coordinates of their interactions
 (`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate:
@@ -165,15 +165,22 @@ def pooled_margins(
 ) -> Margins:
     """Fit all measurements of one data set by plain least squares: tables, contrasts and weighted sums.
 
+    Tables are fitted together. Their fit and the contrasts are averaged interaction by interaction, weighted by
+    precision; weighted sums, which involve several interactions, are added afterwards (`add_sums`). A public `records`
+    then fixes the total, with variance 0; it changes no other interaction of tables and contrasts, but sums are fitted
+    to it.
+
     Args:
         network: network that gives the variables' sizes and the families.
         measured: at least one measurement.
         records: number of records if it is public, else None.
         also: additional sets of variables whose interactions are estimated though no family contains them, each in the
-            schema's order.
+            schema's order; read only if there are tables, and ignored for sets that no table contains.
 
     Returns:
-        Estimates and variances of the measured interactions of all families and of the additional sets.
+        Estimates and variances, by interaction. From tables: the measured interactions of all families and of the
+        additional sets. Beside them, whether a family contains them or not: every interaction that a contrast measures,
+        all subsets of a weighted sum's variables that tables contain, and those that sums determine.
     """
     tables = [datum for datum in measured if datum.table]
     if len(tables) == len(measured):
@@ -213,11 +220,12 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 
     Args:
         noisy: tables of one repetition.
-        records: number of records if it is public, else None.
+        records: number of records if it is public, else None. It replaces the fitted total, with variance 0.
         also: additional sets of variables, as in `pooled_margins`.
 
     Returns:
-        Estimates and variances of the measured interactions of all families and of the additional sets.
+        Estimates and variances of the measured interactions of all families and of the additional sets; sets that no
+        table contains are left out.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
@@ -233,13 +241,18 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
     """Fit tables by least squares with a fixed total and no cell below 0, by ADMM.
 
+    The tolerance is checked at every tenth iteration, and the iteration continues until all repetitions meet it.
+
     Args:
-        noisy: tables of any number of repetitions, which are solved side by side.
-        total: number of records that every table sums to, at least 1.
-        close: tolerance at which the iteration stops; see FIT_TOLERANCE.
+        noisy: tables of any number of repetitions, which are solved side by side; all have the same noise variances.
+        total: number of records that every table of every repetition sums to, at least 1; the noisy totals are not
+            used.
+        close: tolerance: largest certified distance to the exact solution, in standard deviations of the noise (root
+            mean square over coordinates); see FIT_TOLERANCE.
 
     Returns:
-        The fit with its certificate. After 2,000 iterations it is returned unfinished, with the gap that is left.
+        The feasible tables of the last iterate, which are consistent, with the certificate of each repetition. After
+        MOST_ITERATIONS they are returned without an error, whatever the gap.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -334,11 +347,18 @@ class _CoordinatePlaces:
     @staticmethod
     @lru_cache(maxsize=4)
     def number(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
-        """Number the coordinates of all tables; cached, because the same tables are fitted several times.
+        """Number the coordinates of all tables and build the matrices of the fit; cached for the last four layouts.
+
+        An interaction that several tables contain is numbered once, at the first of them. Within a table, the precision
+        of an interaction's coordinates is the sum over the measurements that the table is the mean of.
 
         Args:
             network: network that gives the variables' sizes and the families.
-            blurs: variables of each table, and the noise variances of the measurements it is the mean of.
+            blurs: variables of each table, in the order of the cells, and the noise variances of the measurements it is
+                the mean of.
+
+        Returns:
+            The layout; it has no noisy counts, so tables with the same noise share it.
         """
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0

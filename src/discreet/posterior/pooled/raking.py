@@ -45,8 +45,8 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
         rng: source of randomness for the rounding.
 
     Returns:
-        Whole counts, same shape. Row totals are met exactly, the margin up to rounding and the error after eight
-        rounds.
+        Whole counts, same shape. Row totals are met exactly; the margin is off by the sum of the rows' rounding errors,
+        and by what RAKING_ROUNDS rounds leave.
 
     Example:
         >>> counts = np.array([[[8], [2]], [[5], [5]]])  # two rows of ten records, two states, one draw
@@ -98,8 +98,10 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
         rng: source of randomness for the rounding.
 
     Returns:
-        Whole numbers of the type of `cells`, same shape. Row totals are met exactly, margins up to rounding and the
-        error after eight rounds.
+        Whole numbers of the type of `cells`, same shape. Each row is rounded by itself, without bias: each cell to a
+        neighbouring whole number, the row's total exactly. Margins are off by the sum of the rows' rounding errors, and
+        by what RAKING_ROUNDS rounds of raking leave. An empty cell of a nonempty row may get a record
+        (EMPTY_CELL_RECORDS). Without goals, cells are only scaled to the row totals and rounded.
     """
     wholes = totals.astype(cells.dtype)
     # Systematic rounding along each row: every cell up or down, unbiased, and rows keep their totals.
@@ -121,7 +123,8 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Arr
         goals: for each margin the axes to sum over and its target records, with length 1 on these axes.
 
     Returns:
-        Records of each cell, same shape.
+        Records of each cell, same shape, not whole. Row totals are met exactly, margins up to the error after
+        RAKING_ROUNDS rounds; a row without records is 0.
     """
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     row_totals = totals.astype(cells.dtype)

@@ -27,9 +27,9 @@ records between two cells of each row, by Metropolis-Hastings steps with three p
     evidence     a draw from the evidence's normal law, accepted on the prior ratio alone;
     ends         a split near 0 or near the total, where sparse priors put their mass.
 
-The first round in a sweep takes "around", the others "evidence", and each then takes "ends". Chains start at counts
-scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains start at these margins, each row
-started at the mean implied by margins and evidence, so that three sweeps are enough.
+In each sweep the first round proposes "around" and later rounds "evidence"; every round ends with a proposal of
+"ends". Chains start at counts scattered around the evidence. Where margins are drawn separately (`RowDoubt`), chains
+start at these margins, each row at the mean implied by margins and evidence, so that three sweeps are enough.
 
 The learned weights give the average fraction of cells that are impossible rather than rare. They carry no information
 on a single cell without records, and where most cells are impossible they shrink the rest to 0 as well. For intervals
@@ -39,8 +39,8 @@ weights are not learned, because only their average could be):
     possible     a cell has a concentration of at least one record, less where the row has few records or the evidence
                  is too noisy to show them. The 95 % interval of a cell without records then ends at x = log(DOUBT_SHARE
                  / 0.05) records.
-    one-sided    a row without records is nearly deterministic, with equal probability for each state: because no
-                 mixture component allows a state that the other rows disfavour.
+    one-sided    a row without records is nearly deterministic, with equal probability for each state. This is needed
+                 because no mixture component allows a state that the other rows disfavour.
 
 Chains run in blocks, on arrays `(child, *parents, draws)`; threading overhead would cancel the gain. The arrays are in
 single precision where its rounding is far below the evidence's errors, and the prior's factors are looked up in tables
@@ -332,7 +332,8 @@ def draw_rows(
         weights: prior mean of the mixture weights, shape (COMPONENTS,).
         rng: source of randomness; each block of draws has a generator of its own.
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
-        doubt: exceptions from the learned prior, for intervals; not used beside a given prior.
+        doubt: exceptions from the learned prior, for intervals; beside a given prior it only shortens the chains of a
+            family without parents.
 
     Returns:
         As many draws as `totals` has.
@@ -365,13 +366,26 @@ def _run_chains(
 ) -> RowDraws:
     """Run the parallel chains of one block of draws and return their last counts, with probabilities drawn from them.
 
+    Under the learned prior with target margins chains start at these, take NEAR_SWEEPS sweeps, and their last counts
+    are raked to the margins and rounded at random. Otherwise they start at rounded draws from the evidence and take
+    FEW_SWEEPS sweeps for a single row with `doubt` or with evidence that outweighs a given prior, else
+    `_RowEvidence.sweeps`. A child of a single state has no steps.
+
+    With `doubt.rare` a random cell, in DOUBT_SHARE of the draws, has a least concentration during the chain; the
+    concentrations that are returned are those of the last sweep without it, raised in cells and rows without records
+    (`_raise_doubted`). `mean` ignores both.
+
     Args:
         coordinates: values and error variances of the coordinates, both of shape `(*parents, child)`.
         totals: records of each row, shape `(*parents, draws)`.
         weights: prior mean of the mixture weights, shape (COMPONENTS,).
         rng: source of randomness of this block.
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
-        doubt: exceptions from the learned prior, for the draws of this block.
+        doubt: exceptions from the learned prior, for the draws of this block. Beside given concentrations neither its
+            margins nor `rare` is used; then its presence only shortens the chains of a single row.
+
+    Returns:
+        The draws of this block; `usage` is zero under a given prior.
     """
     evidence = _RowEvidence.of(*coordinates, int(totals.max(initial=0)))
     states = coordinates[0].shape[-1]
@@ -420,7 +434,10 @@ def _run_chains(
 def _raise_doubted(
     a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator
 ) -> Floats:
-    """Raise the concentrations of one-sided rows and of possible cells without records.
+    """Set the concentrations of one-sided rows, and raise those of possible cells without records.
+
+    A row without records has ONE_SIDED_CONCENTRATION in every cell in DOUBT_SHARE of the draws, be it more or less than
+    before. A possible cell without records has at least n / (n + FILLED_RECORDS), with n the row's records.
 
     Args:
         a: learned concentrations, shape `(*parents, child, draws)`.
@@ -443,8 +460,9 @@ class _RowEvidence:
     Args:
         values: coordinates of the table, without those of row totals.
         deviations: standard deviations of their errors.
-        gain: smallest error variance divided by the variance of each coordinate, between 0 and 1.
-        deviation: square root of the smallest error variance, in records.
+        gain: smallest error variance (at least KNOWN_VARIANCE) divided by the variance of each coordinate, between 0
+            and 1; 1 for a variance below KNOWN_VARIANCE.
+        deviation: square root of the smallest error variance, which is at least KNOWN_VARIANCE, in records.
         kind: type of the chains' arrays: float32 where its rounding is far below the evidence's errors, else float64.
     """
 
@@ -458,10 +476,14 @@ class _RowEvidence:
     def of(values: Floats, variances: Floats, records: int) -> _RowEvidence:
         """Build the evidence from a table's coordinates, dropping those of row totals, which are given.
 
+        The smallest error variance is raised to KNOWN_VARIANCE; this is its value also for a child of a single state,
+        which has no coordinates. `deviations` are the square roots of the variances as they are.
+
         Args:
             values: coordinates, shape `(*parents, child)`.
             variances: variances of their errors, same shape.
-            records: largest row total; decides whether single precision is enough.
+            records: largest row total. The chains are in single precision if its rounding error is below 1/64 of
+                `deviation` and below half a record.
         """
         values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
         least = max(float(variances.min(initial=np.inf)), KNOWN_VARIANCE) if variances.size else KNOWN_VARIANCE

@@ -142,15 +142,23 @@ def add_sums(
 ) -> tuple[dict[Scope, Floats], dict[Scope, float]]:
     """Pool the estimates from tables with weighted sums by generalised least squares.
 
+    The sums' rows are fitted together with the given estimates, whose errors are taken to be independent. Directions of
+    the other interactions that no sum determines are left out of the fit. A public number of records replaces the given
+    total, with variance KNOWN_VARIANCE, whether there are sums or not; no variance of a fitted interaction is smaller.
+
     Args:
         network: network that gives the variables' sizes.
         measured: measurements of one data set; only those with weights are used.
-        values: coordinates of the interactions that tables determine, by set S, shape `(size - 1 for S)`.
+        values: coordinates of the interactions that tables and contrasts determine, by set S, shape `(size - 1 for S)`;
+            not changed.
         variances: variances of their errors.
         records: number of records if it is public, else None.
 
     Returns:
-        Values and variances of all interactions that tables and sums determine; the module's docstring has the law.
+        Values and variances of all interactions that tables, contrasts and sums determine; the module's docstring has
+        the law. An interaction beyond tables and contrasts is in them only if sums determine all of its coordinates.
+        The variance of a fitted interaction is the mean over its coordinates; correlations are dropped. Interactions
+        that no sum touches keep the given values and variances, and without sums all do.
     """
     pooled, errors = dict(values), dict(variances)
     if records is not None:
