@@ -200,7 +200,7 @@ def test_the_ends_are_those_of_the_laws_with_the_margins() -> None:
 @every(
     ("query", "options", "text"),
     [
-        ("P(a, c)", {"assume": "much"}, "assume one of network, robust, nothing"),
+        ("P(a, c)", {"assume": "much"}, "assume network, robust or nothing"),
         ("MAP(a, c)", {"assume": "nothing"}, "ask for P"),
         ("P(a | c=s0)", {"assume": "nothing", "predictive": True}, "leave out one of the two"),
     ],

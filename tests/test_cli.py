@@ -281,7 +281,7 @@ CHEAP = {
         2,
         "cannot read network",
     ),
-    "no draws": (f"{SAMPLER} --option draws=0", 2, "at least one draw"),
+    "no draws": (f"{SAMPLER} --option draws=0", 2, "a whole number of at least 1, got 0"),
     "negative temper": (f"{SAMPLER} --option temper=-1", 2, "positive"),
     "temper nan": (f"{SAMPLER} --option temper=nan", 2, "positive"),
     "floor nan": (f"{SAMPLER} --option floor=nan", 2, "floor"),

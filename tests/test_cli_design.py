@@ -75,7 +75,7 @@ def test_counts_and_several_classes_are_released_and_asked(run: Shell) -> None:
     found = run.json("query ward-r.json")["coefficients"]
     assert [row["class"] for row in found] == ["A"] * 3 + ["B"] * 3 + ["C"] * 3
     _, out, _ = run("query ward-r.json")
-    assert re.search(r"^B +intercept", out, re.MULTILINE)
+    assert re.search(r"^B +x .*\n +z .*\n +intercept", out, re.MULTILINE)
     assert "a count" in run("release e.parquet --design visits.json --mechanism noisy_moments " + ASKED)[2]
 
 

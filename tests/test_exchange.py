@@ -317,7 +317,7 @@ def test_a_frame_is_of_pandas_or_polars_too() -> None:
     assert list(pandas.columns) == polars.columns == ["node", "given", "state", "value"]
     row = pandas[(pandas.node == "lung") & (pandas.given == "smoke=no") & (pandas.state == "yes")]
     assert row.value.tolist() == [theta["lung"][1, 0]] and polars["value"].to_list() == pandas.value.tolist()
-    with pytest.raises(dc.InputError, match="library is pandas, polars or arrow"):
+    with pytest.raises(dc.InputError, match="a frame is of pandas, polars or arrow"):
         theta.to_frame("r")  # type: ignore[arg-type]
 
 

@@ -632,8 +632,12 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "a first stage": (lambda x: Stages(TABLES, x, ONE, ONE, "kl"), (0, -ONE), "both stages"),
     "a second stage": (lambda x: Stages(TABLES, ONE, x, ONE, "kl"), (0, -ONE), "both stages"),
     "sampling": (lambda x: Stages(TABLES, ONE, ONE, x, "kl"), (0, -ONE, Fraction(3, 2)), "probability"),
-    "a word for missing values": (lambda x: RecordsPolicy(x, "error"), ("ignore", "clip", ""), "'error', 'drop' or"),
-    "a word for bounds": (lambda x: RecordsPolicy("error", x), ("drop", ""), "'error' or"),
+    "a word for missing values": (
+        lambda x: RecordsPolicy(x, "error"),
+        ("ignore", "clip", ""),
+        "error, drop or keep, not",
+    ),
+    "a word for bounds": (lambda x: RecordsPolicy("error", x), ("drop", ""), "error or clip, not"),
 }
 
 

@@ -381,11 +381,11 @@ def test_arrays_of_indicators_are_declared_to_be_groups(given: str) -> None:
 @every(
     ("options", "message"),
     [
-        ({"groups": [["nobody"]]}, "groups are lists of columns"), ({"groups": "dose"}, "groups are lists of columns"),
-        ({"groups": [3.5]}, "groups are lists"), ({"groups": [["sex"]]}, "a column of categories is a group by itself"),
+        ({"groups": [["nobody"]]}, "groups must be lists"), ({"groups": "dose"}, "groups must be lists"),
+        ({"groups": [3.5]}, "must be lists"), ({"groups": [["sex"]]}, "a column of categories is a group by itself"),
         ({"groups": [[7]]}, "from 0 to 3"), ({"groups": [["dose"]]}, "needs the bounds 0 and 1"),
         ({"groups": [[1]], "norm": 1.0, "bounds": (0, 1)}, "a norm or groups"),
-        ({"groups": [[True]]}, "groups are lists"),
+        ({"groups": [[True]]}, "groups must be lists"),
         ({"groups": [[0, 1]], "symmetric": True, "bounds": (0, 1)}, "leave out symmetric, or the groups"),
     ],
 )  # fmt: skip

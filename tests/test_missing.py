@@ -358,7 +358,7 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     err = run("release gaps.csv --network pair.bif --missing drop --account cut --epsilon 1 --output c.json")[2]
     assert "dropped" in err
     assert "no state for missing values" in run.fails("query c.json --missing state")
-    assert "not 'sometimes'" in run.fails("query k.json --missing sometimes")
+    assert "'sometimes' is not one of 'at-random', 'state'" in run.fails("query k.json --missing sometimes")
     assert "--missing keep" in run.fails("check gaps.csv --network pair.bif --may-be-missing b")
 
 

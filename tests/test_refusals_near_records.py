@@ -47,7 +47,7 @@ PUBLIC = {
     "estimators/poisson_regression.py": "PrivatePoissonRegression.from_release",
     "estimators/principal_direction.py": "PrivatePrincipalDirection.fit PrivatePrincipalDirection.from_release "
     "_list_lengths",
-    "estimators/public_records.py": "_require_public*2",
+    "estimators/public_records.py": "_require_public",
     "estimators/regressions.py": "expected_records",
     "estimators/scaling.py": "PublicScaler.fit",
     "mechanisms/__init__.py": "MechanismEntry.from_text*2",

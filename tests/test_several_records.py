@@ -313,7 +313,7 @@ def test_over_a_design_each_record_counts_once() -> None:
         ({"max_records": 0}, "from 1 to 1,000"),
         ({"max_records": 1001}, "from 1 to 1,000"),
         ({"max_records": 13, "weights": "unit"}, "from 1 to 12 where each unit counts once"),
-        ({"weights": "people"}, "each 'record' or of each 'unit'"),
+        ({"weights": "people"}, "each record or unit, not 'people'"),
         ({"unit_column": None, "max_records": 2}, "need the column"),
         ({"unit_column": None, "weights": "unit"}, "need the column"),
         ({"one_record_a_unit": True}, "either a column"),

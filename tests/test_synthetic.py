@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,13 @@ import discreet as dc
 from discreet.inference import sampling
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.synthetic import (
-    FORMATS,
     sample,
     sample_codes,
     simulate_records,
     stream_records,
     write_records,
 )
+from discreet.util.option_texts import FileFormat
 from folding import every
 from networks import asia, theta_of
 from oracle import full_joint, random_draws, with_draws
@@ -403,7 +404,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert [part.name for part in tmp_path.iterdir()] == ["sink"]
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", get_args(FileFormat))
 def test_any_number_of_records_takes_little_memory(tmp_path: Path, kind: str) -> None:
     """A million records of eight columns are 64 MB of codes, and 75 MB of text."""
     before, arrow = pa.total_allocated_bytes(), [0]

@@ -132,7 +132,7 @@ def measured(case: Case) -> Measured:
     cells = network.size
     reached = nodes <= MOST_PEER_NODES and affordable(network, None, ())
     alike = reached and find_spec("pyagrum") is not None
-    peer = by_pyagrum(posterior.cells) * draws / PEER_DRAWS if alike else None
+    peer = by_pyagrum(posterior.probabilities) * draws / PEER_DRAWS if alike else None
     error = None if answer.sampling is None else answer.sampling.error
     return Measured(case, cells, counting, releasing, drawing, asking, again, peak, peer, error)
 
@@ -149,7 +149,7 @@ def every_family(release: dc.Release, draws: int, rng: np.random.Generator) -> d
     """The posterior, all its tables drawn."""
     posterior = dc.noise_aware(release, draws=draws, rng=rng)
     for node in release.network.nodes:
-        posterior.cells[node]
+        posterior.probabilities[node]
     return posterior
 
 

@@ -39,7 +39,7 @@ def known() -> strata.Known:
 
 def read_as(monkeypatch: pytest.MonkeyPatch, cells: dc.Tables) -> None:
     """Let the posterior be these draws."""
-    monkeypatch.setattr(dc, "noise_aware", lambda *_, **__: SimpleNamespace(cells=cells))
+    monkeypatch.setattr(dc, "noise_aware", lambda *_, **__: SimpleNamespace(probabilities=cells))
 
 
 def around(theta: dc.Tables, draws: int, shift: float = 0.0) -> dc.Tables:

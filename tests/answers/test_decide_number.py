@@ -356,7 +356,7 @@ def test_several_decisions_on_the_command_line(run: Shell) -> None:
     assert (two["loss"], two["quantity"], two["kind"]) == ("quantile:0.9", "P(lung=yes | smoke=yes)", "number")
     assert [part["fresh"] for part in found["decisions"]] == [False] * 3
     text = run(f"{BOTH} --seed 3")[1]
-    assert "all 3 bounds hold together, but for a chance of 0.05, if they were fixed before anybody saw" in text
+    assert "all 3 bounds hold together, except with probability 0.05, if they were fixed before anybody saw" in text
     assert f"P(lung | smoke=yes): {direct.response}: loses at most" in text
 
 
@@ -366,7 +366,7 @@ def test_without_a_seed_draws_are_new(run: Shell) -> None:
     found = [run.json(ask)["decisions"][0] for _ in range(2)]
     assert found[0]["fresh"] and found[0]["loss"] == "squared"
     assert found[0]["response"] != found[1]["response"]
-    assert "the bound holds, but for a chance of 0.05, however the decisions were chosen" in run(ask)[1]
+    assert "the bound holds, except with probability 0.05, however the decisions were chosen" in run(ask)[1]
 
 
 def test_draws_for_a_loss_on_the_command_line(run: Shell) -> None:
@@ -392,7 +392,7 @@ def test_what_the_command_refuses(run: Shell) -> None:
         ("--quantity 'P(lung=yes)' --loss squared --loss absolute", "2 --loss for 1 --quantity"),
         ("--quantity 'P(lung=yes)' --loss cubic", "a loss is squared"),
         ("--quantity 'P(lung)'", "one probability"),
-        ("--quantity 'P(lung=yes)' --draws 5 --within 1", "name one of them"),
+        ("--quantity 'P(lung=yes)' --draws 5 --within 1", "leave out --draws, or --within"),
         ("--quantity 'P(lung=yes)' --within 0", "loss must be finite and greater than 0"),
         ("--quantity 'P(lung=yes)' --seed -1", "a seed cannot be negative"),
     ):

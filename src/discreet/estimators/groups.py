@@ -37,7 +37,9 @@ def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
     starts, names = [0], [column.name for column in columns]
     for column in columns:
         starts.append(starts[-1] + len(features_of((column,), grouped=True)))
-    refusal = f"groups must be lists of columns, by name or position up to {len(columns) - 1}, such as [[0, 1], [3]]"
+    refusal = (
+        f"groups must be lists of columns, by name or position from 0 to {len(columns) - 1}, such as [[0, 1], [3]]"
+    )
     if not isinstance(groups, Iterable | None) or isinstance(groups, str):
         raise InputError(refusal)
     positions = []

@@ -6,6 +6,7 @@ variables that some table contains together.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -142,6 +143,12 @@ class PosteriorDraws(Posterior):
         replicates = self.replicates
         if replicates is not None and (replicates.network, replicates.draws) != (self.network, self.draws):
             raise InputError("replicates must be draws of the same families, one for each draw")
+
+    @property
+    def cells(self) -> Tables:
+        """The former name of `probabilities`."""
+        warnings.warn("posterior.cells is posterior.probabilities now", DeprecationWarning, stacklevel=2)
+        return self.probabilities
 
     @property
     def network(self) -> Network:

@@ -82,7 +82,7 @@ def _lemma_11() -> tuple[float, float]:
     """
     coin, draws, queries, failure, sure = binary({"a": ()}), 1000, 10, 0.05, 0.5
     seen = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draw(draws, rng=np.random.default_rng(SEED)))
-    known = set(seen.cells["a"][0].tolist())
+    known = set(seen.probabilities["a"][0].tolist())
 
     def utility(cells: dc.Tables, response: str) -> Floats:
         among = np.array([theta in known for theta in cells["a"][0].tolist()], np.float64)
