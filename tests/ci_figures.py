@@ -19,7 +19,8 @@ __all__ = ["main", "table"]
 
 PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- figures of the tests: make ci-figures -->", "<!-- end of the figures -->"
-TIERS = ("quick", "costly")
+TIERS = ("quick", "always", "costly")
+"""Tests of less than a second; costly ones that run in every run; costly ones that run when what they read changed."""
 LIMIT = 1.0
 """CPU seconds of a quick test."""
 TOLERANCE = 1.5

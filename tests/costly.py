@@ -176,7 +176,8 @@ class CostlyTests:
             return (yield)
         finally:
             if self.cpu:
-                tier = "costly" if item.get_closest_marker("costly") else "quick"
+                marker = item.get_closest_marker("costly")
+                tier = "quick" if marker is None else "always" if marker.kwargs.get("always") else "costly"
                 with open(self.cpu, "a", encoding="utf-8") as file:
                     file.write(json.dumps([item.nodeid, tier, round(_cpu_seconds() - before, 3)]) + "\n")
 
@@ -219,11 +220,12 @@ def _pytest(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
 
-def _run(name: str) -> tuple[FileRecord | None, str]:
+def _run(name: str, *options: str) -> tuple[FileRecord | None, str]:
     """Run the costly tests of a file alone; what it reads if all passed, and what pytest printed."""
     with tempfile.TemporaryDirectory() as folder:
         reads = Path(folder, "reads.json")
-        done = _pytest("-q", "--costly", "-m", "costly and not slow and not thorough", "--reads", str(reads), name)
+        which = ["--costly", "-m", "costly and not slow and not thorough"]
+        done = _pytest("-q", *which, "--reads", str(reads), *options, name)
         if done.returncode:
             return None, done.stdout + done.stderr
         if not re.search(r"\d passed", done.stdout.splitlines()[-1]) or " skipped" in done.stdout.splitlines()[-1]:
@@ -238,6 +240,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", help="files of tests; all that have a costly test where none is named")
     parser.add_argument("--all", action="store_true", help="run those that are not due, too")
     parser.add_argument("--workers", type=int, default=2, help="files at a time (default: 2)")
+    parser.add_argument("--cpu", help="append the CPU seconds of each test to this file, as JSON lines")
     parser.add_argument("--due", metavar="FILE", help="run nothing; exit code 0 if this file is due, 1 if not")
     given = parser.parse_args(words)
     record = load_record()
@@ -247,9 +250,10 @@ def main(words: list[str] | None = None) -> int:
     record = {name: entry for name, entry in record.items() if name in files}
     chosen = [name for name in given.files or files if given.all or is_due(name, record)]
     failures = 0
+    options = ["--cpu", os.path.abspath(given.cpu)] if given.cpu else []
     with ThreadPoolExecutor(given.workers) as pool:
         started = time.monotonic()
-        for name, (entry, printed) in zip(chosen, pool.map(_run, chosen), strict=True):
+        for name, (entry, printed) in zip(chosen, pool.map(lambda name: _run(name, *options), chosen), strict=True):
             *details, last = printed.rstrip().splitlines()
             if entry:
                 record[name] = entry
