@@ -64,7 +64,7 @@ def kernel_tests() -> list[Path]:
 
 def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the copy in the place of the package."""
-    place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent)])}
+    place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent / "studies")])}
     return subprocess.run(
         [sys.executable, *arguments],
         env=os.environ | place,
@@ -80,7 +80,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = make_copy(Path(folder))
         files = [str(path) for path in kernel_tests()]
-        place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent)])}
+        place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent / "studies")])}
         marks = "not slow and not thorough"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *files, *sys.argv[1:]]
         return subprocess.run(command, env=os.environ | place, cwd=TESTS.parent, check=False).returncode

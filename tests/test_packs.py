@@ -23,7 +23,9 @@ HERE = Path(__file__).parent
 @pytest.mark.costly("Only a process with a pack of somebody else's shows that all parts take it.")
 def test_a_pack_is_offered_planned_audited_released_read_reported_and_served(tmp_path: Path) -> None:
     place = {
-        "PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), str(HERE.parent), str(HERE), str(HERE / "toy_pack")])
+        "PYTHONPATH": os.pathsep.join(
+            [str(HERE.parent / "src"), str(HERE.parent / "studies"), str(HERE), str(HERE / "toy_pack")]
+        )
     }
     done = subprocess.run(
         [sys.executable, str(HERE / "packs_at_work.py"), str(tmp_path)],
