@@ -3,8 +3,8 @@
 `@pytest.mark.costly("why it is worth its time")` marks one. It runs where something that its file reads has changed
 since it last passed. `costly.json` beside this file keeps that: for each file the paths that its tests read, and a
 checksum of them. So a fresh clone does not repeat what passed on the same sources, and a change is met by all that
-reads it. A file whose tests start processes reads the whole package, unless the marker names its paths (`reads=`). A
-test that guards privacy runs in every run (`always=True`).
+reads it. A file whose tests start processes reads the whole package and all helpers of tests, unless the marker names
+paths of its own (`reads=`). A test that guards privacy runs in every run (`always=True`).
 
 `make test-costly` runs the costly tests that are due, each file in a process of its own, and writes the record anew.
 Every other run only looks; `pytest --costly` runs all of them.
@@ -94,6 +94,11 @@ def load_record() -> dict[str, FileRecord]:
 # --------------------------------------------------------------------------- the plugin
 
 
+def helpers() -> list[Path]:
+    """The modules that tests share, which processes of theirs may load."""
+    return sorted(path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_"))
+
+
 def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[str] = ()) -> list[str]:
     """Summarize the files that a run read as paths in the repository.
 
@@ -104,6 +109,7 @@ def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[s
 
     Returns:
         Rooms of the package as folders, other files one by one; a folder of which more than ten were read as a whole.
+        Not this file, on which no result depends.
     """
     rooms, files = set[str](), dict[str, set[str]]()
     for name in opened:
@@ -119,9 +125,11 @@ def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[s
             rooms.add("/".join(local.split("/")[:3]))
         elif path.is_file():
             files.setdefault(path.parent.relative_to(ROOT).as_posix(), set()).add(local)
+    if starts_processes and not stated:
+        rooms = {PACKAGE, *(path.relative_to(ROOT).as_posix() for path in helpers())}
     outside = {folder for folder, names in files.items() if len(names) > 10 and folder not in ("tests", ".")}
     named = {name for folder, names in files.items() if folder not in outside for name in names}
-    return sorted({*(stated or ([PACKAGE] if starts_processes else rooms)), *outside, *named})
+    return sorted({*(stated or rooms), *outside, *named} - {"tests/costly.py"})
 
 
 class CostlyTests:

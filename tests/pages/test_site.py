@@ -31,7 +31,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-AS_BUILT = pytest.mark.costly("What is wrong with the site as it is built shows there only, some of it in a browser.")
+AS_BUILT = pytest.mark.costly(
+    "What is wrong with the site as it is built shows there only, some of it in a browser.",
+    reads=("src/discreet", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+)
 
 
 @pytest.fixture(scope="module")
