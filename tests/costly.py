@@ -270,7 +270,9 @@ def main(words: list[str] | None = None) -> int:
                 failures += 1
                 print(*details, sep="\n")
             print(f"{time.monotonic() - started:5.0f} s  {name}: {last}", flush=True)
-    RECORD.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", encoding="utf-8")
+    # A line for each file, so that two changes meet only where they ran the same tests.
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(record.items()))
+    RECORD.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     return int(failures > 0)
 
 
