@@ -43,7 +43,7 @@ SPARK_DUE = $(BIN)/python tests/costly.py --due tests/test_spark.py && echo test
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-all test-costly test-thorough test-kernel test-spark check check-studies nightly ci-figures format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
+.PHONY: demo docs install postgres java chromium test test-all test-costly test-thorough test-kernel test-spark check check-studies test-fresh nightly ci-figures format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -96,11 +96,12 @@ check-studies: $(STAMP)  ## experiments and benches: their lint, and all of thei
 	$(BIN)/ruff check studies
 	$(RUN) --costly -m "$(ALWAYS)" studies/tests
 
-# Cases that no run has seen: a failure prints what makes it again, and the seed is in the line of the command.
+# A failure prints what makes it again, and the seed is in the line of the command.
 SEED ?= $(shell date +%Y%m%d)
-nightly: $(STAMP) postgres java chromium  ## all tests with fresh cases, planted bugs, coverage; hours
+test-fresh: $(STAMP) postgres java chromium  ## all tests, costly ones too, with cases that no run has seen
 	$(RUN) --costly --hypothesis-profile=fresh --hypothesis-seed=$(SEED) -m "$(ALWAYS)" $(PACKAGE_TESTS) studies/tests
-	$(MAKE) test-spark test-thorough mutants coverage
+
+nightly: test-fresh test-spark test-thorough mutants coverage  ## all that takes too long for every change; hours
 
 ci-figures: $(STAMP) postgres java chromium  ## CPU seconds and kills by tier, in CONTRIBUTING.md; half an hour
 	rm -f $(VENV)/cpu.jsonl

@@ -23,7 +23,7 @@ TRIGGERS: dict[str, Any] = WORKFLOW[True]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PROMISED = {entry.rpartition(" ")[2] for entry in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", entry)}
 EVERY_CHANGE = {"test-lowest", "test-newest", "test-spark", "package"}
-NIGHTLY = {"test-thorough", "mutants", "coverage"}
+NIGHTLY = {"test-fresh", "test-thorough", "mutants", "coverage"}
 SYSTEM = re.compile(r"sudo apt-get -qq (update|install --no-install-recommends [a-z0-9 -]+)")
 """What a contributor installs once by their own means, and `make install` where it may."""
 
