@@ -161,6 +161,7 @@ def test_who_leaves_in_the_middle_is_not_missed(server: Served) -> None:
     assert server.ask(ASKED).status == 200
 
 
+@pytest.mark.costly("It waits a minute, the time that a client has which takes nothing.")
 def test_who_does_not_take_an_answer_is_left(server: Served) -> None:
     before = server.files()
     with socket.create_connection(server.address) as connection:
