@@ -50,8 +50,8 @@ def main(path: str) -> int:
     """Write the table of a run; 1 if a test that is not marked took much longer than a quick one may."""
     costs = [tuple(json.loads(line)) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     text = PAGE.read_text(encoding="utf-8")
-    between = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?=\n{re.escape(END)})", re.DOTALL)
-    PAGE.write_text(between.sub(lambda _: table(costs), text), encoding="utf-8")
+    between = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    PAGE.write_text(between.sub(lambda _: f"\n{table(costs)}\n\n", text), encoding="utf-8")
     slow = sorted((cost, name) for name, tier, cost in costs if tier == "quick" and cost > LIMIT * TOLERANCE)
     for cost, name in slow:
         print(f"{name}: {cost:.1f} CPU seconds; mark it costly, with a reason, or make it cheaper")
