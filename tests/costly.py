@@ -36,6 +36,8 @@ RECORD = Path(__file__).with_suffix(".json")
 ALWAYS = ("conftest.py", "pyproject.toml", "constraints.txt", "tests/repeatable.py")
 """What every test reads."""
 PACKAGE = "src/discreet"
+SCRIPTS = {"ci_figures.py", "costly.py"}
+"""Files on which no result of a test depends: this one, and what tabulates the costs."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec"}
 """Audit events of a process that starts another one, whose reads nobody sees."""
 IGNORED = {"__pycache__", "build", "dist", ".git", ".hypothesis", ".pytest_cache", RECORD.name}
@@ -96,7 +98,8 @@ def load_record() -> dict[str, FileRecord]:
 
 def helpers() -> list[Path]:
     """The modules that tests share, which processes of theirs may load."""
-    return sorted(path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_"))
+    shared = (path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_"))
+    return sorted(path for path in shared if path.name not in SCRIPTS)
 
 
 def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[str] = ()) -> list[str]:
@@ -109,7 +112,7 @@ def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[s
 
     Returns:
         Rooms of the package as folders, other files one by one; a folder of which more than ten were read as a whole.
-        Not this file, on which no result depends.
+        Not `SCRIPTS`.
     """
     rooms, files = set[str](), dict[str, set[str]]()
     for name in opened:
@@ -129,7 +132,7 @@ def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[s
         rooms = {PACKAGE, *(path.relative_to(ROOT).as_posix() for path in helpers())}
     outside = {folder for folder, names in files.items() if len(names) > 10 and folder not in ("tests", ".")}
     named = {name for folder, names in files.items() if folder not in outside for name in names}
-    return sorted({*(stated or rooms), *outside, *named} - {"tests/costly.py"})
+    return sorted({*(stated or rooms), *outside, *named} - {f"tests/{name}" for name in SCRIPTS})
 
 
 class CostlyTests:
