@@ -40,7 +40,10 @@ SCRIPTS = {"ci_figures.py", "costly.py"}
 """Files on which no result of a test depends: this one, and what tabulates the costs."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec"}
 """Audit events of a process that starts another one, whose reads nobody sees."""
-IGNORED = {"__pycache__", "build", "dist", ".git", ".hypothesis", ".pytest_cache", RECORD.name}
+IGNORED = {
+    "__pycache__", "build", "dist", ".git", ".hypothesis", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", RECORD.name,
+}  # fmt: skip
 
 
 class FileRecord(TypedDict):
