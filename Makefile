@@ -26,6 +26,7 @@ endif
 # linear algebra would stand in each other's way. A file's tests share what they compile, load and draw, so that one
 # process runs them all.
 TESTS ?=
+MUTANTS ?=
 WORKERS ?= 2
 ALWAYS := not slow and not thorough
 CACHE = "$(CURDIR)/$(VENV)/cache"
@@ -36,6 +37,7 @@ SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | 
 COMPILED = $(shell $(call SUM,src/discreet/research/readers))
 SETTINGS = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED)
 RUN = $(SETTINGS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests of the package, and those of the studies beside it.
 PACKAGE_TESTS := src README.md tests
 # The tests of Spark are costly ones: `check` runs them where what they read has changed (tests/costly.py).

@@ -144,3 +144,10 @@ def test_what_it_uses_of_others_is_little_and_pinned(name: str) -> None:
             assert re.fullmatch(r"actions/(checkout|setup-python|setup-java)@(v\d+|[0-9a-f]{40})", uses), uses
             if uses.startswith("actions/checkout@"):
                 assert step["with"] == {"persist-credentials": False}
+
+
+def test_every_variable_of_the_makefile_is_set_in_it() -> None:
+    """One that is not is empty, and make goes on: a command that begins with it is another one."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    used = set(re.findall(r"\$\(([A-Z_]+)\)", text)) - {"CURDIR", "MAKE"}
+    assert used - set(re.findall(r"^([A-Z_]+) *[:?]?=", text, re.MULTILINE)) == set()
