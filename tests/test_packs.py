@@ -20,7 +20,10 @@ from discreet.verify import audit as auditing
 HERE = Path(__file__).parent
 
 
-@pytest.mark.costly("Only a process with a pack of somebody else's shows that all parts take it.")
+@pytest.mark.costly(
+    "Only a process with a pack of somebody else's shows that all parts take it.",
+    reads=("src/discreet", "tests/toy_pack", "tests/packs_at_work.py"),
+)
 def test_a_pack_is_offered_planned_audited_released_read_reported_and_served(tmp_path: Path) -> None:
     place = {
         "PYTHONPATH": os.pathsep.join(
