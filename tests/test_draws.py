@@ -138,3 +138,10 @@ def test_families_are_made_when_they_are_read() -> None:
     assert made == []
     assert posterior.probabilities["either"].shape == (2, 2, 2, 2)
     assert made == ["either"]
+
+
+def test_the_former_name_of_probabilities_answers_with_a_warning() -> None:
+    coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+    posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(3, rng=1))
+    with pytest.warns(DeprecationWarning, match="posterior.probabilities"):
+        assert posterior.cells is posterior.probabilities
