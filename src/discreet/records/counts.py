@@ -23,14 +23,23 @@ import pyarrow.compute as pc
 
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
-from discreet.model.schema import Scope, Variable
+from discreet.model.number_grid import NumberGrid, number_grids
+from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Tables
 from discreet.planning.audit_size import all_pairs
 from discreet.planning.star_cover import star_cover
 from discreet.privacy.guarantee import Relation
 from discreet.records.count_sensitivity import Sensitivity, sensitivity
 from discreet.records.dialects import engine_of
-from discreet.records.local_counts import local_tables
+from discreet.records.local_counts import Joint, Part, local_joints
+from discreet.records.number_sums import (
+    Monomial,
+    NumberSums,
+    needed_monomials,
+    offset_column,
+    offset_name,
+    sum_columns,
+)
 from discreet.records.records import Records, codes, decode, grouping, kept, refuse_faulty
 from discreet.records.sources import arrow
 from discreet.records.units import STEPS, amount
@@ -58,32 +67,29 @@ AT_ONCE = (
 )
 """Engines that count all sets in one request: others may write between two requests, and a job costs seconds."""
 
-Joint = tuple[Array, frozenset[str]]
-"""int64 counts, axes as the scope names them; and the variables whose columns hold invalid values, for which the counts
-are not made."""
 Key = Callable[[Records, Variable], ir.Column]
 
 
-def grouped_joints(records: Records, scopes: Sequence[Scope]) -> Iterator[Joint]:
+def grouped_joints(records: Records, parts: Sequence[Part]) -> Iterator[Joint]:
     """Count joint tables of sets of variables by the engine.
 
     Args:
         records: those that count.
-        scopes: names of variables of their schema.
+        parts: over variables of their schema.
 
     Returns:
-        One for each scope, in their order; those of an engine that others may write to are of one statement, which sees
-        one state of the table. Only a scope whose states are written in more ways than it has cells is asked for again.
+        One for each part, in their order; those of an engine that others may write to are of one statement, which sees
+        one state of the table. Only a part whose states are written in more ways than it has cells is asked for again.
 
     Raises:
         InputError: the records cannot be read.
     """
     at_once = engine_of(records.table) in AT_ONCE
     groups = (
-        iter(_request_all(records, scopes)) if at_once else (arrow(_request_groups(records, scope)) for scope in scopes)
+        iter(_request_all(records, parts)) if at_once else (arrow(_request_groups(records, part)) for part in parts)
     )
-    for scope, rows in zip(scopes, groups, strict=True):
-        yield _make_joint(records, scope, rows)
+    for part, rows in zip(parts, groups, strict=True):
+        yield _make_joint(records, part, rows)
 
 
 def _count_most_groups(variables: Sequence[Variable]) -> int:
@@ -91,40 +97,42 @@ def _count_most_groups(variables: Sequence[Variable]) -> int:
     return math.prod(variable.size + 1 for variable in variables)
 
 
-def _find_variables(records: Records, scope: Scope) -> list[Variable]:
-    """Find the variables that a scope names."""
-    return [records.schema[name] for name in scope]
-
-
-def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.Table:
-    """Request the number of records `n` of each group with keys `k0`, `k1`, ...; not all, if there are too many."""
+def _request_groups(records: Records, part: Part, key: Key = grouping) -> ir.Table:
+    """Request the number of records `n` and sums `s0`, .. of each group with keys `k0`, ..; not all, if too many."""
     # Select its columns alone: PostgreSQL would materialise a subquery that several scopes share.
-    table = records.table.select(*scope, *(name for name in records.table.columns if name == STEPS))
-    variables, narrow = _find_variables(records, scope), replace(records, table=table)
+    table = records.table.select(*part.scope, *(name for name in records.table.columns if name == STEPS))
+    names = dict.fromkeys(name for monomial in part.sums for name in monomial)
+    offsets = {offset_name(name): offset_column(table[name], NumberGrid(records.schema[name])) for name in names}
+    narrow = replace(records, table=table.mutate(**offsets) if offsets else table)
+    variables = part.variables(records.schema)
     keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}
-    return table.group_by(**keys).aggregate(n=amount(table)).limit(_count_most_groups(variables) + 1)
+    sums = sum_columns(narrow.table, part.sums, STEPS if STEPS in table.columns else None)
+    groups = narrow.table.group_by(**keys).aggregate(n=amount(narrow.table), **sums)
+    return groups.limit(_count_most_groups(variables) + 1)
 
 
-def _request_all(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:
-    """Request groups of all scopes at once: keys as text, NULL after the last key of a scope."""
-    rows = arrow(together(records, scopes))
-    return [rows.filter(pc.equal(rows["part"], number)) for number in range(len(scopes))]
+def _request_all(records: Records, parts: Sequence[Part]) -> list[pa.Table]:
+    """Request groups of all parts at once: keys as text, NULL after the last key of a part."""
+    rows = arrow(together(records, parts))
+    return [rows.filter(pc.equal(rows["part"], number)) for number in range(len(parts))]
 
 
-def together(records: Records, scopes: Sequence[Scope]) -> ir.Table:
-    """Write one request for all scopes: a union of group-bys, each with its own limit."""
-    requests, width = [], max(map(len, scopes))
-    for number, scope in enumerate(scopes):
-        groups = _request_groups(records, scope)
-        keys = {f"k{at}": groups[f"k{at}"].cast("string") for at in range(len(scope))}
-        rest = {f"k{at}": ibis.null("string") for at in range(len(scope), width)}
-        requests.append(groups.select(part=ibis.literal(number, "int32"), **keys, **rest, n=groups["n"].cast("int64")))
+def together(records: Records, parts: Sequence[Part]) -> ir.Table:
+    """Write one request for all parts: a union of group-bys, each with its own limit."""
+    requests, width, most = [], max(len(part.scope) for part in parts), max(len(part.sums) for part in parts)
+    for number, part in enumerate(parts):
+        groups, size = _request_groups(records, part), len(part.scope)
+        keys = {f"k{at}": groups[f"k{at}"].cast("string") for at in range(size)}
+        keys |= {f"k{at}": ibis.null("string") for at in range(size, width)}
+        sums = {f"s{at}": groups[f"s{at}"] for at in range(len(part.sums))}
+        sums |= {f"s{at}": ibis.literal(0, "int64") for at in range(len(part.sums), most)}
+        requests.append(groups.select(part=ibis.literal(number, "int32"), **keys, n=groups["n"].cast("int64"), **sums))
     return ibis.union(*requests) if len(requests) > 1 else requests[0]
 
 
-def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
-    """Make the counts over a scope from its groups."""
-    variables = _find_variables(records, scope)
+def _make_joint(records: Records, part: Part, rows: pa.Table) -> Joint:
+    """Make the counts and sums of a part from its groups."""
+    variables = part.variables(records.schema)
     coded = [key.type().is_integer() for key in (grouping(records, variable) for variable in variables)]
 
     def decoded(rows: pa.Table, coded: Sequence[bool]) -> list[Array]:
@@ -134,13 +142,18 @@ def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
     positions = decoded(rows, coded)
     if len(rows) > _count_most_groups(variables) and all(position.min() >= 0 for position in positions):
         # All values are states, in more spellings than states: group by codes instead.
-        rows = arrow(_request_groups(records, scope, codes))
+        rows = arrow(_request_groups(records, part, codes))
         positions = decoded(rows, [True] * len(variables))
-    faulty = frozenset(name for name, position in zip(scope, positions, strict=True) if np.any(position < 0))
-    table = np.zeros(tuple(variable.size for variable in variables), np.int64)
-    if not faulty:
-        np.add.at(table, tuple(positions), rows["n"].to_numpy().astype(np.int64))
-    return table, faulty
+    faulty = frozenset(name for name, position in zip(part.scope, positions, strict=True) if np.any(position < 0))
+    shape = tuple(variable.size for variable in variables)
+
+    def scattered(column: str) -> Array:
+        table = np.zeros(shape, np.int64)
+        if not faulty:
+            np.add.at(table, tuple(positions), rows[column].to_numpy().astype(np.int64))
+        return table
+
+    return Joint(scattered("n"), faulty, {monomial: scattered(f"s{at}") for at, monomial in enumerate(part.sums)})
 
 
 CELL_LIMIT = 2**24
@@ -162,6 +175,7 @@ class Counts:
         policy: what was done with incomplete records.
         joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
             of the network's cover by stars, and pairs.
+        sums: of the numeric columns; None where there are none, or where the records were codes.
 
     Raises:
         InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
@@ -181,6 +195,7 @@ class Counts:
     tables: Tables
     policy: RecordsPolicy
     joints: Mapping[Scope, Array] = field(default_factory=dict)
+    sums: NumberSums | None = None
 
     def __post_init__(self) -> None:
         """Freeze, and refuse tables that cannot count one set of records; no message has a count."""
@@ -341,32 +356,46 @@ def count(
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
     with under_way("counting records") as bar:
-        tables, faulty = _count_tables(
-            records, network, network.cover_sets(wanted=(*_list_planned(network), *more)), progress or bar
-        )
+        tables, faulty, sums = _count_tables(records, network, more, progress or bar)
     refuse_faulty(name for name in network.nodes if name in faulty)
-    return _make_counts(network, tables, records.policy, more)
+    return _make_counts(network, tables, records.policy, more, sums)
 
 
 def _count_tables(
-    records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
-) -> tuple[Mapping[Scope, Array], Collection[str]]:
-    """Count the tables of the cover sets, and find invalid columns: in one local pass, or by the engine."""
+    records: Records, network: Network, more: Iterable[Scope], report: Callable[[int, int], None]
+) -> tuple[Mapping[Scope, Array], Collection[str], NumberSums | None]:
+    """Count the tables of the cover sets, find invalid columns and sum numbers: in one local pass, or by the engine."""
+    planned, grids = _list_planned(network), number_grids(network)
+    covers = network.cover_sets(wanted=(*planned, *more))
+    needed = needed_monomials(covers, planned, grids)
+    parts = [Part(cover, needed[cover]) for cover in covers]
+    parts += [Part((name,), ((name,), (name, name)), leaves=True) for name in grids]
+    joints = None
     if records.unit is None and records.local is not None:
         report(0, 1)
-        local = local_tables(records.local, records.table, network.variables, covers, records.policy)
-        if local is not None:
-            report(1, 1)
-            return local.tables, local.faulty
-    counted = kept(records, network.variables)
-    tables: dict[Scope, Array] = {}
-    faulty: set[str] = set()
-    report(0, len(covers))
-    for done, (cover, (table, invalid)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
-        tables[cover] = table
-        faulty |= invalid
-        report(done, len(covers))
-    return tables, faulty
+        joints = local_joints(records.local, records.table, Schema(network.variables), parts, records.policy)
+    if joints is None:
+        counted = kept(records, network.variables)
+        joints = []
+        report(0, len(parts))
+        for joint in grouped_joints(counted, parts):
+            joints.append(joint)
+            report(len(joints), len(parts))
+    else:
+        report(1, 1)
+    faulty = frozenset[str]().union(*(joint.faulty for joint in joints))
+    tables = {part.scope: joint.counts for part, joint in zip(parts, joints, strict=True) if not part.leaves}
+    if not grids or faulty:
+        return tables, faulty, None
+    cells = dict[tuple[Scope, Monomial], Array]()
+    leaves = dict[str, Array]()
+    for part, joint in zip(parts, joints, strict=True):
+        if part.leaves:
+            finest = np.stack([joint.counts, *joint.sums.values()], axis=-1)
+            leaves[part.scope[0]] = finest[: len(grids[part.scope[0]].bin_of_leaf(grids[part.scope[0]].finest))]
+        else:
+            cells |= {(part.scope, monomial): table for monomial, table in joint.sums.items()}
+    return tables, faulty, NumberSums(grids, cells, leaves)
 
 
 def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: Iterable[Scope] | None = None) -> Counts:
@@ -415,12 +444,16 @@ def _list_planned(network: Network) -> tuple[Scope, ...]:
 
 
 def _make_counts(
-    network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
+    network: Network,
+    tables: Mapping[Scope, Array],
+    policy: RecordsPolicy,
+    more: Iterable[Scope] = (),
+    sums: NumberSums | None = None,
 ) -> Counts:
     """Make counts of families, of sets that may be planned, and of further sets, from tables that hold them."""
     joints = {scope: _sum_out(tables, scope) for scope in (*_list_planned(network), *more)}
     families = {node: _sum_out(joints, network.family(node)) for node in network.nodes}
-    return Counts(Tables(network, families), policy, joints)
+    return Counts(Tables(network, families), policy, joints, sums)
 
 
 def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:

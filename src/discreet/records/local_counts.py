@@ -8,56 +8,78 @@ cannot tell exactly as the engine would, such as decimal columns, is left to it;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from discreet.model.schema import Scope, Variable
+from discreet.model.number_grid import NumberGrid
+from discreet.model.schema import Schema, Scope, Variable
 from discreet.records.engine import text_numbers
+from discreet.records.number_sums import Monomial
 from discreet.records.record_files import Blocks
 from discreet.records.records import MISSING, UNKNOWN, missing_code
 from discreet.records.sources import Local, guarded_read
 from discreet.records.values import canonical, is_number, other_spellings
 from discreet.releases.policy import RecordsPolicy
-from discreet.util.arrays import Array
+from discreet.util.arrays import Array, Floats
 
 COUNTED_PIECE = 2**14
 """Records counted at a time: their codes and positions fit into the cache of a core."""
 
 
-@dataclass(frozen=True)
-class LocalTables:
-    """Counts of some sets of variables: private.
+class Part(NamedTuple):
+    """One table to count, and what else is summed over its cells.
 
     Args:
-        tables: int64, axes as the key names them.
-        faulty: columns that hold no state in some record; where there are any, the tables are of no use.
+        scope: names of its variables.
+        sums: monomials of offsets.
+        leaves: whether its one variable is numeric and counted by its finest leaves, in place of its bins.
     """
 
-    tables: Mapping[Scope, Array] = field(repr=False)
+    scope: Scope
+    sums: tuple[Monomial, ...] = ()
+    leaves: bool = False
+
+    def variables(self, schema: Schema) -> list[Variable]:
+        """Find the variables of the table in a schema, leaves as bins."""
+        variables = [schema[name] for name in self.scope]
+        return [NumberGrid(variables[0]).refined] if self.leaves else variables
+
+
+class Joint(NamedTuple):
+    """A joint table of some records.
+
+    Args:
+        counts: int64, axes as the scope names them.
+        faulty: variables whose columns hold invalid values, for which the counts are not made.
+        sums: of the same shape, by monomial of offsets.
+    """
+
+    counts: Array
     faulty: frozenset[str]
+    sums: Mapping[Monomial, Array]
 
 
-def local_tables(
-    local: Local, table: ir.Table, variables: Sequence[Variable], scopes: Iterable[Scope], policy: RecordsPolicy
-) -> LocalTables | None:
-    """Count the records of each cell of several tables, in one pass.
+def local_joints(
+    local: Local, table: ir.Table, schema: Schema, parts: Sequence[Part], policy: RecordsPolicy
+) -> list[Joint] | None:
+    """Count the records of each cell of several tables, and sum numbers over them, in one pass.
 
     Args:
         local: the source as blocks.
         table: the records as the engine would read them; blocks of another table are not taken for it.
-        variables: all that are counted; under "drop" a record that misses one of them is left out.
-        scopes: sets of these variables.
+        schema: all variables that are counted; under "drop" a record that misses one of them is left out.
+        parts: over these variables.
         policy: what is done with incomplete records.
 
     Returns:
-        The tables; None where the engine must count.
+        One for each part, in their order; None where the engine must count.
 
     Raises:
         InputError: the records cannot be read; the message has no value.
@@ -67,14 +89,14 @@ def local_tables(
     """
     if local.table is not table:
         return None
-    blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
+    blocks = guarded_read(lambda: local.blocks(list(schema.names)))
     if blocks is None or not all(
-        _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name]) for variable in variables
+        _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name]) for variable in schema
     ):
         return None
     numbers = partial(text_numbers, table.get_backend())
-    rules = [_Rule(variable, local.absent, policy, numbers) for variable in variables]
-    return guarded_read(lambda: _count_blocks(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
+    rules = [_Rule(variable, local.absent, policy, numbers) for variable in schema]
+    return guarded_read(lambda: _count_blocks(blocks, rules, schema, parts, drop=policy.missing == "drop"))
 
 
 def local_columns(
@@ -145,45 +167,93 @@ def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
     return bool(kind in (pa.float32(), pa.float64()) and engines.is_floating())
 
 
-def _count_blocks(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope], *, drop: bool) -> LocalTables:
-    """Read all blocks, and count them."""
+@dataclass(frozen=True)
+class _Column:
+    """A variable's values in some records, in whole numbers.
+
+    Args:
+        codes: of its states, then one for missing, and one for unknown.
+        offsets: of its numbers from the middles of their bins, as float64; 0 where there is none. The codes again where
+            they are not summed.
+        leaves: of its numbers, as codes of the refined variable. The codes again where they are not summed.
+    """
+
+    codes: Array
+    offsets: Floats
+    leaves: Array
+
+    def __getitem__(self, records: Any) -> _Column:
+        """Take some of the records."""
+        return _Column(self.codes[records], self.offsets[records], self.leaves[records])
+
+
+def _count_blocks(
+    blocks: Blocks, rules: Sequence[_Rule], schema: Schema, parts: Sequence[Part], *, drop: bool
+) -> list[Joint]:
+    """Read all blocks, count them, and sum their numbers."""
     sizes = {rule.variable.name: rule.variable.size for rule in rules}
-    tables = {scope: np.zeros(math.prod(sizes[name] for name in scope), np.int64) for scope in scopes}
+    shapes = [tuple(variable.size for variable in part.variables(schema)) for part in parts]
+    tables = [np.zeros((1 + len(part.sums), *shape), np.int64) for part, shape in zip(parts, shapes, strict=True)]
+    summed = {part.scope[0] for part in parts if part.leaves}
     faulty: set[str] = set()
     for block in blocks.read():
-        codes = {rule.variable.name: rule.codes(block.column(rule.variable.name)) for rule in rules}
+        columns = {}
+        for rule in rules:
+            name = rule.variable.name
+            columns[name] = rule.read(block.column(name), with_numbers=name in summed)
         if drop:
-            codes = _drop_incomplete(codes, sizes)
-        faulty |= {name for name, column in codes.items() if np.any(column >= sizes[name])}
-        for piece in () if faulty else _cut_into_pieces(codes):
-            for scope, table in tables.items():
-                _add_records(table, [piece[name] for name in scope], [sizes[name] for name in scope])
-    shaped = {scope: table.reshape([sizes[name] for name in scope]) for scope, table in tables.items()}
-    return LocalTables(shaped, frozenset(faulty))
+            columns = _drop_incomplete(columns, sizes)
+        faulty |= {name for name, column in columns.items() if np.any(column.codes >= sizes[name])}
+        for piece in () if faulty else _cut_into_pieces(columns):
+            for part, table in zip(parts, tables, strict=True):
+                _add_part(table, part, piece)
+    invalid = frozenset(faulty)
+    return [
+        Joint(table[0], invalid, dict(zip(part.sums, table[1:], strict=True)))
+        for part, table in zip(parts, tables, strict=True)
+    ]
 
 
-def _drop_incomplete(codes: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
+def _drop_incomplete(columns: Mapping[str, _Column], sizes: Mapping[str, int]) -> dict[str, _Column]:
     """Leave out records with a missing value, each independently of the others."""
-    whole = np.logical_and.reduce([column != sizes[name] for name, column in codes.items()])
-    return dict(codes) if whole.all() else {name: column[whole] for name, column in codes.items()}
+    whole = np.logical_and.reduce([column.codes != sizes[name] for name, column in columns.items()])
+    return dict(columns) if whole.all() else {name: column[whole] for name, column in columns.items()}
 
 
-def _cut_into_pieces(codes: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+def _cut_into_pieces(columns: Mapping[str, _Column]) -> Iterator[dict[str, _Column]]:
     """Split the records of a block into pieces that fit into a cache."""
-    for start in range(0, len(next(iter(codes.values()))), COUNTED_PIECE):
-        yield {name: column[start : start + COUNTED_PIECE] for name, column in codes.items()}
+    for start in range(0, len(next(iter(columns.values())).codes), COUNTED_PIECE):
+        yield {name: column[start : start + COUNTED_PIECE] for name, column in columns.items()}
 
 
-def _add_records(table: Array, columns: Sequence[Array], sizes: Sequence[int]) -> None:
-    """Add records to a flat table; two bytes for the position of a cell are twice as fast as eight."""
-    position: Any = columns[0].astype(np.uint16 if table.size < 2**16 else np.int64)
+def _add_part(table: Array, part: Part, piece: Mapping[str, _Column]) -> None:
+    """Add records to the counts and sums of a part, shape `(1 + sums, *sizes)`."""
+    sizes = table.shape[1:]
+    codes = [piece[part.scope[0]].leaves] if part.leaves else [piece[name].codes for name in part.scope]
+    position = _find_position(codes, sizes)
+    flat = table.reshape(len(table), -1)
+    _add_records(flat[0], position, None)
+    for at, monomial in enumerate(part.sums, 1):
+        # A piece has 2^14 records and squares are at most 2^28: float64 holds these sums exactly.
+        _add_records(flat[at], position, np.prod([piece[name].offsets for name in monomial], axis=0))
+
+
+def _find_position(columns: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """Find the position of each record's cell; two bytes for it are twice as fast as eight."""
+    position: Any = columns[0].astype(np.uint16 if math.prod(sizes) < 2**16 else np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         position *= position.dtype.type(size)
         position += column
+    return np.asarray(position)
+
+
+def _add_records(table: Array, position: Array, weights: Floats | None) -> None:
+    """Add records, or whole numbers of theirs, to the cells of a flat table."""
     if table.size <= COUNTED_PIECE:
-        table += np.bincount(position, minlength=table.size)
+        added = np.bincount(position, weights, minlength=table.size)
+        table += added if weights is None else added.astype(np.int64)
     else:
-        np.add.at(table, position, 1)
+        np.add.at(table, position, 1 if weights is None else weights.astype(np.int64))
 
 
 # ------------------------------------------------------------------------------------------------- columns as codes
@@ -245,6 +315,36 @@ class _Rule:
     def last(self) -> list[tuple[pa.Array, Array]]:
         """Cache of the last dictionary and its codes: the blocks of a file have few different ones."""
         return []
+
+    @cached_property
+    def grid(self) -> NumberGrid:
+        """Grid of a numeric variable."""
+        return NumberGrid(self.variable)
+
+    @cached_property
+    def leaf_edges(self) -> Floats:
+        """Inner ends of the finest leaves."""
+        return self.grid.leaf_edges(self.grid.finest)[1:-1]
+
+    def read(self, column: pa.Array, *, with_numbers: bool) -> _Column:
+        """Encode a column; with its offsets and leaves where they are summed."""
+        codes = self.codes(column)
+        if not with_numbers:
+            return _Column(codes, codes, codes)
+        known = codes < len(self.variable.values)
+        number = np.where(known, self._number_of(column), self.grid.middles[0])
+        offsets = self.grid.offsets(number, np.where(known, codes, 0)).astype(np.float64)
+        leaves = np.where(known, np.searchsorted(self.leaf_edges, number, side="right"), len(self.leaf_edges) + 1)
+        return _Column(codes, np.where(known, offsets, 0.0), leaves)
+
+    def _number_of(self, column: pa.Array) -> Floats:
+        """Read the numbers of a column of any type; anything where there is none."""
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self.number(column)
+        texts = column if pa.types.is_dictionary(kind) else column.dictionary_encode()
+        numbers = np.append(self.numbers(texts.dictionary), np.nan)
+        return np.asarray(numbers[_fill_null(texts.indices, len(numbers) - 1)])
 
     def codes(self, column: pa.Array) -> Array:
         """Encode a column."""
