@@ -84,6 +84,8 @@ class Mechanism:
         of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
         only: the network that it is over, where it brings its own; None where it takes any.
         numbers: how many numbers its payload has, at most or nearly; else the size of the network or design.
+        suited: the mechanism to take in its place for a statistic that lacks what it releases, by what is public of it;
+            None where this one is.
         several: whether its releases can be read by units that have several records.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
@@ -113,6 +115,7 @@ class Mechanism:
     metric: bool = False
     several: bool = True
     numbers: Callable[[Any, Any], int] = lambda *both: both[0].size
+    suited: Callable[[Any], Mechanism | None] = lambda _statistic: None
 
     @property
     def over(self) -> Over:
@@ -202,7 +205,7 @@ def release(
         Traceback (most recent call last):
         discreet.errors.BudgetError: account 'visits' cannot pay: epsilon asked 1, spent 1 of 1, left 0; ...
     """
-    require_mechanism(mechanism)
+    mechanism = _find_suited(mechanism, statistic)
     statistic.policy.check_claim(guarantee)
     with under_way("releasing"):
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
@@ -254,7 +257,7 @@ def simulate(
         >>> bool((again.payload.tables["wet"] == made_up.payload.tables["wet"]).all())
         True
     """
-    rng = as_generator(rng)
+    rng, mechanism = as_generator(rng), _find_suited(mechanism, statistic)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     payload = mechanism.draw(statistic, prior, calibration, SimulatedNoise(rng))
     ids = rng.bytes(16).hex(), None
@@ -268,11 +271,17 @@ def require_mechanism(mechanism: object) -> None:
         raise InputError(f"a mechanism was expected, such as laplace() or planned(), not {shown(name)}")
 
 
+def _find_suited(mechanism: Mechanism, statistic: Statistic) -> Mechanism:
+    """Take the mechanism that suits a statistic, by what is public of it."""
+    require_mechanism(mechanism)
+    fits = isinstance(statistic, mechanism.statistic)
+    return (mechanism.suited(statistic) if fits else None) or mechanism
+
+
 def _calibrate(
     mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee
 ) -> Calibration:
     """Refuse whatever can be refused before the charge, and calibrate."""
-    require_mechanism(mechanism)
     if not isinstance(statistic, mechanism.statistic):
         raise InputError(
             f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "

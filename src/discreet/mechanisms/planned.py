@@ -22,6 +22,7 @@ from discreet.errors import InputError, shown
 from discreet.inference.exact_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
+from discreet.mechanisms.numbers import NUMBERS_SHARE, with_numbers
 from discreet.mechanisms.table_plans import round_to_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
@@ -58,7 +59,11 @@ SCALE_ENLARGEMENT = 1e-12
 
 
 def planned(
-    *, workload: Sequence[str | Query] | None = None, records: int | None = None, audit: Number | None = None
+    *,
+    workload: Sequence[str | Query] | None = None,
+    records: int | None = None,
+    audit: Number | None = None,
+    numbers: Number | None = None,
 ) -> Mechanism:
     """Release noisy counts of few tables, selected from public sizes for the least error of all families: the default.
 
@@ -113,7 +118,8 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    stated = None if audit is None else _read_share(audit)
+    stated = None if audit is None else _read_share("audit", audit, "pairs in no table")
+    for_numbers = NUMBERS_SHARE if numbers is None else _read_share("numbers", numbers, "sums of numbers")
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
@@ -149,17 +155,17 @@ def planned(
         special = DiscreteGaussian.tag if law is DiscreteGaussian else None
         return AuditedTables(network, first, pairs, scale, len(chosen), total, special)
 
-    def numbers(network: Network, noise: PlannedNoise | AuditNoise) -> int:
+    def count_cells(network: Network, noise: PlannedNoise | AuditNoise) -> int:
         return sum(map(network.cells, noise.scopes))
 
-    return Mechanism("planned", calibrate, draw, scopes=beyond, numbers=numbers)
+    return with_numbers(Mechanism("planned", calibrate, draw, scopes=beyond, numbers=count_cells), for_numbers)
 
 
-def _read_share(audit: Number) -> Fraction:
-    """Read the share of epsilon for pairs."""
-    share = as_rational(audit, "audit")
+def _read_share(name: str, value: Number, purpose: str) -> Fraction:
+    """Read a share of epsilon."""
+    share = as_rational(value, name)
     if not 0 <= share < 1:
-        raise InputError(f"audit is the share of epsilon for pairs in no table, from 0 to below 1; got {shown(audit)}")
+        raise InputError(f"{name} is the share of epsilon for {purpose}, from 0 to below 1; got {shown(value)}")
     return share
 
 

@@ -84,7 +84,7 @@ class NumberGrid:
     @cached_property
     def anchors(self) -> Ints:
         """Middle of each bin less that of the range, in whole steps, shape `(bins,)`."""
-        return np.rint((self.middles - (self.edges[0] + self.edges[-1]) / 2) / self.step).astype(np.int64)
+        return _round((self.middles - (self.edges[0] + self.edges[-1]) / 2) / self.step)
 
     def offsets(self, numbers: Floats, bins: npt.NDArray[np.integer]) -> Ints:
         """Compute the offsets of numbers from the middles of their bins, in whole steps.
@@ -98,7 +98,7 @@ class NumberGrid:
         """
         steps = np.floor((numbers + (self.shift - self.middles)[bins]) / self.step + 0.5)
         reach = self.reach[bins]
-        return np.clip(steps, -reach, reach).astype(np.int64)
+        return np.asarray(np.clip(steps, -reach, reach).astype(np.int64))
 
     # ---------------------------------------------------------------------------------------------------- leaves
 
@@ -115,7 +115,7 @@ class NumberGrid:
         """
         if not self.shift:
             return np.full(self.bins, leaves)
-        return np.minimum(leaves, 2 ** np.floor(np.log2(np.diff(self.edges)))).astype(np.int64)
+        return _round(np.minimum(leaves, 2 ** np.floor(np.log2(np.diff(self.edges)))))
 
     def leaf_edges(self, leaves: int) -> Floats:
         """List the ends of the leaves; those of fewer leaves are among those of more.
@@ -129,7 +129,7 @@ class NumberGrid:
         ends = [self.edges[:1]]
         for (low, high), parts in zip(pairwise(self.edges), self.leaves_of_bins(leaves).tolist(), strict=True):
             inner = low + (high - low) * np.arange(1, parts) / parts
-            ends += [np.floor(inner) if self.shift else inner, [high]]
+            ends += [np.floor(inner) if self.shift else inner, np.array([high])]
         return np.concatenate(ends)
 
     def bin_of_leaf(self, leaves: int) -> Ints:
@@ -140,7 +140,7 @@ class NumberGrid:
         """Compute the middle of each leaf less that of its bin, in whole steps, shape `(leaves in all,)`."""
         ends = self.leaf_edges(leaves)
         middles = (ends[1:] + ends[:-1]) / 2
-        return np.rint((middles - self.middles[self.bin_of_leaf(leaves)]) / self.step).astype(np.int64)
+        return _round((middles - self.middles[self.bin_of_leaf(leaves)]) / self.step)
 
     def leaf_reach(self, leaves: int) -> int:
         """Bound the distance of a number's offset from its leaf's middle, in steps: the same for all numbers.
@@ -172,9 +172,14 @@ class NumberGrid:
         )
 
 
+def _round(lengths: Floats) -> Ints:
+    """Round lengths in steps to whole ones."""
+    return np.asarray(np.rint(lengths).astype(np.int64))
+
+
 def _round_up(lengths: Floats) -> Ints:
     """Round lengths in steps up to whole ones; a length that is whole but for rounding stays."""
-    return np.ceil(lengths - 1e-6).astype(np.int64)
+    return np.asarray(np.ceil(lengths - 1e-6).astype(np.int64))
 
 
 def number_grids(network: Network) -> dict[str, NumberGrid]:

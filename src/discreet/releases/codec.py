@@ -210,6 +210,8 @@ def _find_form(hint: Any) -> Form:
         return Form(Budget, as_text, _read_budget)
     if isinstance(hint, type) and is_dataclass(hint):
         return Form(_KINDS[hint].part, encode, lambda raw, over: decode(raw, over))
+    if sum(is_dataclass(item) for item in inner) > 1:
+        return Form(union_of(inner), encode, lambda raw, over: decode(raw, over))
     if origin in (Union, types.UnionType):
         form = _find_form(next(item for item in inner if item is not type(None)))
         return Form(

@@ -176,6 +176,11 @@ class Calibration(ABC):
         return ()
 
     @property
+    def of_tables(self) -> Calibration:
+        """The part of it that is the noise of tables; all of it unless the payload has other parts."""
+        return self
+
+    @property
     def continuous(self) -> bool:
         """True if its draws come from a continuous law, which cannot be enumerated."""
         return False
@@ -199,6 +204,11 @@ class Released(ABC):
     def over(self) -> Network | Design:
         """The network, or the design, that the payload is over."""
         return cast("Network | Design", getattr(self, "design" if hasattr(self, "design") else "network"))
+
+    @property
+    def of_tables(self) -> Released:
+        """The part of it that is tables; all of it unless it has other parts."""
+        return self
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -20,6 +20,8 @@ from discreet.releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
 from discreet.releases.kinds.noisy_sums import VectorNoise as VectorNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from discreet.releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
+from discreet.releases.kinds.number_tables import NumberNoise as NumberNoise
+from discreet.releases.kinds.number_tables import NumberTables as NumberTables
 from discreet.releases.measurement import Calibration, Released
 
 TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
@@ -27,12 +29,13 @@ TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
     GaussianNoise,
     PlannedNoise,
     AuditNoise,
+    NumberNoise,
     StructureNoise,
 )
 """The package's own calibrations over a network."""
 DESIGN_CALIBRATIONS: tuple[type[Calibration], ...] = (VectorNoise, GroupNoise, ObjectiveNoise)
 """The package's own calibrations over a design."""
-TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, AuditedTables, ChosenNetwork)
+TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, AuditedTables, NumberTables, ChosenNetwork)
 """The package's own payloads of releases over a network."""
 DESIGN_PAYLOADS: tuple[type[Released], ...] = (NoisyMoments, GroupedMoments, GradientTrace)
 """The package's own payloads of releases over a design."""

@@ -1,0 +1,291 @@
+"""Sums of numbers beside the tables of a plan: what the bins of numeric columns leave open, with noise.
+
+Offsets and leaves are those of `discreet.model.number_grid`. Four parts share the budget for numbers:
+
+* offsets: of every numeric column the sum of its offsets, with cube noise on all of these sums together;
+* moments: of every column the sum of squared distances from the middles of its leaves, and of every pair of columns in
+  one family the sum of their products less those of the middles of their bins, with cube noise on all of them;
+* rows: of every column and every family that it lies in, the sums of its offsets over the records of each state of the
+  family's other variables;
+* rulers: of some columns the number of records in each leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import require, shown
+from discreet.model.network import Network
+from discreet.model.number_grid import MOST_LEAVES, NumberGrid, number_grids, number_pairs
+from discreet.model.schema import Scope
+from discreet.noise.noise_laws import NO_NOISE
+from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
+from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.measurement import Calibration, MeasuredTables, Measurement
+from discreet.util.arrays import freeze
+
+MOMENT_STEPS = 2**20
+"""Whole numbers that stand for the largest moment that one record can add."""
+MOST_ROWS = 2**12
+"""Most rows of a family whose sums of offsets are released; more have too few records each."""
+LEAF_RECORDS = 4
+"""A ruler has so many leaves that the noise of the records in one is at most a `LEAF_RECORDS`-th of the sampling error
+of a column's quarter, about: a rule of public numbers, checked in docs/numbers.md."""
+
+
+@kind("number_noise")
+@dataclass(frozen=True, kw_only=True)
+class NumberNoise(Calibration):
+    """Noise of tables, and of the sums of numbers beside them.
+
+    Args:
+        first: of the tables.
+        sensitivity: most records by which neighbours differ in one table.
+        offset_scale: of cube noise on the sums of offsets, in steps.
+        moment_scale: of cube noise on the moments, in parts of `MOMENT_STEPS`.
+        row_scale: of discrete Laplace noise on each sum of offsets by rows, in steps; None where no family has two
+            variables.
+        leaf_scale: of discrete Laplace noise on each leaf's records.
+        reported: epsilon of all sums of numbers together, rounded up.
+
+    Raises:
+        InputError: a number is not positive and finite.
+    """
+
+    first: PlannedNoise | AuditNoise
+    sensitivity: Whole
+    offset_scale: Positive
+    moment_scale: Positive
+    row_scale: Positive | None
+    leaf_scale: Positive
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse invalid settings."""
+        scales = (self.offset_scale, self.moment_scale, self.row_scale, self.leaf_scale)
+        require(all_positive(*scales), "sums of numbers need positive, finite noise scales")
+        require(all(scale is None or scale < NO_NOISE for scale in scales), "noise scales must be below 2^63")
+        require(self.reported > 0, "sums of numbers cost more than 0")
+
+    @property
+    def of_tables(self) -> PlannedNoise | AuditNoise:
+        """See `Calibration`."""
+        return self.first
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """See `Calibration`."""
+        return self.first.scopes
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the tables and of the sums of numbers."""
+        return self.first.total + self.reported
+
+
+@kind(None)
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums of a column's offsets by the states of other variables, with noise.
+
+    Args:
+        number: name of the column.
+        given: names of the other variables, in the schema's order.
+        sums: int64, in steps, shape (cells of the others,), the last variable fastest.
+    """
+
+    number: str
+    given: tuple[str, ...]
+    sums: Integers
+
+
+@kind(None)
+@dataclass(frozen=True, eq=False)
+class Ruler:
+    """Records in each leaf of a column, with noise.
+
+    Args:
+        number: name of the column.
+        leaves: of each bin, a power of two.
+        counts: int64, shape (leaves in all,).
+    """
+
+    number: str
+    leaves: Whole
+    counts: Integers
+
+
+@kind("number_tables", order=("first", "offsets", "moments", "rows_by_family", "rulers"))
+@dataclass(frozen=True, eq=False)
+class NumberTables(MeasuredTables):
+    """Tables of a plan, and sums of its numeric columns.
+
+    Args:
+        network: of the plan.
+        first: the tables.
+        offsets: int64, in steps, shape (numeric columns,), in the schema's order.
+        moments: int64, shape (moments,), in the order of `moment_names`; in parts of `MOMENT_STEPS` of `moment_reach`.
+        rows_by_family: sums of offsets by rows, as `row_scopes` lists them.
+        rulers: of the columns that have one, in the schema's order.
+
+    Raises:
+        InputError: sums that are not those of the network's numeric columns.
+    """
+
+    network: Network
+    first: AuditedTables | NoisyTables
+    offsets: Integers
+    moments: Integers
+    rows_by_family: tuple[RowSums, ...]
+    rulers: tuple[Ruler, ...]
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse sums that inference cannot read."""
+        freeze(self, offsets=np.asarray(self.offsets), moments=np.asarray(self.moments))
+        require(self.first.network == self.network, "the tables and the sums of numbers are of one network")
+        require(bool(self.grids), "sums of numbers need a numeric column")
+        fit = self.offsets.shape == (len(self.grids),) and self.moments.shape == (len(self.moment_names),)
+        require(fit, "there must be a sum of offsets for every numeric column, and all moments")
+        require(
+            [(sums.number, sums.given) for sums in self.rows_by_family] == row_scopes(self.network),
+            "sums by rows are those of the network's families, in their order",
+        )
+        for sums in self.rows_by_family:
+            size = self.network.cells(sums.given)
+            require(sums.sums.shape == (size,), f"the sums of {shown(sums.number)} by rows need one for each row")
+        names = [ruler.number for ruler in self.rulers]
+        require([name for name in self.grids if name in names] == names, "rulers are of numeric columns, each once")
+        for ruler in self.rulers:
+            grid = self.grids[ruler.number]
+            fine = 1 < ruler.leaves <= MOST_LEAVES and ruler.leaves & (ruler.leaves - 1) == 0
+            require(fine, f"a bin has 2 to {MOST_LEAVES} leaves, a power of two")
+            size = int(grid.leaves_of_bins(ruler.leaves).sum())
+            require(ruler.counts.shape == (size,), f"the ruler of {shown(ruler.number)} needs a count for each leaf")
+
+    @cached_property
+    def grids(self) -> dict[str, NumberGrid]:
+        """Grids of the numeric columns, by name."""
+        return number_grids(self.network)
+
+    @cached_property
+    def moment_names(self) -> tuple[tuple[str, str], ...]:
+        """The two columns of each moment; the same twice of a square."""
+        return moment_names(self.network)
+
+    @property
+    def of_tables(self) -> AuditedTables | NoisyTables:
+        """See `Released`."""
+        return self.first
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """See `Released`: the tables; numbers are read beside them."""
+        return self.first.measurements
+
+    def leaves(self, name: str) -> int:
+        """Leaves of each bin of a column; 1 where it has no ruler."""
+        return next((ruler.leaves for ruler in self.rulers if ruler.number == name), 1)
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        if not isinstance(calibration, NumberNoise) or (calibration.row_scale is None) != (not self.rows_by_family):
+            return False
+        return self.first.agrees(calibration.first)
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = self.first.summary(calibration.first if isinstance(calibration, NumberNoise) else calibration)
+        names = ", ".join(map(shown, self.grids))
+        fine = f", {len(self.rulers)} with a ruler" * bool(self.rulers)
+        return f"{line}; sums of {names} beside them{fine}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`; each sum of numbers is a row of its own."""
+        return [*super().rows(), *self._number_rows()]
+
+    def _number_rows(self) -> Iterator[dict[str, Any]]:
+        """List the sums of numbers as rows."""
+        for name, value in zip(self.grids, self.offsets.tolist(), strict=True):
+            yield {"variables": name, "states": "sum of offsets", "value": value}
+        for pair, value in zip(self.moment_names, self.moments.tolist(), strict=True):
+            yield {"variables": ", ".join(dict.fromkeys(pair)), "states": "sum of products", "value": value}
+        for part in self.rows_by_family:
+            for row, value in enumerate(part.sums.tolist(), 1):
+                states = f"sum of offsets, row {row}"
+                yield {"variables": ", ".join((part.number, *part.given)), "states": states, "value": value}
+        for ruler in self.rulers:
+            for leaf, value in enumerate(ruler.counts.tolist(), 1):
+                yield {"variables": ruler.number, "states": f"leaf {leaf}", "value": value}
+
+
+def row_scopes(network: Network) -> list[tuple[str, Scope]]:
+    """List the sums of offsets by rows: each numeric column with the others of every largest family that it lies in.
+
+    Args:
+        network: public.
+
+    Returns:
+        (name of the column, names of the others in the schema's order), sorted by the families and then by columns;
+        families of more than `MOST_ROWS` rows are left out.
+    """
+    grids, scopes = number_grids(network), dict[tuple[str, Scope], None]()
+    for node in network.maximal_families:
+        family = network.ordered(network.family(node))
+        for name in family:
+            others = tuple(other for other in family if other != name)
+            if name in grids and others and network.cells(others) <= MOST_ROWS:
+                scopes[name, others] = None
+    return list(scopes)
+
+
+def moment_names(network: Network) -> tuple[tuple[str, str], ...]:
+    """List the moments: the square of every numeric column, then the product of every two that lie in one family."""
+    grids = number_grids(network)
+    families = [network.family(node) for node in network.maximal_families]
+    return (*((name, name) for name in grids), *number_pairs(grids, families))
+
+
+def moment_reach(first: NumberGrid, second: NumberGrid, leaves: int) -> int:
+    """Bound what one record can add to a moment, in steps squared.
+
+    Args:
+        first, second: grids of the two columns; the same twice for a square.
+        leaves: of each bin of a squared column.
+
+    Returns:
+        For a square `reach^2` of a leaf. For a product of offsets q, r from the middles of bins with anchors a, b: the
+        largest `|a| |r| + |b| |q| + |q| |r|` of any two bins.
+    """
+    if first is second:
+        return first.leaf_reach(leaves) ** 2
+    a, q = (np.asarray(part, object)[:, None] for part in (abs(first.anchors), first.reach))
+    b, r = (np.asarray(part, object)[None] for part in (abs(second.anchors), second.reach))
+    return int((a * r + b * q + q * r).max())
+
+
+def leaves_for(grid: NumberGrid, records: float, leaf_scale: float) -> int:
+    """Choose the number of leaves of each bin from public numbers: as many as the noise of their counts allows.
+
+    Args:
+        grid: of the column.
+        records: their number, public or released.
+        leaf_scale: of the noise of each count.
+
+    Returns:
+        The largest power of two r with `r <= (n / (4 K b))^2`, b the scale and K the bins, and at most `grid.finest`.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> age = NumberGrid(Variable("age", bounds=(0, 120), bins=(40, 60)))
+        >>> [leaves_for(age, records, 20.0) for records in (100, 500, 10_000)]
+        [1, 4, 8]
+    """
+    most = (max(records, 0.0) / (LEAF_RECORDS * grid.bins * leaf_scale)) ** 2
+    return int(min(grid.finest, 2 ** np.floor(np.log2(max(most, 1.0)))))
