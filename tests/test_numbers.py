@@ -19,7 +19,7 @@ from discreet.formats.bif import parse_bif
 from discreet.formats.bif_content import Bif
 from discreet.formats.bif_writing import format_bif
 from discreet.model.query_grammar import NumberQuery, parse_query
-from discreet.queries.bin_laws import BinLaw, Inside
+from discreet.inference.bin_laws import BinLaw, Inside
 from discreet.releases.document import DesignPart, read_design, write_design
 from sources import PEER_WARNINGS
 

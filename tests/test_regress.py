@@ -11,7 +11,7 @@ from discreet.inference import sampling
 from discreet.inference.sampling import drawn_points
 from discreet.queries import column_moments
 from discreet.queries import regress as module
-from discreet.queries.bin_laws import BinLaw
+from discreet.inference.bin_laws import BinLaw
 from discreet.queries.documents import read_regression, regression_document
 from discreet.queries.regress import logit_fits
 from oracle import full_joint, random_draws, small, stacked

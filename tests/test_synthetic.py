@@ -16,7 +16,7 @@ from scipy import stats
 
 import discreet as dc
 from discreet.inference import sampling
-from discreet.queries.bin_laws import BinLaw
+from discreet.inference.bin_laws import BinLaw
 from discreet.queries.synthetic import (
     sample,
     sample_codes,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 
 import discreet as dc
-from discreet.queries.bin_laws import BinLaw
+from discreet.inference.bin_laws import BinLaw
 
 __all__ = ["BINNINGS", "Column", "cover", "errors", "made_up", "real"]
 

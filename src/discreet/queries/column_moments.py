@@ -18,7 +18,7 @@ import numpy.typing as npt
 from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
-from discreet.queries.bin_laws import BinLaw
+from discreet.inference.bin_laws import BinLaw
 from discreet.queries.conditioning import ConditionedPosterior
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import Inside
@@ -57,7 +57,7 @@ class RegressionColumn:
             inside: law inside bins.
         """
         if self.variable.numeric:
-            return BinLaw(self.variable, shares, inside).means()[:, None]
+            return BinLaw.of_bins(self.variable, shares, inside).means()[:, None]
         return np.broadcast_to(np.eye(self.variable.size)[:, 1:, None], (*self._shape, shares.shape[-1]))
 
     @property
@@ -77,7 +77,7 @@ class RegressionColumn:
         weights = np.where(total[:, None] > 0, law, NEVER_SHARE)
         if self.variable.numeric:
             flat = weights.transpose(1, 0, 2).reshape(size, others * draws)
-            return BinLaw(self.variable, flat, inside).mean().reshape(others, 1, draws)
+            return BinLaw.of_bins(self.variable, flat, inside).mean().reshape(others, 1, draws)
         return np.asarray(weights[:, 1:] / weights.sum(axis=1, keepdims=True))
 
 

@@ -25,7 +25,7 @@ from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
-from discreet.queries.bin_laws import BinLaw, check_inside
+from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.partial_identification import identification_bounds
@@ -785,12 +785,15 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     replicate = both.replicate
     replicates = None if replicate is None else _draw_probabilities(query.bins, replace(both, given=replicate))[0]
     possible, weights = possible_draws(query, draws, both.weights)
-    law = BinLaw(variable, keep_possible(draws, possible), inside)
+    law = BinLaw.of_bins(variable, keep_possible(draws, possible), inside)
     row = number_row(query, law, level, weights, alike=both.weights is None)
     row["noise"] = row["noise_error"] = None
     if replicates is not None:
         paired = both.paired(possible)
-        laws = (BinLaw(variable, keep_possible(shares, paired), inside) for shares in (both.paired(draws), replicates))
+        laws = (
+            BinLaw.of_bins(variable, keep_possible(shares, paired), inside)
+            for shares in (both.paired(draws), replicates)
+        )
         first, second = (number_draws(query, side)[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
     ungrounded = Answer(

@@ -36,7 +36,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NamedRow, NetworkPosterior, equal_tails, name_rows
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import assumption_lines
-from discreet.queries.bin_laws import check_inside
+from discreet.inference.bin_laws import check_inside
 from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,

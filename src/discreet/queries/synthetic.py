@@ -28,7 +28,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
-from discreet.queries.bin_laws import BinLaw
+from discreet.inference.bin_laws import BinLaw
 from discreet.util.arrays import Array
 from discreet.util.option_texts import FileFormat
 from discreet.util.progress import under_way
@@ -51,7 +51,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin by the log-linear law of `discreet.queries.bin_laws`, int64 if they are
+        variable, numbers in the drawn bin by the log-linear law of `discreet.inference.bin_laws`, int64 if they are
         whole, else float64; NULL for a missing value.
 
     Raises:
@@ -232,9 +232,9 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
         if variable.numeric:
             try:
                 shares = Laws(single).joint((variable.name,)).reshape(variable.size, -1)
-                laws[variable.name] = BinLaw(variable, shares)
+                laws[variable.name] = BinLaw.of_bins(variable, shares)
             except InputError:
-                laws[variable.name] = BinLaw(variable, np.ones((variable.size, 1)), "uniform")
+                laws[variable.name] = BinLaw.of_bins(variable, np.ones((variable.size, 1)), "uniform")
     return laws
 
 

@@ -21,7 +21,7 @@ from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.tables import Tables
 from discreet.posterior.remote_dispatch import RemotePosteriorBase
 from discreet.queries.answers import Answer, Answers
-from discreet.queries.bin_laws import check_inside
+from discreet.inference.bin_laws import check_inside
 from discreet.queries.credible import check_level
 from discreet.queries.decide import Decision, Payoff
 from discreet.queries.decide_number import NumberDecision, one_probability

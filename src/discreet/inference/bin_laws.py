@@ -53,36 +53,43 @@ def check_inside(inside: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BinLaw:
-    """The law of a numeric variable whose bins have given shares.
+    """The law of numbers whose bins have given shares, with a log-linear density inside each bin.
 
     Args:
-        variable: numeric variable with bins.
-        shares: shares of its states, shape `(size, draws)`, the bins first; other states are ignored.
-        inside: law inside bins.
+        edges: lower ends of the bins, and the upper end of the last, shape `(bins + 1,)`; of whole numbers the first
+            number beyond.
+        shares: of the bins, shape `(bins or more, draws)`; what follows them, such as a missing state, is ignored.
+        rises: change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`; never 0.
+        whole: whether the numbers are whole.
+        known_mean: mean of the numbers in every draw, shape `(draws,)`, if it was measured and is not that of the law.
     """
 
-    variable: Variable
+    edges: Floats
     shares: Floats
-    inside: Inside = "log-linear"
+    rises: Floats
+    whole: bool
+    known_mean: Floats | None = None
 
-    @cached_property
-    def edges(self) -> Floats:
-        """Lower ends of the bins, and the upper end of the last."""
-        return np.array(self.variable.edges)
+    @staticmethod
+    def of_bins(variable: Variable, shares: Floats, inside: Inside = "log-linear") -> BinLaw:
+        """Make the law of a numeric variable from the shares of its bins alone.
 
-    @property
-    def whole(self) -> bool:
-        """True if the numbers are whole."""
-        return self.variable.type == "integer"
+        Args:
+            variable: numeric variable with bins.
+            shares: of its states, shape `(size, draws)`, the bins first.
+            inside: law inside bins.
+        """
+        edges = np.array(variable.edges)
+        return BinLaw(edges, shares, _find_rises(edges, shares, inside), variable.type == "integer")
 
     @cached_property
     def lowest(self) -> Floats:
-        """The smallest number of each bin."""
+        """The smallest number of each bin, shape `(bins,)`."""
         return self.edges[:-1]
 
     @cached_property
     def highest(self) -> Floats:
-        """The largest number of each bin, or the first beyond it where they are real."""
+        """The largest number of each bin, or the first beyond it where they are real, shape `(bins,)`."""
         return self.edges[1:] - self.whole
 
     @cached_property
@@ -90,24 +97,6 @@ class BinLaw:
         """Share below each edge, shape `(bins + 1, draws)`, the last exactly 1."""
         sums = np.cumsum(self.shares[: len(self.edges) - 1], axis=0)
         return np.concatenate([np.zeros((1, sums.shape[1])), sums / sums[-1]])
-
-    @cached_property
-    def rises(self) -> Floats:
-        """Change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`.
-
-        Steep changes are clipped to +-STEEPEST_RISE. Changes smaller than FLATTEST_RISE, and all of the uniform law or
-        of a single bin, are replaced by the positive number FLATTEST_RISE, so that none is 0.
-        """
-        width = np.diff(self.edges)[:, None]
-        if self.inside == "uniform" or len(width) < 2:
-            return np.full((len(width), self.below.shape[1]), FLATTEST_RISE)
-        logs = np.log(np.maximum(np.diff(self.below, axis=0), LEAST_SHARE)) - np.log(width)
-        slopes = np.diff(logs, axis=0) / ((width[1:] + width[:-1]) / 2)
-        before, after = np.concatenate([slopes[:1], slopes]), np.concatenate([slopes, slopes[-1:]])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Harmonic mean of the neighbours' slopes, 0 at a change of sign (Fritsch and Butland, 1984).
-            rises = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
-        return np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, np.clip(rises, -STEEPEST_RISE, STEEPEST_RISE))
 
     def up_to(self, number: float) -> Floats:
         """Compute the share of the numbers below `number`, shape `(draws,)`."""
@@ -127,7 +116,9 @@ class BinLaw:
         return np.asarray(means)
 
     def mean(self) -> Floats:
-        """Compute the mean of the variable in every draw, shape `(draws,)`."""
+        """Compute the mean of the numbers in every draw, shape `(draws,)`: the measured one if it is known."""
+        if self.known_mean is not None:
+            return self.known_mean
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
@@ -141,7 +132,9 @@ class BinLaw:
         return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:
-        """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each."""
+        """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each; the known one."""
+        if self.known_mean is not None:
+            return self.known_mean, self.known_mean
         shares = np.diff(self.below, axis=0)
         return self.lowest @ shares, self.highest @ shares
 
@@ -192,6 +185,25 @@ class BinLaw:
         """Find the bin in which the cumulative shares reach `share`, shape `(draws,)`."""
         reached = self.below[1:] >= share - 1e-12
         return np.asarray(np.argmax(reached, axis=0))
+
+
+def _find_rises(edges: Floats, shares: Floats, inside: Inside) -> Floats:
+    """Compute the change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`.
+
+    Steep changes are clipped to +-STEEPEST_RISE. Changes smaller than FLATTEST_RISE, and all of the uniform law or of a
+    single bin, are replaced by the positive number FLATTEST_RISE, so that none is 0.
+    """
+    width, bins = np.diff(edges)[:, None], len(edges) - 1
+    if inside == "uniform" or bins < 2:
+        return np.full((bins, shares.shape[1]), FLATTEST_RISE)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = shares[:bins] / shares[:bins].sum(axis=0)
+        logs = np.log(np.maximum(parts, LEAST_SHARE)) - np.log(width)
+        slopes = np.diff(logs, axis=0) / ((width[1:] + width[:-1]) / 2)
+        before, after = np.concatenate([slopes[:1], slopes]), np.concatenate([slopes, slopes[-1:]])
+        # Harmonic mean of the neighbours' slopes, 0 at a change of sign (Fritsch and Butland, 1984).
+        rises = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
+    return np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, np.clip(rises, -STEEPEST_RISE, STEEPEST_RISE))
 
 
 def _invert_share(share: Floats, rise: Floats) -> Floats:
