@@ -92,8 +92,7 @@ class UniformSphere:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse a number of features outside 2 to 1,000, a norm not positive and finite, or a constant outside (0, 1].
-        """
+        """Refuse features outside 2 to 1,000, a norm that is not positive and finite, or a constant outside (0, 1]."""
         _check_features(self.features, self.constant, least=2)
         if not 0 < self.norm < math.inf:
             raise InputError(f"the norm of features on a sphere must be finite and greater than 0, got {self.norm}")
@@ -334,8 +333,8 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
     constant = law.constant or 0.0
 
     def on_sphere(weights: Floats) -> Floats:
-        # By symmetry the features' part points along w: E[sigmoid(w0 + |w| r c) r c] w / |w|, c the cosine.
         """Compute moments from weights, shape (draws, size) each; the length of slopes is floored at 1e-300."""
+        # By symmetry the features' part points along w: E[sigmoid(w0 + |w| r c) r c] w / |w|, c the cosine.
         slopes = weights[:, : law.features]
         length = np.maximum(np.linalg.norm(slopes, axis=1, keepdims=True), 1e-300)
         offset = weights[:, law.features :].sum(axis=1, keepdims=True) * constant
