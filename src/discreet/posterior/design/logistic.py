@@ -230,8 +230,8 @@ class LabelledPoints:
         labels: shape (records,), 0 or 1.
 
     Raises:
-        InputError: points that are not finite or not of two axes, or labels that are not one for each point, 0 or 1. No
-            records are accepted.
+        InputError: points that are not finite or not of two axes, or labels that are not one for each point, 0 or 1; an
+            empty table is not refused here.
     """
 
     points: Floats
