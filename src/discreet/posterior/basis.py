@@ -66,15 +66,15 @@ class Basis:
 
         Args:
             names: all variables of the query, conditioning ones included.
-            given: the conditioning variables.
+            given: the conditioning variables; others than in `names` are ignored.
             read: whether the answer used all joint measurements of them.
 
         Returns:
             (mark, pairs of `names` that were not measured together, in the schema's order, at most 20). The mark is the
             first that applies:
 
-            1. "contradicted": the network was trusted, and a table contradicts it (`check_fit`) in variables that the
-            answer depends on, not all of them conditioning;
+            1. "contradicted": the network was trusted, and a table contradicts it (`check_fit`) in variables of the
+            query or whose rows matter to it, at least one of the latter;
             2. "prior": the answer needs a part that was not measured at all (`prior_only`);
             3. "assumed": an untestable assumption was made (`assumes`);
             4. "measured", or "assumed" without `read`: a single variable, or a table that contains all of them; no
