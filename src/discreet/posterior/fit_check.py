@@ -373,6 +373,7 @@ class _InteractionMoments:
     """
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
+        """Start from the interaction's own mean and covariance under the network, before any ancestor is added."""
         self.names, self.sizes = names, probabilities.shape
         self.contrasts = interaction_contrasts(self.sizes)
         flat = probabilities.ravel()

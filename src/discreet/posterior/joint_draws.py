@@ -104,8 +104,8 @@ class PosteriorDraws(Posterior):
             resampled draws a bound over the families drawn so far. None if all draws are independent.
         source: makes new draws; None if there is no way to make more.
         saturated: the same draws under the largest network whose families lie in the release's tables, if that differs
-            from the public one. Queries of several variables are answered from these; `cells` are the public network's
-            rows under their joint law.
+            from the public one. Queries are answered from their joint law; `probabilities` are the public network's
+            rows under it. None if there is no larger network.
         basis: which variables were measured together, on which the marks of answers rest; None if it is unknown.
         parts: draws of the laws of measured sets; together with the rows they determine the joint law of all variables.
             None if the network's own joint law is used.
@@ -276,6 +276,7 @@ class PosteriorDraws(Posterior):
         """
 
         def rows(node: str) -> Floats:
+            """Return `P(child | parents)` of a node's family under every draw, shape `(*parents, child, draws)`."""
             family = network.family(node)
             same = wide.network.family(node) == family
             return np.asarray(wide.probabilities[node]) if same else wide.law.rows_of(family)

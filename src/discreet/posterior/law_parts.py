@@ -87,11 +87,11 @@ DRAW_STREAM, TWIN_STREAM = 3, 4
 
 
 class Complete(NamedTuple):
-    """Laws of complete records, if values are missing at random.
+    """Rows and parents' laws of complete records, if values are missing at random; the states for gaps are left out.
 
     Args:
         rows: rows of complete records, shape `(*parents, child, draws)`.
-        parents: laws of sets of parents, shape `(*sizes, draws)`.
+        parents: laws of sets of parents of complete records, by set, shape `(*sizes, draws)`.
     """
 
     rows: Tables
@@ -140,7 +140,7 @@ class LawParts:
 
     @property
     def told(self) -> MeasuredSets | None:
-        """Measured sets over the law's variables; None for complete records, which no table contains."""
+        """Measured sets, if their tables are over the law's variables; None for the law of complete records."""
         return self.sets if self.complete is None else None
 
     @property
@@ -266,5 +266,5 @@ class LawParts:
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of the network, as sets."""
+        """Families of `network`, as sets, in the order of its nodes."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

@@ -209,7 +209,8 @@ class JointLaw:
     Args:
         network: network over the variables, whose rows were drawn.
         cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
-        make_replicates: makes the same rows for the replicate of every `step`-th draw; None if there are no replicates.
+        make_replicates: makes the same rows for the replicate of every `step`-th draw, called at first use; None if
+            there are no replicates.
         plan: plan of the law; None if it is that of the rows alone.
     """
 

@@ -29,14 +29,14 @@ density that counts as progress, and step of numeric derivatives."""
 
 @dataclass(frozen=True, eq=False)
 class WeightLikelihood:
-    """A likelihood of the weights and, possibly, of latent quantities centred at 0.
+    """A likelihood of the weights and, possibly, of latent quantities centred at 0, whose prior it includes.
 
     Args:
         log: log-likelihood of positions (weights, then latent quantities), from shape (draws, size + latents) to shape
             (draws,).
         near: from weights, shape (size,), with latent quantities 0, to the gradient of the log-likelihood, shape
             (size,), and the Fisher information, shape (size, size). Both may be approximate.
-        latents: approximate standard deviation of each latent quantity, shape (latents,).
+        latents: approximate standard deviation of each latent quantity, shape (latents,); shape (0,) without any.
     """
 
     log: Callable[[Floats], Floats]
@@ -153,7 +153,7 @@ class Density:
 
         The climb starts at 0. Each step tries 12 step lengths, `1, 1/2, ... 2^-11`, and takes the one of the largest
         density. Fisher steps move the weights alone. When the log density rises by at most 0.01, central differences of
-        all coordinates replace the gradient; when it fails to rise again, or after 40 steps in all, the climb ends.
+        all coordinates replace the gradient; when that happens again, or after 40 steps in all, the climb ends.
 
         Returns:
             (mode, shape (length,); covariance, shape (length, length)). The covariance is block diagonal: the inverse

@@ -105,10 +105,10 @@ class UniformSphere:
 
 @dataclass(frozen=True)
 class UniformBox:
-    """Law of covariates that are independent and uniform on [-1, 1].
+    """Law of covariates that are independent and uniform on [-1, 1], then the constant.
 
     Args:
-        features: number of features.
+        features: number of features, from 1 to 1,000.
         constant: value of the constant feature; None without an intercept.
 
     Raises:

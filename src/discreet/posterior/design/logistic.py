@@ -506,14 +506,15 @@ def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callabl
 
 
 def _compute_log_normal(off: Floats, total: Floats) -> Floats:
-    """Compute multivariate normal log densities, up to a constant, by Cholesky factorisation.
+    """Compute multivariate normal log densities `-|L^-1 r|^2 / 2 - sum log L_ii`, V = L L', up to a constant.
 
     Args:
-        off: deviations from the means, shape (draws, length).
-        total: covariances, shape (draws, length, length).
+        off: deviations r from the means, shape (draws, length).
+        total: covariances V, shape (draws, length, length).
 
     Returns:
-        Shape (draws,); -inf for a covariance that is not positive definite after rounding.
+        Shape (draws,); -inf for a covariance that is not positive definite after rounding, which leaves the other draws
+        as they are.
     """
     try:
         root = np.linalg.cholesky(total)
@@ -541,14 +542,17 @@ def _thin_points(law: Law) -> WeightedPoints:
 
 
 def _make_covariance(atoms: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """Return a function of the weights: the covariance of one record's gradients f_1 .. f_T (module docstring).
+    """Return a function of the weights: the covariance of one record's gradients f_1 .. f_T over the law's points.
+
+    `Cov(f_t, f_s) = E[p (1 - p) v v'] + Cov[(p - p_t) v, (p - p_s) v]` (module docstring).
 
     Args:
         atoms: weighted points of the features' law.
         at: points theta_t of the release, shape (T, size).
 
     Returns:
-        A function from weights, shape (draws, size), to covariances, shape (draws, T size, T size).
+        A function from weights, shape (draws, size), to covariances, shape (draws, T size, T size), gradient after
+        gradient.
     """
     points, mass, steps = atoms.points, atoms.weights, len(at)
     before = expit(points @ at.T)

@@ -72,7 +72,7 @@ def centred(weights: Floats, outputs: int) -> Floats:
     """Centre weights over the outputs, so that they sum to 0 and predicted probabilities stay; same shape.
 
     Args:
-        weights: output after output, shape (..., outputs * size).
+        weights: output after output, shape (..., outputs * size); not changed.
         outputs: number of outputs; weights of a single output are returned as they are.
 
     Example:

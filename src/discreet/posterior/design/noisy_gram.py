@@ -132,10 +132,10 @@ class SlopeLaw:
 
     Args:
         gram: drawn matrices.
-        chosen: probabilities of the scales along each axis, shape (scales, draws, p).
+        chosen: probabilities of the scales along each axis, shape (scales, draws, p), sum 1 over the scales.
         slopes: normal means along the axes, in units of the features' scales, shape (scales, draws, p).
         variances: normal variances, shape (scales, draws, p).
-        weights: probabilities of the drawn matrices, shape (draws,).
+        weights: probabilities of the drawn matrices, shape (draws,), sum 1.
     """
 
     gram: GramDraws
@@ -146,7 +146,7 @@ class SlopeLaw:
 
     @property
     def means(self) -> Floats:
-        """Mean slope along each axis of each draw, in units of the features' scales, shape (draws, p)."""
+        """Mean slope along each axis, averaged over t, in units of the features' scales, shape (draws, p)."""
         return np.asarray((self.chosen * self.slopes).sum(axis=0))
 
     @property
