@@ -100,7 +100,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
     Raises:
         InputError: an object of another type, a node without a variable, a variable with other dimensions or states, or
-            rows that do not sum to 1.
+            rows that do not sum to 1; negative entries are not refused.
 
     Guarantee:
         No budget is spent; only the draws are read.
@@ -139,7 +139,8 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
         Probabilities, float64, shape `(*parents, child, draws)`; draws alternate between the chains, in order of time.
 
     Raises:
-        InputError: other dimensions, states other than the network's, or rows whose sum is off 1 by more than 1e-6.
+        InputError: other dimensions, states other than the network's, or rows whose sum is off 1 by more than 1e-6;
+            the signs of entries are not checked.
     """
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:

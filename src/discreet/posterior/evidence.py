@@ -72,7 +72,7 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
         audits: whether measurements of a second stage are included.
 
     Returns:
-        Sets of which none contains another, larger ones first, equal sizes in the schema's order. The empty set is the
+        Sets of which none contains another, larger ones first, equal sizes by their names. The empty set is the
         only one if the data sets have no variable in common, or measured their number of records alone. Empty if a data
         set has no table, contrasts or determining sums.
     """
@@ -94,8 +94,8 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
             their variables.
 
     Returns:
-        Sets of which none contains another, in the schema's order of their variables, those of a second stage included;
-        empty if nothing was measured.
+        Sets of which none contains another, sorted by their names, those of a second stage included; empty if nothing
+        was measured.
     """
     by_data_set = [measurements(releases) for releases in evidence.data_sets]
     sets = {names for measured in by_data_set for names in _list_identified_sets(evidence.network, measured)}
