@@ -181,7 +181,7 @@ def _tabulate_weights() -> tuple[Single, Single]:
 
 
 def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
-    """Compute where cells are in the flattened table, and the fraction of a step beyond; both in the shape of the cells.
+    """Compute where cells are in the flattened table, and the fraction of a step beyond; both in the cells' shape.
 
     Returns:
         (`512 floor(position) + min(n, 511)`, int64; `position - floor(position)`, float32).

@@ -85,8 +85,7 @@ class ParentLaws:
 
     @cached_property
     def _apart(self) -> ForwardPass | RecordPass:
-        """Laws of all sets of parents that no single family contains, as an object that computes each at first use;
-        cached.
+        """Object that computes the laws of all sets of parents that no single family contains, at first use; cached.
 
         They are exact if affordable, else estimated from records simulated with the seed.
         """
@@ -122,7 +121,7 @@ def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
 
 
 def parents_apart(network: Network) -> tuple[Scope, ...]:
-    """List the sets of parents that no family of one of them contains, each once, by first child in topological order."""
+    """List the sets of parents that no family of one of them contains, each once, in the order of their children."""
     parent_sets = (network.parents[node] for node in network.order if network.parents[node])
     return tuple(dict.fromkeys(parents for parents in parent_sets if len(held_sets(network, parents)) > 1))
 
