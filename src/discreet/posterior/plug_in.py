@@ -83,13 +83,22 @@ def plug_in(
 def _draw_from_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """Estimate the counts of every family, set negative ones to 0, and draw from the prior updated by them."""
+    """Estimate the counts of every family, set negative ones to 0, and draw rows from Dirichlet(prior + counts)."""
     counts = {node: np.maximum(table, 0) for node, table in _estimate_counts(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """Draw independent Dirichlet rows; the posterior's source repeats this."""
+    """Draw independent Dirichlet rows; the posterior's source repeats this with a child of the same generator.
+
+    Args:
+        posterior: concentrations of the rows.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        Draws of the method "plug-in", without replicates.
+    """
     source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
