@@ -134,18 +134,18 @@ class NetworkPosterior(Protocol):
         """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
 
     def mean(self) -> Tables:
-        """Compute the posterior mean of every probability.
+        """Compute the posterior mean of every probability, over all draws.
 
         Returns:
             Tables without an axis of draws.
         """
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Pick some of the joint draws.
+        """Pick some of the joint draws at random, the same ones for all families.
 
         Args:
-            n: number of draws to pick.
-            rng: source of randomness.
+            n: number of draws to pick, at most all.
+            rng: seed or generator; None takes a new seed.
 
         Returns:
             Probabilities, shape `(*parents, child, n)`.

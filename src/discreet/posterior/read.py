@@ -96,9 +96,15 @@ class Reader:
         return known and (self.only is None or self.only(payloads))
 
     def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
-        """Draw the posterior; arguments, result and errors as for `discreet.read`. The reader's module is loaded here.
+        """Draw the posterior by the reader's function; the reader's module is loaded here.
 
-        The reader's function also gets `method`, if this reader has one, and the options.
+        The function gets the evidence, `draws`, a generator, this reader's `method` if it has one, and the options.
+
+        Args:
+            evidence: evidence that this reader accepts, which is not checked.
+            draws: number of joint draws, not checked here.
+            rng: seed or generator; None takes a new seed.
+            options: options of the reader.
 
         Raises:
             InputError: an option that is not among `options` of the reader; errors of its function are passed on.

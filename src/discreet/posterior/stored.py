@@ -275,8 +275,9 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         is computed at first use.
 
     Raises:
-        InputError: content that is damaged, or of another format or version; arrays that are too few, too many or no
-            probabilities; or joint laws without replicates.
+        InputError: content that is damaged, or of another format or version; a head whose parts do not fit together;
+            arrays that are too few, too many or no probabilities; or joint laws without replicates, or of sets of no,
+            repeated or unknown variables.
     """
     label = f"{DRAWS_NAME} {name}"
     start, end = _find_head(raw, label)
