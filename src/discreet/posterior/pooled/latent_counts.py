@@ -561,7 +561,7 @@ class LatentCounts:
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
-        """Draw the probabilities of a family's rows, raked to margins that are each drawn once.
+        """Draw the probabilities of a family's rows, raked to margins that are each drawn once (`draw_moved_rows`).
 
         Args:
             node: child of the family; it has parents.
@@ -570,7 +570,7 @@ class LatentCounts:
             rng: source of randomness.
 
         Returns:
-            Probabilities, shape `(*parents, child, draws)`.
+            Probabilities, float64, shape `(*parents, child, draws)`; `rows` is not changed.
         """
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
@@ -682,6 +682,7 @@ class LatentCounts:
 
         Returns:
             A copy with moved counts and new probabilities; row totals are met exactly, the part's counts approximately.
+            `mean` and `usage` stay those of `rows`.
         """
         totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
