@@ -82,7 +82,7 @@ class Decision(Result, Generic[R]):
     effective: float
 
     def __str__(self) -> str:
-        """Write the response, the bound on its loss, and the condition of the bound."""
+        """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; escape what is unprintable."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 

@@ -75,7 +75,7 @@ class NumberDecision(Result):
     effective: float
 
     def __str__(self) -> str:
-        """Write the response, the bound on its loss, and the condition of the bound."""
+        """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; an interval is `A to B`."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"

@@ -38,7 +38,7 @@ def _write_fields(result: object, *names: str) -> Document:
 
 
 def _read_fields(document: Mapping[str, Any], *names: str) -> Document:
-    """Restore fields of a result from JSON; absent fields are left out, so that they take their defaults."""
+    """Read fields of a result from JSON, lists replaced by tuples; absent fields are left out (take their defaults)."""
     return {name: _as_tuples(document[name]) for name in names if name in document}
 
 
@@ -284,8 +284,8 @@ def external_document(figures: External) -> Document:
 
     Returns:
         "id", "source", "guarantee_by_source" (text, or None if nothing is promised) and "measurements": of each table
-        "variables", "noise" (the tag of its law), "scale" of the noise, and "sums", whether it has weighted sums
-        instead of counts.
+        "variables", "noise" (the tag of its law, None without noise), "scale" of the noise, and "sums", whether it has
+        weighted sums instead of counts.
     """
     promise = figures.guarantee
     tables = [
