@@ -126,7 +126,8 @@ class BinLaw:
     def up_to(self, number: float) -> Floats:
         """Compute the share of the numbers below `number`, shape `(draws,)`: 0 below all bins, 1 above them.
 
-        A whole number n stands for [n, n + 1): at a fraction part of n's share counts.
+        At a fraction t of a bin with rise r it has `(e^(r t) - 1) / (e^r - 1)` of the bin's share. A whole number n
+        stands for the interval [n, n + 1), so that only whole arguments give shares of whole numbers.
         """
         at = min(max(number, self.edges[0]), self.edges[-1])
         bin = min(int(np.searchsorted(self.edges, at, side="right")), len(self.edges) - 1) - 1
@@ -136,7 +137,11 @@ class BinLaw:
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * share)
 
     def means(self) -> Floats:
-        """Compute the mean of the numbers in each bin under the law inside bins, shape `(bins, draws)`."""
+        """Compute the mean of the numbers in each bin under the law inside bins, shape `(bins, draws)`.
+
+        It is `lower edge + width (1/2 + d)` with d as in `_find_mean_offset`; for whole numbers it is that of the whole
+        numbers, less than this by the mean of the fraction.
+        """
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope

@@ -107,8 +107,8 @@ def _average_given(law: Floats, values: Floats) -> Floats:
 class ColumnLaw:
     """Laws of the variables of a regression in every draw; each is computed at its first use, and kept.
 
-    Where tables were read, they are moved to unbiased estimates of the measured pairs (`plain_pairs.py`), so that cells
-    may be negative.
+    Where tables were read, the laws are moved to unbiased estimates of the measured pairs, so that cells may be
+    negative (`plain_pairs.py`); not if no table contains a pair, or a count is not well above its noise.
 
     Args:
         both: posterior draws.

@@ -61,7 +61,10 @@ def best_response(means: Floats) -> Integers:
 
 
 def condition(fresh: bool) -> str:
-    """Write the condition under which the bound of a decision holds, as the end of a sentence."""
+    """Write the condition under which the bound of a decision holds, as the end of a sentence.
+
+    It is "however the query was chosen" for fresh draws, else "if it was fixed before the draws were looked at".
+    """
     return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
 
 

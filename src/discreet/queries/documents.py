@@ -226,6 +226,8 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
     """Restore the decision between responses that `decision_document` wrote, equal to the last bit.
 
+    The texts "kind" and "query" are not read.
+
     Example:
         >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
         >>> made = Decision("wait", rows, 0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
@@ -237,6 +239,11 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
 
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
     """Restore the decision on a number that `decision_document` wrote, equal to the last bit.
+
+    The texts "kind" and "quantity" are not read, and the loss function is made from its name.
+
+    Raises:
+        InputError: an unknown loss.
 
     Example:
         >>> ends = (0.1 + 0.2, 0.7)

@@ -554,8 +554,8 @@ def _decompose_variances(
 
     Returns:
         (decompositions of the queries that have one, in their order; notes). A note `QUERY: REASON` is written for each
-        query whose decomposition or answer is refused with an InputError, and for each answer that rests on the prior
-        alone in some part.
+        query that is refused with an InputError (if only its answer is refused, the decomposition is kept), and for
+        each answer that rests on the prior alone in some part.
     """
     dependences, notes = list[Dependence](), list[str]()
     for query in queries:

@@ -318,12 +318,12 @@ class Explanation(Result):
             yield from ("", *lines)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each table entry on which an answer depends most.
+        """List a row for each table entry on which an answer depends most, query by query.
 
         Returns:
             Rows of "query", "entry", "mean", "lower", "upper"; "variance" and "noise", the shares of the answer's
-            variance due to the entry's row and to the noise in it; "slope"; and "low" and "high", the answer at the
-            ends of the entry's interval. The list is empty if there were no queries.
+            variance due to the entry's row and to the noise in it (None if it is unknown); "slope"; and "low" and
+            "high", the answer at the ends of the entry's interval. The list is empty if no query has a decomposition.
         """
         names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
         return [
@@ -375,7 +375,7 @@ class Explanation(Result):
 
 
 def write_factor(nats: float) -> str:
-    """Write exp(nats) as a factor of odds, with its exponent."""
+    """Write exp(nats) as a factor of odds with its exponent, `2.72 (e^1)`; from 14 nats on the exponent alone."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
 
 
