@@ -115,7 +115,7 @@ class Prediction(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the first records, at most MOST_SHOWN_RECORDS."""
+        """Yield a head, a table of the first MOST_SHOWN_RECORDS records, and for more a line on where they are."""
         rows, most = self.tidy(), MOST_SHOWN_RECORDS * len(self.states)
         yield f"{self.target} of {with_noun(len(self.mean), 'record')}"
         yield IntervalTable(rows[:most])
@@ -343,7 +343,7 @@ def _read_table(records: Any, target: str) -> pa.Table:
 def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
     """Convert one column of a mapping to Arrow; if `read` is false, make a column of as many nulls.
 
-    NaN of pandas and NumPy becomes null.
+    In a sequence NaN becomes null; a column with `__arrow_c_stream__` is taken as it is.
 
     Raises:
         TypeError: a text or bytes, which is one value and no column.
