@@ -586,9 +586,9 @@ def _clip_hits(
     """Clip the second class's weight in each state of a categorical covariate to between 0 and the state's weight.
 
     Noise may push it outside, where the likelihood has no maximum. The clipped weight is shared in proportion to the
-    points' weights: `h_k = w_k clip(H / W, 0, 1)`, with W and H the sums over the state, and 1 for a W that is not
-    positive. States inside their limits, and those of numeric covariates, stay as they are; covariates are clipped one
-    after the other.
+    points' weights: `h_k = w_k clip(H / W, 0, 1)`, with W and H the sums over the state; a W that is not positive is
+    replaced by 1. States inside their limits, and those of numeric covariates, stay as they are; covariates are clipped
+    one after the other.
 
     Args:
         hits: weights of the points and the second class together, shape `(draws, points)`.

@@ -63,9 +63,10 @@ def report(
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
     If the release has no posterior over a network, the report gives the reason in place of the answers. Otherwise it
-    lists the law of every variable, the MOST_UNCERTAIN entries with the widest intervals, and the mean width of each
-    table's intervals; a posterior over the network without missing values gets a note. The network is drawn if it has
-    at most MOST_DRAWN_NODES variables, and its independences are tested if the release has measurements (`check_fit`).
+    lists the law of every variable and the mean width of each table's intervals; a posterior over the network without
+    missing values gets a note. The network's independences are tested if the release has measurements (`check_fit`).
+    The HTML alone draws a network of at most MOST_DRAWN_NODES variables, and lists the MOST_UNCERTAIN entries with the
+    widest intervals.
 
     Args:
         release: a single release of any kind.

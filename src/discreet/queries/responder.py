@@ -77,6 +77,7 @@ class Responder:
         quantities: Sequence[Quantity] = (),
         rng: np.random.Generator | None = None,
     ) -> None:
+        """Check the arguments, which the class documents, and store them without any answer; nothing is drawn yet."""
         probability(failure=failure)
         if queries is not None and not queries >= 1:
             raise InputError(f"a sequence has at least one query, got {queries}")

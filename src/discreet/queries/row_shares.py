@@ -513,10 +513,10 @@ def _centre(draws: Floats) -> Floats:
 
 
 def _covary(moves: Floats, total: Floats) -> Floats:
-    """Compute the covariance of each row's effect with the total, summed over states.
+    """Compute the covariance of each row's effect with the total, with divisor `draws`, summed over states.
 
     Args:
-        moves: effects of the rows, shape (rows, states, draws).
+        moves: effects of the rows, centred or not, shape (rows, states, draws).
         total: centred total, shape (states, draws).
 
     Returns:

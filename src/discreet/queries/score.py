@@ -99,7 +99,7 @@ class Score(Result):
 
 
 def accuracy_network() -> Network:
-    """Return the public network of an accuracy: one variable with the states "wrong" and "right"."""
+    """Return the public network of an accuracy: one variable, "prediction", with the states "wrong" and "right"."""
     return Network((Variable("prediction", STATES),), {"prediction": ()})
 
 

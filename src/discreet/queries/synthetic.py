@@ -437,6 +437,7 @@ class _TailBuffer(io.RawIOBase):
     """Buffer to write to that keeps only the bytes written since the last `take`."""
 
     def __init__(self) -> None:
+        """Start without any bytes."""
         self._parts: list[bytes] = []
         self._at = 0
 
@@ -445,7 +446,7 @@ class _TailBuffer(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Append bytes; return their number."""
+        """Append a copy of some bytes; return their number."""
         data_bytes = bytes(data)
         self._parts.append(data_bytes)
         self._at += len(data_bytes)
