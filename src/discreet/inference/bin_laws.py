@@ -43,7 +43,7 @@ width."""
 
 
 def check_inside(inside: str) -> None:
-    """Raise an error unless a name is one of the laws inside bins.
+    """Raise an error unless a name is one of the laws inside bins, "log-linear" or "uniform".
 
     Raises:
         InputError: another name.
@@ -54,6 +54,8 @@ def check_inside(inside: str) -> None:
 @dataclass(frozen=True, eq=False)
 class BinLaw:
     """The law of numbers whose bins have given shares, with a log-linear density inside each bin.
+
+    Results are per draw; they are NaN, or meaningless, in a draw in which the shares of all bins sum to 0.
 
     Args:
         edges: lower ends of the bins, and the upper end of the last, shape `(bins + 1,)`; of whole numbers the first
@@ -89,17 +91,25 @@ class BinLaw:
 
     @cached_property
     def highest(self) -> Floats:
-        """The largest number of each bin, or the first beyond it where they are real, shape `(bins,)`."""
+        """The largest number of each bin, shape `(bins,)`: the next edge, less 1 for whole numbers."""
         return self.edges[1:] - self.whole
 
     @cached_property
     def below(self) -> Floats:
-        """Share below each edge, shape `(bins + 1, draws)`, the last exactly 1."""
+        """Share below each edge, shape `(bins + 1, draws)`: `cumsum(shares of bins) / sum(shares of bins)`.
+
+        The first row is 0 and the last exactly 1; all but the first are NaN in a draw in which the sum is 0. Computed
+        once.
+        """
         sums = np.cumsum(self.shares[: len(self.edges) - 1], axis=0)
         return np.concatenate([np.zeros((1, sums.shape[1])), sums / sums[-1]])
 
     def up_to(self, number: float) -> Floats:
-        """Compute the share of the numbers below `number`, shape `(draws,)`."""
+        """Compute the share of the numbers below `number`, shape `(draws,)`: 0 below all bins, 1 above them.
+
+        At a fraction t of a bin with rise r it has `(e^(r t) - 1) / (e^r - 1)` of the bin's share. A whole number n
+        stands for the interval [n, n + 1), so that only whole arguments give shares of whole numbers.
+        """
         at = min(max(number, self.edges[0]), self.edges[-1])
         bin = min(int(np.searchsorted(self.edges, at, side="right")), len(self.edges) - 1) - 1
         position = (at - self.edges[bin]) / (self.edges[bin + 1] - self.edges[bin])
@@ -108,7 +118,11 @@ class BinLaw:
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * share)
 
     def means(self) -> Floats:
-        """Mean of the numbers in each bin, shape `(bins, draws)`."""
+        """Compute the mean of the numbers in each bin under the law inside bins, shape `(bins, draws)`.
+
+        It is `lower edge + width (1/2 + d)` with d as in `_find_mean_offset`; for whole numbers it is that of the whole
+        numbers, less than this by the mean of the fraction.
+        """
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
@@ -122,7 +136,12 @@ class BinLaw:
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
-        """Compute a quantile, shape `(draws,)`; of whole numbers the smallest with at least `share` at or below it."""
+        """Compute the quantile of level `share`, shape `(draws,)`.
+
+        It lies in the first bin whose cumulative share reaches the level (up to 1e-12), at the place that the law
+        inside bins gives. Of whole numbers it is the smallest with at least the level at or below it, found with a
+        tolerance of 1e-9, and kept inside its bin.
+        """
         bins = self._find_bins(share)
         columns = np.arange(len(bins))
         below, beyond = self.below[bins, columns], self.below[bins + 1, columns]
@@ -139,7 +158,10 @@ class BinLaw:
         return self.lowest @ shares, self.highest @ shares
 
     def quantile_ends(self, share: float) -> tuple[Floats, Floats]:
-        """Compute the smallest and largest quantile over all laws inside the bins, shape `(draws,)` each."""
+        """Compute the smallest and largest quantile over all laws inside the bins, shape `(draws,)` each.
+
+        They are `lowest` and `highest` of the first bin whose cumulative share reaches `share`, up to 1e-12.
+        """
         bins = self._find_bins(share)
         return self.lowest[bins], self.highest[bins]
 
@@ -147,13 +169,15 @@ class BinLaw:
         """Compute the share of the numbers above `number`, in every draw.
 
         Args:
-            number: number to compare with, in the variable's unit.
+            number: number to compare with, in the variable's unit; it may lie outside the bins or, for whole numbers,
+                be a fraction.
             itself: whether the number itself is included: the share at or above it. This matters for whole numbers, and
-                for the ends over all laws.
+                for the ends over all laws; under a law of real numbers a single number has share 0.
 
         Returns:
             The share under the law, and the smallest and largest share over all laws inside the bins, shape `(draws,)`
-            each.
+            each. A bin counts in the smallest share if all its numbers are above, in the largest if some are. The upper
+            edge of a bin of real numbers belongs to the next bin, except that of the last.
         """
         shares = np.diff(self.below, axis=0)
         if self.whole:
@@ -167,14 +191,15 @@ class BinLaw:
         return 1 - self.up_to(first), surely @ shares, maybe @ shares
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
-        """Draw numbers in given bins, from the law of the first draw.
+        """Draw a number in each of the given bins, under the shares and the law inside bins of the first draw.
 
         Args:
-            codes: bins, shape `(records,)`.
-            rng: source of randomness.
+            codes: positions of bins, each from 0 to the number of bins less 1, shape `(records,)`.
+            rng: source of randomness; one uniform number is drawn for each record.
 
         Returns:
-            int64 for whole numbers, else float64, shape `(records,)`.
+            int64 for whole numbers, else float64, shape `(records,)`; at least the lower edge of the bin, and less than
+            its upper edge.
         """
         low, width = self.edges[codes], np.diff(self.edges)[codes]
         offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
@@ -182,7 +207,11 @@ class BinLaw:
         return np.asarray(np.floor(numbers).astype(np.int64) if self.whole else numbers)
 
     def _find_bins(self, share: float) -> npt.NDArray[np.intp]:
-        """Find the bin in which the cumulative shares reach `share`, shape `(draws,)`."""
+        """Find the first bin at whose upper edge the cumulative share reaches `share`, up to 1e-12.
+
+        Returns:
+            Positions of the bins, shape `(draws,)`; 0 in a draw in which no edge reaches it, as where shares are NaN.
+        """
         reached = self.below[1:] >= share - 1e-12
         return np.asarray(np.argmax(reached, axis=0))
 
@@ -190,8 +219,11 @@ class BinLaw:
 def _find_rises(edges: Floats, shares: Floats, inside: Inside) -> Floats:
     """Compute the change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`.
 
-    Steep changes are clipped to +-STEEPEST_RISE. Changes smaller than FLATTEST_RISE, and all of the uniform law or of a
-    single bin, are replaced by the positive number FLATTEST_RISE, so that none is 0.
+    The slope between two neighbouring bins is the difference of the logs of their average densities over the distance
+    of their midpoints; shares below LEAST_SHARE are raised to it. The rise of a bin is its width times the harmonic
+    mean `2 / (1 / s + 1 / t)` of the slopes s and t towards its two neighbours, 0 if their signs differ, and times the
+    only slope in the first and last bin. Steep rises are clipped to +-STEEPEST_RISE. Rises smaller than FLATTEST_RISE
+    in absolute value, and all of the uniform law or of a single bin, are replaced by the positive number FLATTEST_RISE.
     """
     width, bins = np.diff(edges)[:, None], len(edges) - 1
     if inside == "uniform" or bins < 2:
@@ -207,11 +239,19 @@ def _find_rises(edges: Floats, shares: Floats, inside: Inside) -> Floats:
 
 
 def _invert_share(share: Floats, rise: Floats) -> Floats:
-    """Compute the quantile function inside a bin, from 0 to 1: `ln(1 + share (e^rise - 1)) / rise`."""
+    """Compute the quantile function inside a bin, from 0 to 1: `ln(1 + share (e^rise - 1)) / rise`, rise not 0.
+
+    Args:
+        share: share of the bin's numbers below the result, from 0 to 1.
+        rise: change of the log density over the bin; of a shape that broadcasts with `share`.
+    """
     return np.asarray(np.log1p(share * np.expm1(rise)) / rise)
 
 
 def _find_mean_offset(rise: Floats) -> Floats:
-    """Compute the distance of a bin's mean from its middle, in widths of the bin."""
+    """Compute the distance of a bin's mean from its middle, in widths of the bin: `1 / (2 tanh(rise / 2)) - 1 / rise`.
+
+    If the change of the log density, `rise`, is below SERIES_RISE in absolute value, `rise / 12` is returned.
+    """
     large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
     return np.where(np.abs(rise) < SERIES_RISE, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)

@@ -24,6 +24,8 @@ NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be writ
 def _convert(**groups: Any) -> Any:
     """Make an InferenceData of ArviZ, which is loaded at the first call and takes more than a second.
 
+    One warning of ArviZ, that it is being refactored, is suppressed while it is loaded.
+
     Args:
         groups: arguments of `arviz.from_dict`.
 
@@ -51,14 +53,14 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
     """Convert the draws to an InferenceData of ArviZ, for its plots, summaries and diagnostics of chains.
 
     Args:
-        posterior: posterior over a network; families that were not drawn yet are drawn. The exact one has several
-            chains, any other has one.
+        posterior: posterior over a network; families that were not drawn yet are drawn and kept. Its number of chains
+            is that of its `mixing`, 1 if that is None.
 
     Returns:
-        `arviz.InferenceData` with the group `posterior`: for each node a variable with the dimensions chain, draw, the
-        parents and the node itself, whose coordinates are the names of states. Dimensions of states are called `name=`,
-        for parents and node alike, as a variable cannot share its name with one of its dimensions. If the number of
-        draws is not a multiple of the number of chains, the first draws are left out.
+        `arviz.InferenceData` with the group `posterior`: for each node a variable of probabilities with the dimensions
+        chain, draw, the parents and the node itself, whose coordinates are the names of states. Dimensions of states
+        are called `name=`, for parents and node alike, as a variable cannot share its name with one of its dimensions.
+        If the number of draws is not a multiple of the number of chains, the first draws are left out.
 
     Raises:
         DiscreetError: ArviZ is not installed, or cannot write its cache.
@@ -89,15 +91,16 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
     Args:
         data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
             draw, and `name=` for each variable of its family, in any order, whose coordinates are the names of states,
-            in any order.
+            in any order. Other variables are ignored.
         network: network whose probabilities were drawn.
 
     Returns:
-        The posterior, whose draws alternate between the chains. Their mixing is not kept.
+        The posterior, whose draws alternate between the chains. Only probabilities are kept: method, mixing, replicates
+        and basis are not, so its joint law is the network's own.
 
     Raises:
         InputError: an object of another type, a node without a variable, a variable with other dimensions or states, or
-            rows that do not sum to 1.
+            rows that do not sum to 1; negative entries are not refused.
 
     Guarantee:
         No budget is spent; only the draws are read.
@@ -133,10 +136,11 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
         network: network whose probabilities were drawn.
 
     Returns:
-        Probabilities, shape `(*parents, child, draws)`; draws alternate between the chains, in order of time.
+        Probabilities, float64, shape `(*parents, child, draws)`; draws alternate between the chains, in order of time.
 
     Raises:
-        InputError: other dimensions, states other than the network's, or rows that do not sum to 1.
+        InputError: other dimensions, states other than the network's, or rows whose sum is off 1 by more than 1e-6;
+            the signs of entries are not checked.
     """
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
@@ -161,7 +165,7 @@ def _split_chains(cells: Array, chains: int) -> Array:
         chains: number of chains; if it does not divide the number of draws, the first draws are left out.
 
     Returns:
-        Draws of each chain, in order of time.
+        Draws of each chain, in order of time, `draws // chains` of each.
     """
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest, so an incomplete turn of the chains is at the start.

@@ -37,9 +37,9 @@ class Basis:
 
     Args:
         evidence: evidence that was read.
-        network: network whose rows were drawn.
+        network: network whose rows were drawn; it may have more arcs than that of the evidence.
         trusted: whether the network's independences were assumed even against the tables.
-        whole: whether weighted sums were read that do not determine the law of their variables.
+        whole: whether all weighted sums were read, also those that do not determine the law of their variables.
         stored_fit: result of `check_fit` that was stored with the draws; None computes it at first use.
         gaps: variables whose missing values are assumed to be missing at random.
     """
@@ -53,7 +53,10 @@ class Basis:
 
     @cached_property
     def fit_check(self) -> GoodnessOfFit:
-        """Result of `check_fit` for the evidence's network, kept after first use; half a minute for 1,000 nodes."""
+        """Result of `check_fit` for the evidence's network: the stored one, or computed at first use and kept.
+
+        Computing takes half a minute for 1,000 nodes.
+        """
         return check_fit(self.evidence) if self.stored_fit is None else self.stored_fit
 
     def of(
@@ -63,16 +66,24 @@ class Basis:
 
         Args:
             names: all variables of the query, conditioning ones included.
-            given: the conditioning variables.
+            given: the conditioning variables; others than in `names` are ignored.
             read: whether the answer used all joint measurements of them.
 
         Returns:
-            (mark, pairs of `names` that lie in no table, in the schema's order, at most 20). The mark is the first that
-            applies: "contradicted" if the network was trusted and a table contradicts it (`check_fit`) in variables
-            that the answer depends on; "prior" if the answer needs a part that was not measured at all (`prior_only`);
-            "assumed" if some pair lies in no table, measurements were not used, or an untestable assumption was made
-            (`assumes`); "inferred" if all pairs of at most six variables were measured, but no table contains all;
-            "measured".
+            (mark, pairs of `names` that were not measured together, in the schema's order, at most 20). The mark is the
+            first that applies:
+
+            1. "contradicted": the network was trusted, and a table contradicts it (`check_fit`) in variables of the
+            query or whose rows matter to it, at least one of the latter;
+            2. "prior": the answer needs a part that was not measured at all (`prior_only`);
+            3. "assumed": an untestable assumption was made (`assumes`);
+            4. "measured", or "assumed" without `read`: a single variable, or a table that contains all of them; no
+            pairs are returned;
+            5. "assumed": a pair was not measured, `read` is False, or there are more than six variables;
+            6. "inferred": all pairs were measured, but no table contains all variables; no pairs are returned.
+
+            Tables are sets that every data set measured, or that one of several measured if the network leaves their
+            law free; if there are none, the network's families.
         """
         scope = self.network.ordered(set(names))
         inside = frozenset(scope)
@@ -103,7 +114,8 @@ class Basis:
             names: all variables of the query, conditioning ones included.
 
         Returns:
-            A sentence for each assumption, at present only that values are missing at random.
+            At most one sentence: that the values of those of `names` that are in `gaps`, listed in the schema's order,
+            are missing at random; empty if there are none.
         """
         lost = self.gaps.intersection(names)
         return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
@@ -111,13 +123,18 @@ class Basis:
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
         """List the parts of the network that an answer needs and that were not measured: only the prior informs them.
 
+        Needed are the nodes of the evidence's network whose rows matter to the query given the observed variables
+        (`requisite`).
+
         Args:
             names: all variables of the query, conditioning ones included.
             given: the conditioning variables.
 
         Returns:
-            `(node,)` for a node that no table contains, `(parent, node)` if no table contains both: the dependence of
-            the node on this parent is unmeasured. At most 20; empty if a table contains the whole query.
+            `(node,)` for a node that no table contains or whose released draws leave it out, `(parent, node)` if no
+            table contains both: the dependence of the node on this parent is unmeasured. At most 20, by node in the
+            network's order. Empty with public records, and if a table of some data set contains the whole query (unless
+            released draws leave out a node).
         """
         inside = frozenset(names)
         if not self._unmeasured_parts or (
@@ -130,12 +147,18 @@ class Basis:
 
     @cached_property
     def _sets_anywhere(self) -> tuple[frozenset[str], ...]:
-        """Sets of variables that were measured together on some data set."""
+        """Largest sets of variables that were measured together on some data set; `_tables` if there are none.
+
+        With `whole` the scopes of all weighted sums are among them.
+        """
         return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
 
     @cached_property
     def _unreleased_nodes(self) -> frozenset[str]:
-        """Nodes that released parameter draws leave out; empty if there is other evidence."""
+        """Nodes that the parameter draws of every release leave out; empty with figures by others or without releases.
+
+        A release of another payload leaves out none.
+        """
         untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
         return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
 
@@ -144,8 +167,9 @@ class Basis:
         """Parts of each node's family without measurements or public records, by node, in the form of `prior_only`.
 
         Returns:
-            `(node,)` for a node in no table; `(parent, node)` for each parent that no table contains together with the
-            node. Nodes without such parts are left out; with public records the mapping is empty.
+            `(node,)` alone for a node in no table or of `_unreleased_nodes`; else `(parent, node)` for each parent that
+            no table contains together with the node. Nodes without such parts are left out; with public records the
+            mapping is empty.
         """
         if self.evidence.public is not None:
             return {}
@@ -162,37 +186,40 @@ class Basis:
     def _is_in_rows(self, names: Collection[str]) -> bool:
         """True if one of several data sets measured these variables together, and the network leaves their law free.
 
-        The joint law is fitted to sets that every data set measured; other measurements enter the rows of the network
-        alone.
+        False with a single data set. The joint law is fitted to sets that every data set measured; other measurements
+        enter the rows of the network alone.
         """
         several = len(self.evidence.data_sets) > 1 and any(table.issuperset(names) for table in self._sets_anywhere)
         return several and leaves_open(self.network, names)
 
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:
-        """Sets of variables that were measured together; the families if the release has no tables."""
+        """Largest sets of variables that every data set measured together; the network's families if there are none."""
         sets = measured_sets(self.evidence)
         return sets or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
-        """Pairs of variables that were measured together."""
+        """Pairs of variables that some set of `_tables` contains."""
         return frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
 
     @cached_property
     def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
-        """Sets of variables in which tables contradict the network; tested at first use, and kept."""
+        """Sets of variables in which tables contradict the network whose rows were drawn; kept after first use.
+
+        It is `fit_check` if that is the evidence's network, else another run of `check_fit`, for this network.
+        """
         same = self.network == self.evidence.network
         check = self.fit_check if same else check_fit(self.evidence, network=self.network)
         return tuple(frozenset(test.variables) for test in check.contradicted)
 
     @cached_property
     def _disputable_pairs(self) -> tuple[frozenset[str], ...]:
-        """Pairs that a table could refute: measured together, and not joined by an arc."""
+        """Pairs that a table could refute: in `_pairs`, and without an arc in the network whose rows were drawn."""
         return tuple(pair for pair in self._pairs if missing_arcs(self.network, tuple(pair)))
 
     def _is_disputable(self, names: frozenset[str]) -> bool:
-        """True if a table could refute the network's law of some of the names."""
+        """True if some pair of the names is one of `_disputable_pairs`: a table could refute the network there."""
         return any(pair <= names for pair in self._disputable_pairs)
 
 
@@ -203,7 +230,7 @@ def prior_only_words(parts: Iterable[Scope]) -> str:
         parts: parts as `Basis.prior_only` returns them.
 
     Returns:
-        One line; empty if there are no parts.
+        One line, parts in their order; empty if there are none.
 
     Example:
         >>> prior_only_words([("age",), ("age", "ill")])

@@ -27,15 +27,16 @@ LARGEST_R_HAT = 1.01
 
 
 def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mixing:
-    """Compute effective sample size and R-hat of several quantities, and name the worst one.
+    """Compute effective sample size and R-hat of several quantities, and name the one of least effective sample size.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
-        name: function from the position of a quantity to its name.
-        sweeps: number of sweeps of each chain, warm-up included.
+        name: function from the position of a quantity to its name, called once.
+        sweeps: number of sweeps of each chain, warm-up included; returned as it is.
 
     Returns:
-        Least effective sample size with the name of that quantity, and the largest R-hat of all.
+        Least effective sample size with the name of that quantity (the first of equals), and the largest R-hat of all
+        quantities, which may be that of another one.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -52,7 +53,7 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
 
 
 def has_mixed(mixing: Mixing) -> bool:
-    """True if the worst effective sample size is at least 400 and the largest R-hat at most 1.01.
+    """True if the worst effective sample size is at least 400 and the largest R-hat at most 1.01; False for NaN.
 
     Args:
         mixing: mixing of the chains.
@@ -65,7 +66,7 @@ def has_mixed(mixing: Mixing) -> bool:
 
 
 def describe_mixing(mixing: Mixing) -> str:
-    """Describe the mixing of chains, and the limits of `has_mixed`, in words.
+    """Describe the mixing of chains, and the limits of `has_mixed`, in half a sentence.
 
     Args:
         mixing: mixing of the chains.
@@ -83,11 +84,15 @@ def describe_mixing(mixing: Mixing) -> str:
 def r_hat(draws: npt.ArrayLike) -> Floats:
     """Compute R-hat: the root of the pooled variance over that within chains; above 1.01 they have not mixed.
 
+    Chains are split in halves, and draws replaced by normal scores of their ranks. The result is the larger of R-hat of
+    the draws and of their distances from the median.
+
     Args:
-        draws: shape `(quantities, chains, draws)`.
+        draws: shape `(quantities, chains, draws)`; the middle draw of a chain of odd length is left out.
 
     Returns:
-        Shape `(quantities,)`; 1 for a constant quantity, infinite for chains that are constant at different values.
+        Shape `(quantities,)`; 1 for a constant quantity, infinite for half chains that are constant at different
+        values.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -110,14 +115,14 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     """Compute the bulk effective sample size: the number of independent draws with the same error of the mean.
 
     It is that of the normal scores of the draws' ranks, and chains are split in halves: chains that differ, or drift,
-    have a small one.
+    have a small one. The sum of autocorrelations ends at the first pair of neighbouring lags whose sum is not positive.
 
     Args:
         draws: shape `(quantities, chains, draws)`; the middle draw of a chain of odd length is left out.
 
     Returns:
-        Shape `(quantities,)`, at most `n log10(n)` for n draws of all chains together, which exceeds n for antithetic
-        chains; n for a constant quantity.
+        Shape `(quantities,)`, at most `n log10(n)` for n draws of all chains together (without middle draws), which
+        exceeds n for antithetic chains; n for a constant quantity.
 
     Raises:
         InputError: fewer than eight draws of a chain.
@@ -162,7 +167,10 @@ def _split_chains(draws: npt.ArrayLike) -> Floats:
         draws: shape `(quantities, chains, draws)`.
 
     Returns:
-        Shape `(quantities, 2 chains, draws // 2)`.
+        float64, shape `(quantities, 2 chains, draws // 2)`: the first halves of all chains, then the second halves.
+
+    Raises:
+        InputError: fewer than eight draws of a chain.
     """
     array = np.asarray(draws, np.float64)
     quantities, chains, length = array.shape
@@ -177,7 +185,16 @@ def _split_chains(draws: npt.ArrayLike) -> Floats:
 
 
 def _score_ranks(draws: Floats) -> Floats:
-    """Replace draws, shape `(quantities, chains, draws)`, by normal scores of their ranks within each quantity."""
+    """Replace draws by normal scores of their ranks among all draws of the quantity; equal draws get their mean rank.
+
+    The score is the normal quantile of `(rank - 3/8) / (n + 1/4)`, n the number of draws of all chains.
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+
+    Returns:
+        Same shape.
+    """
     flat = draws.reshape(len(draws), -1)
     # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
     ranks = scipy.stats.rankdata(flat, axis=1)
@@ -186,7 +203,9 @@ def _score_ranks(draws: Floats) -> Floats:
 
 
 def _compute_plain_r_hat(draws: Floats) -> Floats:
-    """Compute R-hat of draws as they are: the root of the pooled variance over that within chains.
+    """Compute R-hat of draws as they are: `sqrt((N - 1) / N + B / W)`.
+
+    B is the variance between the means of chains, W the mean variance within, N the length of a chain.
 
     Args:
         draws: shape `(quantities, chains, draws)`.

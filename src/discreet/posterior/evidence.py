@@ -23,7 +23,11 @@ from discreet.releases.release import Release
 
 
 def blur(measurement: Measurement) -> Blur:
-    """Return the variances that the noise of a measured table adds to its interactions."""
+    """Return the variances that the noise of a measured table adds to its interactions.
+
+    They are alike for all interactions, the noise variance of a cell (1e-6 for a table without noise), unless the table
+    is one of a star: then the interactions of variables that the star's tables share have another one.
+    """
     if measurement.star is None:
         return Blur(measurement.variance)
     blurs = star_noise_variances(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
@@ -37,7 +41,8 @@ def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, .
         releases: releases over a network, on one data set.
 
     Returns:
-        Tables, contrasts and weighted sums with their noise; releases of other payloads contribute nothing.
+        Tables, contrasts and weighted sums with their noise; releases of other payloads contribute nothing. Empty if
+        there are none.
     """
     return tuple(measurement for release in releases for measurement in release.measurements)
 
@@ -49,7 +54,8 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
         evidence: evidence over a network.
 
     Returns:
-        Each set once, in the order of the releases.
+        Each set once, in the order of data sets and releases, variables in the order of the table's axes; empty without
+        a second stage.
     """
     measured = (datum for releases in evidence.data_sets for datum in measurements(releases))
     return tuple(dict.fromkeys(datum.scope for datum in measured if datum.audit))
@@ -58,12 +64,17 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
     """List the largest sets of variables that were measured together on every data set.
 
+    A data set measures a set by a table that contains it, or by contrasts or weighted sums that determine all of its
+    subsets. For several data sets the sets are intersections.
+
     Args:
         evidence: evidence over a network.
         audits: whether measurements of a second stage are included.
 
     Returns:
-        Sets of which none contains another, larger ones first; empty if no table or contrast was measured.
+        Sets of which none contains another, larger ones first, equal sizes by their names. The empty set is the
+        only one if the data sets have no variable in common, or measured their number of records alone. Empty if a data
+        set has no table, contrasts or determining sums.
     """
     by_data_set = [
         [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
@@ -79,10 +90,12 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
 
     Args:
         evidence: evidence over a network.
-        in_part: whether to include the sets of weighted sums that do not determine the law of their variables.
+        in_part: whether to include the scopes of all weighted sums, also of those that do not determine the law of
+            their variables.
 
     Returns:
-        Sets of which none contains another.
+        Sets of which none contains another, sorted by their names, those of a second stage included; empty if nothing
+        was measured.
     """
     by_data_set = [measurements(releases) for releases in evidence.data_sets]
     sets = {names for measured in by_data_set for names in _list_identified_sets(evidence.network, measured)}
@@ -96,11 +109,12 @@ def misfit(measured: Sequence[Measurement], names: Scope) -> float:
 
     Args:
         measured: tables, contrasts and weighted sums of one data set.
-        names: names of the variables.
+        names: names of the variables, in any order.
 
     Returns:
         The sum over cells of (count - expected)^2 / (expected + noise variance): about `(rows - 1) (columns - 1)` for
-        independent variables. 0 if the names are not a pair, or no table is over exactly this pair.
+        independent variables. Row and column sums and the total are floored at one record. 0 if the names are not a
+        pair, or no table is over exactly this pair; of several the first is used.
     """
     table = next((datum for datum in measured if datum.table and set(datum.scope) == set(names)), None)
     if table is None or len(names) != 2:
@@ -113,6 +127,9 @@ def misfit(measured: Sequence[Measurement], names: Scope) -> float:
 
 def check_total(evidence: Combined) -> None:
     """Refuse a data set whose measurements do not determine the number of records.
+
+    A public number, any table, contrasts over no variables, or weighted sums that determine the number suffice; a data
+    set without measurements passes.
 
     Args:
         evidence: evidence over a network.
@@ -143,13 +160,15 @@ def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> 
         measured: tables, contrasts and weighted sums of one data set.
 
     Returns:
-        Sets of variables, also those inside larger ones.
+        Scopes of tables, and scopes of contrasts and of determined interactions all of whose subsets with at least one
+        variable are known; also those inside larger ones, without the subsets of tables.
     """
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}
     contrasts |= set(map(frozenset, list_determined(network, measured)))
 
     def known(inside: frozenset[str]) -> bool:
+        """True if a set is empty, has contrasts or a determined interaction, or lies in a table."""
         return not inside or inside in contrasts or any(inside <= table for table in tables)
 
     whole = {names for names in contrasts if all(known(frozenset(inside)) for inside in subsets([tuple(names)]))}
@@ -157,7 +176,7 @@ def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> 
 
 
 def _keep_largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
-    """Return the sets that are subsets of no other."""
+    """Return the sets that are proper subsets of no other."""
     return {names for names in sets if not any(names < larger for larger in sets)}
 
 
@@ -168,7 +187,8 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
         measured: tables, contrasts and weighted sums of one data set.
 
     Returns:
-        (estimate, standard deviation of its error); (0, 0) if no measurement determines the number.
+        (estimate, standard deviation of its error), in records; the variance of each measurement's total is floored at
+        1. (0, 0) if no measurement determines the number.
     """
     totals = [total for total in map(_estimate_total, measured) if total is not None]
     if not totals:
@@ -181,11 +201,16 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
 def _estimate_total(measurement: Measurement) -> tuple[float, float] | None:
     """Estimate the number of records from one measurement.
 
+    A table's cells are summed; if it is of a Poisson sample, the sum is divided by the sampling rate q, and the
+    variance has the sampling variation `max(n, 1) (1 - q) / q` added. Of weighted sums a linear combination that counts
+    every cell once is taken, if there is one.
+
     Args:
         measurement: table, contrasts or weighted sums.
 
     Returns:
-        (estimate, variance of its error); None if the measurement does not determine the number.
+        (estimate, variance of its error); None for contrasts over some variable, and for sums without such a
+        combination.
     """
     if measurement.contrasts and measurement.scope:
         return None

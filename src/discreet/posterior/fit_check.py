@@ -82,8 +82,8 @@ class Tested:
     Args:
         variables: two or three, in the network's order.
         p: probability of a misfit at least as large if the network is correct, corrected for the number of tests.
-        effect: distance of the measured interaction from the network's: half the sum over joint states of the
-            difference in probability, less the expected contribution of noise and sampling.
+        effect: distance of the measured interaction from the network's, at least 0: half the sum over joint states of
+            the difference in probability, less the expected contribution of noise and sampling.
         arcs: arcs (parent, child) that the network lacks to carry the interaction.
 
     Example:
@@ -101,7 +101,7 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """True if the test refutes the network (p below 1 %) with a relevant effect (above half a percentage point)."""
+        """True if the test refutes the network with a relevant effect: `p < 0.01` and `effect > 0.005`."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
@@ -132,18 +132,22 @@ class GoodnessOfFit(Result):
 
     @property
     def contradicted(self) -> tuple[Tested, ...]:
-        """Tests that the network fails, largest effect first."""
+        """Tests that the network fails (`Tested.contradicted`), in the order of `tests`; empty if there are none."""
         return tuple(test for test in self.tests if test.contradicted)
 
     @property
     def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Pairs of variables that depend although they are independent in the network, largest effect first."""
+        """Pairs of variables among the failed tests: they depend although the network has no arc; largest effect first.
+
+        Failed triples are left out.
+        """
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
         """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage.
 
-        The coverage is the number of pairs of variables that some table contains.
+        The coverage is the number of pairs of variables that some table contains. Without tests, or without failed
+        ones, the line says so.
         """
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
@@ -158,11 +162,11 @@ class GoodnessOfFit(Result):
         return f"{len(failed)} of {tested} contradicted, most of all {largest}; {coverage}"
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List the tests as rows, largest effect first.
+        """List all tests as rows, failed or not, largest effect first.
 
         Returns:
-            Rows with "variables", "effect", "p", "contradicted", and "arcs" (those that would carry the interaction) as
-            text.
+            Rows with "variables" as text ("a - b"), "effect" and "p" as numbers, "contradicted" as a truth value, and
+            "arcs" (those that would carry the interaction) as text ("a -> b, c -> b").
         """
         return [
             {
@@ -176,7 +180,7 @@ class GoodnessOfFit(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Yield the table of all tests, and the result."""
+        """Yield the table of all tests, an empty line, and the result in one line; without tests that line alone."""
         rows = [
             (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
              row["arcs"])
@@ -189,19 +193,23 @@ class GoodnessOfFit(Result):
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
     """Test a network's independences against a release: whether variables depend that the network makes independent.
 
+    Tested are pairs and triples of variables of a table that lack an arc to the last of them in the network's order.
+
     Args:
         evidence: noisy counts, tables or contrasts; other payloads cannot contradict a network.
         network: network to test, over the same variables; None tests that of the release.
-        rng: source of the draws behind the network's probabilities; None takes the same ones in every call.
+        rng: source of the draws behind the network's probabilities; None takes the same ones in every call (seed 0).
 
     Returns:
-        All tests, largest effect first, and how much of the network could be tested. P-values are corrected for all
-        tests of all data sets together; of a set of variables that several data sets measured, the test with the
+        All tests, largest effect first, and how much of the network could be tested. P-values are corrected (Holm) for
+        all tests of all data sets together; of a set of variables that several data sets measured, the test with the
         smallest p-value is listed. For a correct network, any test fails in at most one of a hundred releases; pairs
-        that lie in no table together are never tested, nor is anything if no tables can be pooled.
+        that lie in no table together are never tested, nor is anything of a data set whose tables cannot be pooled, or
+        beyond the limits of work. A pair counts as in a table if every data set measured it.
 
     Raises:
-        InputError: a network over other variables.
+        InputError: a network over other variables or states, or a data set whose measurements do not determine the
+            number of records.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -244,7 +252,13 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
 
 
 def _correct_p_values(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for multiple testing by Holm's step-down method (1979), in their order."""
+    """Correct p-values for multiple testing by Holm's step-down method (1979).
+
+    The i-th smallest of m becomes the largest of `(m - j + 1) p_j` over j <= i, at most 1.
+
+    Returns:
+        Corrected p-values in the order of the argument; empty for none.
+    """
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
@@ -253,7 +267,7 @@ def _correct_p_values(p_values: Sequence[float]) -> list[float]:
 
 
 def _order_names(network: Network, names: Iterable[str]) -> Scope:
-    """Sort names by the network's order of nodes."""
+    """Sort names by the network's order of nodes, ancestors first."""
     position = {name: index for index, name in enumerate(network.order)}
     return tuple(sorted(names, key=position.__getitem__))
 
@@ -263,15 +277,17 @@ def _test_interactions(
 ) -> Iterator[tuple[Scope, float, float]]:
     """Test the pairs and triples of jointly measured variables that the network lacks arcs for, on one data set.
 
-    Triples and pairs with too many contrasts, and tables beyond the budget of work, are skipped.
+    Each is tested in the smallest table that contains it. The network's probabilities theta are the mean of 50 draws.
+    Skipped are interactions with more than 512 contrasts or none, tables beyond the budget of work
+    (`_choose_affordable`), and tables that are too large for exact inference (`_test_table`).
 
     Args:
         network: network to test.
-        evidence: measurements of one data set.
+        evidence: measurements of one data set, which can be pooled.
         rng: source of the draws of latent counts, whose average gives theta.
 
     Returns:
-        An iterator over (variables in the network's order, uncorrected p-value, effect).
+        An iterator over (variables in the network's order, uncorrected p-value, effect), table by table.
     """
     measured = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
@@ -289,7 +305,10 @@ def _test_interactions(
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Choose the tables with fewest ancestors within `MOST_ANCESTOR_WORK`; return them in the given order."""
+    """Choose tables, cheapest first, until their cost exceeds `MOST_ANCESTOR_WORK`; return them in the given order.
+
+    The cost of a table is the squared number of its variables and their ancestors.
+    """
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
@@ -342,10 +361,19 @@ class _InteractionMoments:
 
     Args:
         names: variables of the interaction, in the network's order.
-        probabilities: `P(names)`, shape `(*sizes)`.
+        probabilities: `P(names)` under the network, shape `(*sizes)`.
+
+    Attributes:
+        contrasts: orthonormal contrasts phi over the cells, shape (contrasts, cells).
+        mean: E[phi], shape (contrasts,).
+        sampling: R, shape (contrasts, contrasts), at first Cov(phi).
+        noise: matrices b_S by measured set S, shape (contrasts, coordinates of S); at first that of the number of
+            records.
+        measured: False once a family's interaction is needed that was not measured.
     """
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
+        """Start from the interaction's own mean and covariance under the network, before any ancestor is added."""
         self.names, self.sizes = names, probabilities.shape
         self.contrasts = interaction_contrasts(self.sizes)
         flat = probabilities.ravel()
@@ -358,6 +386,9 @@ class _InteractionMoments:
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
         """Add the terms of one ancestor's family to V in place: subtract Cov(D_v) from R, add its coordinates to b_S.
 
+        If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured` becomes
+        False.
+
         Args:
             margins: measured interactions, with noise variances.
             joint: the network's law of `union`, an axis for each name.
@@ -365,7 +396,8 @@ class _InteractionMoments:
             node: the ancestor.
 
         Raises:
-            InputError: an interaction with too many contrasts beside the family.
+            InputError: an interaction with too many contrasts beside the family (contrasts times cells above
+                MOST_UNION_CELLS).
         """
         network = margins.network
         family = network.family(node)
@@ -397,7 +429,8 @@ class _InteractionMoments:
             family: parents, then the node.
 
         Returns:
-            (`E[phi | family] - E[phi | parents]`, shape (contrasts, *family); `P(family)`, shape (*family)).
+            (`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), with means of 0 where the condition is
+            impossible; `P(family)`, shape (*family)).
         """
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.
@@ -414,11 +447,15 @@ class _InteractionMoments:
     def test(self, margins: Margins) -> tuple[float, float] | None:
         """Compute the uncorrected p-value and the effect of the interaction, after all ancestors were added.
 
+        With `r = y - n E[phi]`, n floored at 1, and V of the module docstring, negative eigenvalues of R set to 0, the
+        p-value is that of `r' V^-1 r` under a t law with `4 + 2 (tr V / tr noise)^2` degrees of freedom. The effect is
+        `sqrt(max(0, |r|^2 - tr V) / |r|^2) * sum |phi' r| / (2 n)`.
+
         Args:
             margins: measured interactions, with noise variances.
 
         Returns:
-            (p-value, effect); None if a margin that they need was not measured.
+            (p-value, effect); None if the interaction itself or one that `add` needed was not measured.
         """
         network = margins.network
         subset = network.ordered(self.names)

@@ -78,7 +78,7 @@ class Source:
 
     Args:
         make: makes as many draws of the same posterior from a generator.
-        rng: generator with which the posterior was drawn; each call of `fresh` spawns a new child of it.
+        rng: generator with which the posterior was drawn; each call of `fresh` without a seed spawns a new child of it.
         prior: prior of the rows, over the network whose rows were drawn; None if it was learned.
     """
 
@@ -104,8 +104,8 @@ class PosteriorDraws(Posterior):
             resampled draws a bound over the families drawn so far. None if all draws are independent.
         source: makes new draws; None if there is no way to make more.
         saturated: the same draws under the largest network whose families lie in the release's tables, if that differs
-            from the public one. Queries of several variables are answered from these; `cells` are the public network's
-            rows under their joint law.
+            from the public one. Queries are answered from their joint law; `probabilities` are the public network's
+            rows under it. None if there is no larger network.
         basis: which variables were measured together, on which the marks of answers rest; None if it is unknown.
         parts: draws of the laws of measured sets; together with the rows they determine the joint law of all variables.
             None if the network's own joint law is used.
@@ -137,7 +137,7 @@ class PosteriorDraws(Posterior):
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse tables without draws, and replicate draws that do not match them."""
+        """Refuse tables without draws, and replicates of another network or number of draws, by an `InputError`."""
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
         replicates = self.replicates
@@ -146,13 +146,13 @@ class PosteriorDraws(Posterior):
 
     @property
     def cells(self) -> Tables:
-        """The former name of `probabilities`."""
+        """The former name of `probabilities`, which it returns; each use issues a DeprecationWarning."""
         warnings.warn("posterior.cells is posterior.probabilities now", DeprecationWarning, stacklevel=2)
         return self.probabilities
 
     @property
     def network(self) -> Network:
-        """The public network."""
+        """The public network, that of `probabilities`."""
         return self.probabilities.network
 
     @property
@@ -161,13 +161,18 @@ class PosteriorDraws(Posterior):
         return self.probabilities.draws or 0
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
-        """List the probability of each state of each variable, with its interval: the rows of `marginals`.
+        """List the probability of each state of each variable, with its interval.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            The rows of `marginals(posterior, level=level)`.
+            The rows of `marginals(posterior, level=level)`, from the joint law, variables in the network's order:
+            "query", "variable", "state", "mean", "lower", "upper", "level" and, if they are known, shares of the
+            variance and "basis".
+
+        Raises:
+            InputError: as `marginals`.
         """
         return tuple(above("PosteriorDraws.marginals")(self, level=level).tidy())
 
@@ -178,22 +183,30 @@ class PosteriorDraws(Posterior):
             level: posterior probability, between 0 and 1.
 
         Returns:
-            (lower, upper), tables without an axis of draws.
+            (lower, upper), tables without an axis of draws: quantiles (1 - level) / 2 and (1 + level) / 2 over the
+            draws.
 
         Raises:
-            InputError: a level outside (0, 1), or too close to 1 for the number of draws.
+            InputError: a level outside (0, 1), a single draw, or a level too close to 1 for the number of draws.
         """
         ends = {node: tails(np.moveaxis(draws, -1, 0), level) for node, draws in self.probabilities.items()}
         lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
         return Tables(self.network, lower), Tables(self.network, upper)
 
     def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
-        """Show the method of drawing, and each state's probability with its interval."""
+        """Yield a line on the method of drawing, an empty line, and each state's probability with its interval.
+
+        Without a method the draws are "given as they are". Errors are those of `rows`.
+        """
         yield f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
         yield from ("", *above("PosteriorDraws.marginals")(self, level=level).content())
 
     def _repr_html_(self) -> str:
-        """Format method, fit check and network for a notebook; the check may be computed, no family is drawn."""
+        """Format number of draws, method, fit check and network as HTML for a notebook; no family is drawn.
+
+        The fit check, computed if it is not stored, is left out without a `basis` and for more than 250 nodes; else
+        pairs that it contradicts are marked in the picture.
+        """
         head, network = f"{self.draws:,} posterior draws, {self.method or 'given'}", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
             return html_of([head, Picture(network._repr_html_)])
@@ -204,7 +217,10 @@ class PosteriorDraws(Posterior):
 
     @property
     def doubting(self) -> bool:
-        """True if unmeasured pairs may deviate from the network ("robust"), so that `assuming` has an effect."""
+        """True if unmeasured pairs may deviate from the network ("robust"), so that `assuming` has an effect.
+
+        False if the network's own joint law is used (no `parts`), or under "network".
+        """
         drawn = self if self.saturated is None else self.saturated
         return drawn.parts is not None and drawn.parts.assume == "robust"
 
@@ -212,8 +228,9 @@ class PosteriorDraws(Posterior):
     def law(self) -> JointLaw:
         """Joint law of all variables under every draw, from which all answers are read; fitted at first use, and kept.
 
-        It combines the network's rows with the drawn margins of the measured sets and, if doubted, with random
-        interactions of unmeasured pairs (`discreet.posterior.joint_law`).
+        It combines the rows of `saturated`, if there is one, else of this network, with the drawn margins of the
+        measured sets and, if doubted, with random interactions of unmeasured pairs (`discreet.posterior.joint_law`).
+        Without `parts` it is the law of these rows alone. It has replicates only if the draws have.
         """
         drawn = self if self.saturated is None else self.saturated
         if drawn.parts is None:
@@ -229,7 +246,8 @@ class PosteriorDraws(Posterior):
                 pair a random interaction beside it, whose size has a prior learned from audited pairs.
 
         Returns:
-            A posterior that answers under this assumption; draws of the network's own rows are the same.
+            A new posterior that answers under this assumption; draws of the rows and of measured sets are the same
+            objects, and those drawn later are shared. This posterior stays as it is.
 
         Raises:
             InputError: draws that were not read from tables, or that were read with the network trusted.
@@ -248,14 +266,17 @@ class PosteriorDraws(Posterior):
         """Derive the posterior of a public network from draws under a larger network; rows are computed at first use.
 
         Args:
-            wide: posterior over `saturated(network, ...)`.
-            network: public.
+            wide: posterior over `saturated(network, ...)`; kept as `saturated`.
+            network: public, over the same variables.
 
         Returns:
-            Draws of `P(child | parents)` of every family of `network`, one for each draw of `wide`.
+            Draws of `P(child | parents)` of every family of `network`, one for each draw of `wide`: a family of both
+            networks as it is, any other from the joint law of `wide`, impossible rows uniform. Replicates, if there are
+            any, are projected. All else is that of `wide`.
         """
 
         def rows(node: str) -> Floats:
+            """Return `P(child | parents)` of a node's family under every draw, shape `(*parents, child, draws)`."""
             family = network.family(node)
             same = wide.network.family(node) == family
             return np.asarray(wide.probabilities[node]) if same else wide.law.rows_of(family)
@@ -267,7 +288,8 @@ class PosteriorDraws(Posterior):
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, completely or not at all; loaded again they give the same answers exactly.
 
-        All families that were not drawn yet are drawn first.
+        All families and measured sets that were not drawn yet are drawn first, and the fit check is computed and
+        stored.
 
         Args:
             path: path of the file; by convention it ends in `.draws`.
@@ -290,10 +312,11 @@ class PosteriorDraws(Posterior):
             path: path of the file.
 
         Returns:
-            The posterior, which answers every query as the stored one did, to the last digit.
+            The posterior, which answers every query as the stored one did, to the last digit. It makes new draws
+            (`fresh`) only if the file has the generator.
 
         Raises:
-            InputError: the file does not exist, is damaged, or is of another format or version.
+            InputError: the file does not exist or cannot be read, is damaged, or is of another format or version.
 
         Guarantee:
             No budget is spent: the file discloses nothing beyond the release.
@@ -313,10 +336,11 @@ class PosteriorDraws(Posterior):
         """Answer a query; a short form of `discreet.answer(posterior, query, ...)`, which documents it.
 
         Args:
-            query: query text, such as "P(lung | smoke=yes)".
+            query: query text, such as "P(lung | smoke=yes)", or a parsed query.
             level: posterior probability of each interval.
             predictive: whether the query is about the next record, instead of the population.
-            assume: assumption about pairs of variables that no table contains, as for `assuming`.
+            assume: assumption about pairs of variables that no table contains, as for `assuming`; None keeps that of
+                the posterior.
             inside: law of numbers inside their bins.
 
         Returns:
@@ -345,17 +369,18 @@ class PosteriorDraws(Posterior):
         """Compute the posterior mean of every probability; all families are drawn.
 
         Returns:
-            Averages over the draws, with rows that sum to 1. For independent draws their Monte Carlo error is the
-            posterior standard deviation over the root of the number of draws.
+            Tables without an axis of draws: averages over the draws, with rows that sum to 1. For independent draws
+            their Monte Carlo error is the posterior standard deviation over the root of the number of draws.
         """
         return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.probabilities.items()})
 
     def as_prior(self) -> Dirichlet:
-        """Match a Dirichlet prior to the draws by moments, to read releases on other records (`Dirichlet.matching`).
+        """Match a Dirichlet prior to the draws by moments, to read releases on other records; all families are drawn.
 
         Returns:
-            A prior that stores the accounts. No release of the same accounts can be read with it, as its records would
-            count twice.
+            For every row the concentrations `A m` (`Dirichlet.matching`): m is the mean of the draws, and A is such
+            that the variances of the row's cells sum to those of the draws, at most 10^12. The prior stores the
+            accounts: no release of the same accounts can be read with it, as its records would count twice.
 
         Raises:
             InputError: fewer than two draws.
@@ -366,8 +391,9 @@ class PosteriorDraws(Posterior):
         """Compute posterior median rows: those with the least expected sum of absolute errors; all families are drawn.
 
         Returns:
-            For every row the quantiles of its cells at one common level, chosen such that they sum to 1. For a nearly
-            deterministic row the median is near one of the extremes, and the mean is between them.
+            Tables without an axis of draws: for every row the quantiles of its cells at one common level, chosen such
+            that they sum to 1. For a nearly deterministic row the median is near one of the extremes, and the mean is
+            between them.
 
         Source:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
@@ -384,10 +410,11 @@ class PosteriorDraws(Posterior):
         return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.probabilities.items()})
 
     def ess(self) -> float:
-        """Return the effective sample size of the draws, in the families drawn so far.
+        """Return the effective sample size of the draws; for resampled draws a bound over the families drawn so far.
 
         Returns:
-            At most the number of draws; less for chains and for resampled draws.
+            At most the number of draws, which it is for independent draws; less for chains (that of the worst entry)
+            and for resampled draws.
         """
         draws = float(self.draws)
         return draws if self.worth is None else min(self.worth(), draws)
@@ -396,11 +423,12 @@ class PosteriorDraws(Posterior):
         """Make new draws, independent of the present ones given the release; this takes time, and spends no budget.
 
         Args:
-            rng: source of randomness. None spawns a child of the generator with which the posterior was drawn, so a
-                program that is run again with the same seed makes the same new draws.
+            rng: source of randomness. None spawns a child of the generator with which the posterior was drawn, another
+                one in each call, so a program that is run again with the same seed makes the same new draws.
 
         Returns:
-            The same posterior, drawn by the same method.
+            A new posterior, drawn by the same method, with as many draws and the basis and accounts of this one, which
+            stays as it is.
 
         Raises:
             InputError: draws without a source: released draws taken as they are, or draws made from tables by hand.
@@ -414,14 +442,14 @@ class PosteriorDraws(Posterior):
         return replace(posterior, basis=self.basis, accounts=self.accounts)
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Pick some of the joint draws at random, without repetition.
+        """Pick some of the joint draws at random, without repetition, in random order.
 
         Args:
-            n: number of draws to pick, at most all.
-            rng: source of randomness.
+            n: number of draws to pick, from 1 to all.
+            rng: source of randomness; None takes an unpredictable one.
 
         Returns:
-            Probabilities, shape `(*parents, child, n)`.
+            Probabilities, shape `(*parents, child, n)`; families that were not drawn yet are drawn at their first use.
 
         Raises:
             InputError: `n` is not positive, or larger than the number of draws.
@@ -434,14 +462,23 @@ class PosteriorDraws(Posterior):
 
 
 def require_posterior(posterior: object) -> None:
-    """Refuse an argument that is not a posterior over a network, such as a release."""
+    """Refuse an argument that is not a posterior over a network, such as a release, by an `InputError`.
+
+    A posterior is an object with an attribute `probabilities`; for one with a `payload` the error says how to make one.
+    """
     if not hasattr(posterior, "probabilities"):
         advice = "; make one by release.posterior()" if hasattr(posterior, "payload") else ""
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
 
 def law_of(posterior: NetworkPosterior) -> JointLaw:
-    """Return the joint law of a posterior; for plain draws of probabilities it is the network's own."""
+    """Return the joint law of a posterior: `PosteriorDraws.law`; for any other kind that of its probabilities' network.
+
+    The second is built anew in each call, with the posterior's `replicates` if it has any.
+
+    Raises:
+        InputError: no posterior over a network (`require_posterior`).
+    """
     require_posterior(posterior)
     if isinstance(posterior, PosteriorDraws):
         return posterior.law
@@ -454,13 +491,14 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
     Args:
         release: release or combined evidence, whose own prior is the default.
         prior: prior that replaces the default; None takes the default.
-        draws: number of joint draws, checked to be positive.
+        draws: number of joint draws, only checked to be positive.
 
     Returns:
-        The prior.
+        `prior` itself, or the release's own.
 
     Raises:
-        InputError: a prior over another network or learned from the same records, or no draws.
+        InputError: a prior that is no `Dirichlet`, is over another network or was learned from releases of an account
+            that paid for this one; different default priors of combined releases; or no draws.
     """
     if prior is not None and not isinstance(prior, Dirichlet):
         raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")
@@ -478,7 +516,7 @@ def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
 
     Args:
         release: its prior is flat if all cells have the same concentration. If a family has more than 14 variables, no
-            prior is learned.
+            prior is learned, and the result is False.
         prior: prior passed instead of the curator's, or None.
 
     Example:

@@ -59,7 +59,7 @@ class Doubt:
         pairs: prior probabilities of the sizes of pair interactions (`INTERACTION_SIZES`), shape (sizes,); None if the
             network is assumed.
         triples: prior probabilities of the sizes of triple interactions, shape (sizes,).
-        generator: function from a set of variables to its own generator.
+        generator: function from a set of variables to its own generator; the empty set has that of the hidden variable.
         is_loose: whether three variables may have an unmeasured interaction.
     """
 
@@ -72,7 +72,11 @@ class Doubt:
 def fit_joint_law(
     plan: LawPlan, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], doubt: Doubt
 ) -> Tables:
-    """Fit the joint law of every draw by iterative proportional fitting.
+    """Fit the joint law of every draw by iterative proportional fitting on the plan's clique tree.
+
+    It starts from the rows times random interactions: of pairs by a hidden variable, if the plan doubts them and
+    `doubt.pairs` is given, and of loose triples in any case. At most 20 passes scale it to the margins of the plan's
+    sets (first raked to those of the families) and to the laws of the families.
 
     Args:
         plan: plan of the law, with a tree.
@@ -82,7 +86,7 @@ def fit_joint_law(
         doubt: prior of unmeasured interactions.
 
     Returns:
-        Rows of `plan.wide`, float32.
+        Rows of `plan.wide`, float32, shape `(*parents, child, draws)`; rows with an impossible condition are uniform.
     """
     assert plan.tree is not None
     network, draws = plan.network, cells.draws or 1
@@ -104,14 +108,17 @@ def _draw_pair_factors(
 ) -> Iterator[tuple[Scope, Array]]:
     """Draw the law pi of the hidden variable and the factors t_v of all others, from which pairs get interactions.
 
+    `t_v = 1 + a_v u_v(x_v) c(h)`, clipped to [0.05, 20], with a_v drawn independently in each draw.
+
     Args:
         hidden: name of the hidden variable.
         singles: law of each variable, shape `(size, draws)`.
-        doubt: prior of unmeasured interactions.
+        doubt: prior of unmeasured interactions, with `pairs`.
         draws: number of draws.
 
     Returns:
-        An iterator over (variables, factor with an axis for each and one of draws).
+        An iterator over `((hidden,), pi)`, shape (2, draws), with both probabilities from .15 to .85, then for each
+        variable `((variable, hidden), t_v)`, shape `(size, 2, draws)`.
     """
     assert doubt.pairs is not None
     amplitudes, chances = np.sqrt(INTERACTION_SIZES), _fit_amplitude_weights(tuple(doubt.pairs.tolist()))
@@ -131,13 +138,16 @@ def _draw_pair_factors(
 def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
     """Draw the factors d_T of unmeasured triples inside the cliques: 1 + random interaction over the independent law.
 
+    Factors are clipped to [0.05, 20]; the interaction's size is drawn independently in each draw.
+
     Args:
         plan: plan of the law, with a tree.
         singles: law of each variable, shape `(size, draws)`.
         doubt: prior of unmeasured interactions.
 
     Returns:
-        An iterator over (triple, factor with an axis for each variable and one of draws).
+        An iterator over (triple, factor of shape `(size, size, size, draws)`), for at most the first 400 triples that
+        `doubt.is_loose` accepts, in the order of the cliques, without the hidden variable.
     """
     assert plan.tree is not None
     inside = (
@@ -158,6 +168,9 @@ def _draw_triple_factors(plan: LawPlan, singles: Mapping[str, Floats], doubt: Do
 @lru_cache(maxsize=64)
 def _fit_amplitude_weights(sizes: tuple[float, ...]) -> Floats:
     """Fit weights of amplitudes a_v such that the law of products a_i a_j is closest to that of the sizes, by EM.
+
+    A product counts as the nearest size on the log scale. 200 EM steps start at equal weights. The last 64 results are
+    cached: the array must not be changed.
 
     Args:
         sizes: probabilities of `INTERACTION_SIZES`, shape (sizes,).

@@ -50,6 +50,8 @@ LEAST_SHARE = 1e-300
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """Fit the law of complete records to the law of partially observed variables, for every draw, by the EM algorithm.
 
+    EM starts at the uniform law, and ends when no probability of any draw changes by 1e-7, or after 200 rounds.
+
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
         gaps: for each variable, whether its last state means that the value is missing.
@@ -85,11 +87,11 @@ DRAW_STREAM, TWIN_STREAM = 3, 4
 
 
 class Complete(NamedTuple):
-    """Laws of complete records, if values are missing at random.
+    """Rows and parents' laws of complete records, if values are missing at random; the states for gaps are left out.
 
     Args:
         rows: rows of complete records, shape `(*parents, child, draws)`.
-        parents: laws of sets of parents, shape `(*sizes, draws)`.
+        parents: laws of sets of parents of complete records, by set, shape `(*sizes, draws)`.
     """
 
     rows: Tables
@@ -104,7 +106,7 @@ class LawParts:
         sets: measured sets; this object draws their laws.
         count_parents: function from a node to the latent counts of its parents, shape `(*parents, draws)`, for parents
             that no family contains; None if all sets are drawn already.
-        drawn: laws of the sets drawn so far.
+        drawn: laws of the sets drawn so far; added to in place, and shared with copies by `assuming` and `completed`.
         assume: assumption about pairs that no table contains: "robust" gives each a random interaction, "network" takes
             it from the network.
         complete: laws of complete records if values are missing at random; None if a missing value is a state.
@@ -119,11 +121,11 @@ class LawParts:
     _plans: dict[str, LawPlan] = field(default_factory=dict)
 
     def assuming(self, assume: LawAssume) -> LawParts:
-        """Return the same draws of sets under another assumption."""
+        """Return a copy under another assumption, which shares the drawn sets and the laws fitted so far or later."""
         return replace(self, assume=assume)
 
     def completed(self, rows: Tables, parents: Mapping[Scope, Array]) -> LawParts:
-        """Return the inputs for the laws of complete records, with nothing fitted yet.
+        """Return a copy for the laws of complete records, with the same drawn sets and nothing fitted yet.
 
         Args:
             rows: rows of complete records, shape `(*parents, child, draws)`.
@@ -133,17 +135,17 @@ class LawParts:
 
     @property
     def network(self) -> Network:
-        """Network over the variables of the law."""
+        """Network over the variables of the law: that of the measured sets' rows, or of the complete records' rows."""
         return self.sets.network if self.complete is None else self.complete.rows.network
 
     @property
     def told(self) -> MeasuredSets | None:
-        """Measured sets over the law's variables; None for complete records, which no table contains."""
+        """Measured sets, if their tables are over the law's variables; None for the law of complete records."""
         return self.sets if self.complete is None else None
 
     @property
     def plan(self) -> LawPlan:
-        """Plan of the joint law under the present assumption; made at first use, and kept."""
+        """Plan of the joint law under the present assumption, with doubt under "robust"; kept after first use."""
         if self.assume not in self._plans:
             doubt, contradict = self.assume == "robust", self.sets.contradict
             self._plans[self.assume] = LawPlan.of(self.network, self.sets.tables, doubt=doubt, contradict=contradict)
@@ -151,17 +153,17 @@ class LawParts:
 
     @property
     def law(self) -> JointLaw:
-        """Joint law under the present assumption; fitted at first use, and kept."""
+        """Joint law under the present assumption, of complete records if there are; fitted at first use, and kept."""
         if self.assume not in self._laws:
             self._laws[self.assume] = self._fit_complete() if self.complete is not None else self._fit_seen()
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the joint law of observed values, drawing the laws of measured sets that are missing.
+        """Fit the joint law of observed values, drawing and keeping the laws of measured sets that are missing.
 
         Returns:
             The law; that of the replicate draws is fitted at its first use. Without a clique tree it is the network's
-            own joint law.
+            own joint law, with every `replicate_step`-th replicate.
         """
         sets = self.sets
         if self.plan.tree is None:
@@ -171,13 +173,16 @@ class LawParts:
         cells = self._fit(sets.cells, self.families, laws, DRAW_STREAM)
 
         def make_replicates() -> Tables:
+            """Fit the laws of the replicates that the joint law keeps, with random interactions of their own stream."""
             replicates = {names: drawn[names].replicates for names in self.plan.sets}
             return self._fit(sets.some_replicates, self._replicate_families, replicates, TWIN_STREAM)
 
         return JointLaw(self.network, cells, make_replicates, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the joint law of complete records, whose measured sets are completed by EM.
+        """Fit the joint law of complete records, whose measured sets are completed by EM (`complete_set`).
+
+        Sets that are missing are drawn and kept. Gaps are variables whose schema has a state for missing values.
 
         Returns:
             The law, without replicate draws. Without a clique tree it is that of the complete records' rows.
@@ -194,17 +199,25 @@ class LawParts:
         return JointLaw(self.network, cells, plan=self.plan)
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
-        """Draw and keep the laws of unjoined parents and of the plan's sets that are missing; return all of them."""
+        """Draw and keep the laws of unjoined parents and of the plan's sets that are missing.
+
+        Returns:
+            Laws of all of these, drawn now or before, by set: parents first, then sets, in the plan's order.
+        """
         return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
     def _draw_set(self, names: Scope) -> DrawnSet:
-        """Return the law of a set; draw and keep it if it is missing."""
+        """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing."""
         if names not in self.drawn:
             self.drawn[names] = self.sets.draw(names, self.families, self._replicate_families)
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
-        """Draw and keep the laws of unjoined parents that are still missing; return all of them."""
+        """Draw and keep the laws of the plan's unjoined parents that are still missing, in the order of their children.
+
+        Returns:
+            Laws of all sets of parents of the plan, drawn now or before.
+        """
         network = self.sets.network
         for node in network.order:
             parents = network.parents[node]
@@ -215,12 +228,15 @@ class LawParts:
 
     @cached_property
     def families(self) -> Mapping[str, Floats]:
-        """Joint laws of the families of observed values, by node, shape `(*parents, child, draws)`."""
+        """Joint laws of the families of observed values, by node, shape `(*parents, child, draws)`.
+
+        They are kept after first use; laws of unjoined parents that are missing are drawn for them.
+        """
         return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
     def _replicate_families(self) -> Mapping[str, Floats]:
-        """Joint laws of the families in the replicate draws, by node, shape `(*parents, child, replicates)`."""
+        """Joint laws of the families in the kept replicates, by node, shape `(*parents, child, replicates)`; kept."""
         parents = {names: drawn.replicates for names, drawn in self._draw_parents().items()}
         return family_laws(self.sets.some_replicates, parents)
 
@@ -234,14 +250,15 @@ class LawParts:
             stream: stream of the generators of random interactions.
 
         Returns:
-            Rows of the joint laws, over the plan's network.
+            Rows of the joint laws, over `plan.wide`, as `fit_joint_law` returns them. Pairs get random interactions
+            only if the plan doubts them, loose triples (`is_loose`) in any case.
         """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
         return fit_joint_law(self.plan, cells, families, drawn, doubt)
 
     def is_loose(self, triple: Scope) -> bool:
-        """True if no table and no family contains a triple, while its pairs are measured or may interact."""
+        """True if no table and no family contains a triple, and all its pairs are measured or doubted ("robust")."""
         inside = set(triple)
         held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
@@ -249,5 +266,5 @@ class LawParts:
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of the network, as sets."""
+        """Families of `network`, as sets, in the order of its nodes."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

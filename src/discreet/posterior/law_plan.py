@@ -41,10 +41,11 @@ class LawPlan:
 
     Args:
         network: network whose rows are drawn.
-        sets: measured sets whose margins are fitted, as the network does not leave their joint law free; in the
-            network's order.
+        sets: measured sets whose margins are fitted, as the network does not leave their joint law free; in the order
+            of the tables, variables in the schema's order.
         parents: sets of parents that no family contains, about whose joint law a table is informative.
-        left_out: measured sets for which there is no room: their interactions are those of the network, doubt included.
+        left_out: measured sets for which there is no room (or parents, if there is no room for any law): their
+            interactions are those of the network, doubt included.
         doubt: whether pairs that no table contains are doubted, by a hidden variable of two states.
         tree: clique tree; None if there is no room for a law or nothing to fit: the network's own joint law is used.
     """
@@ -66,6 +67,9 @@ class LawPlan:
     ) -> LawPlan:
         """Plan the joint law within the budget of cells: first the hidden variable, then the sets that contradict most.
 
+        Candidates are tables whose joint law the network does not leave free and that no family contains; those of more
+        than 1,000 cells are left out.
+
         Args:
             network: network whose rows are drawn.
             tables: sets of variables that were measured together.
@@ -74,8 +78,9 @@ class LawPlan:
                 None ranks small sets first.
 
         Returns:
-            The plan. If no clique tree is within the budget, all sets are left out and the network's own joint law is
-            used.
+            The plan. If the families and the hidden variable are too large together, it is without doubt. If the
+            families alone are, all sets and sets of parents are left out, and the network's own joint law is used;
+            likewise if there is nothing to fit or doubt (`tree` is None in both cases).
 
         Example:
             >>> from discreet import Variable
@@ -88,6 +93,7 @@ class LawPlan:
         joined = [frozenset(family) for family in families]
 
         def fixed(names: Iterable[str]) -> bool:
+            """True if the network does not leave the joint law of some variables free; False for no variables."""
             return bool(names) and not leaves_open(network, names)
 
         apart = tuple(
@@ -108,12 +114,15 @@ class LawPlan:
 
     @property
     def hidden(self) -> str:
-        """Name of the hidden variable."""
+        """Name of the hidden variable, "(doubt)" or that in more brackets, whether the plan has one or not."""
         return _hidden_name(self.network)
 
     @cached_property
     def wide(self) -> Network:
-        """Network of the law's rows, with the hidden variable if there is one."""
+        """Network of the law's rows, with the hidden variable (states "0" and "1") if there is doubt.
+
+        Parents are the earlier variables of a clique. Without a tree it is `network`.
+        """
         if self.tree is None:
             return self.network
         more = (Variable(self.hidden, ("0", "1")),) if self.doubt else ()
@@ -121,11 +130,11 @@ class LawPlan:
 
     @cached_property
     def _unread(self) -> tuple[frozenset[str], ...]:
-        """Sets that were left out."""
+        """Sets that were left out, as frozensets."""
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:
-        """True if the law uses all joint measurements of some variables."""
+        """True if the law uses all joint measurements of some variables: no set left out contains two of them."""
         variables = frozenset(names)
         return not any(len(variables & scope) > 1 for scope in self._unread)
 
@@ -138,14 +147,17 @@ def _choose_sets(
 ) -> tuple[tuple[Scope, ...], CliqueTree | None]:
     """Choose sets greedily within the budget, and build their clique tree; no tree if not even the families fit.
 
+    If all sets fit together, all are chosen. Else those that contradict most come first, smaller ones first among
+    equals, and a set that does not fit beside those before it is skipped.
+
     Args:
-        scopes: families, with the hidden variable; chosen sets are appended in place.
+        scopes: families, with the hidden variable; chosen sets are appended in place if not all fit.
         sets: candidate sets, each with itself plus the hidden variable.
         sizes: number of states of each variable.
-        contradict: ranks the sets, as for `LawPlan.of`.
+        contradict: ranks the sets, as for `LawPlan.of`; None ranks by size alone.
 
     Returns:
-        (chosen sets in the given order, tree or None).
+        (chosen sets in the given order, tree); ((), None) if the families' cliques have more than `LAW_CELLS` cells.
     """
     tree, whole = CliqueTree.of(scopes, sizes), CliqueTree.of([*scopes, *sets.values()], sizes)
     if tree.cells > LAW_CELLS:
@@ -163,7 +175,7 @@ def _choose_sets(
 
 
 def _hidden_name(network: Network) -> str:
-    """Choose a name for the hidden variable that no variable has."""
+    """Choose a name for the hidden variable that no variable has: "(doubt)", in as many more brackets as needed."""
     name = HIDDEN
     while name in network.schema:
         name = f"({name})"
@@ -171,7 +183,7 @@ def _hidden_name(network: Network) -> str:
 
 
 def replicate_step(draws: int) -> int:
-    """Compute the step from one draw with a replicate to the next in the joint law.
+    """Compute the step from one draw with a replicate to the next in the joint law: `draws // 320`, from 1 to 3.
 
     Example:
         >>> replicate_step(1000), replicate_step(100)
@@ -181,7 +193,11 @@ def replicate_step(draws: int) -> int:
 
 
 def pick_replicates(replicates: Tables) -> Tables:
-    """Pick the replicate draws of a joint law: every `replicate_step`-th of those of all draws."""
+    """Pick the replicate draws that a joint law keeps: draws 0, step, 2 step, ..., by the `replicate_step`.
+
+    Args:
+        replicates: a replicate of each draw; families are selected at their first use.
+    """
     draws = replicates.draws or 1
     return replicates.of_draws(np.arange(0, draws, replicate_step(draws)))
 
@@ -193,7 +209,8 @@ class JointLaw:
     Args:
         network: network over the variables, whose rows were drawn.
         cells: rows of a network over the variables and possibly a hidden one; shape `(*parents, child, draws)`.
-        make_replicates: makes the same rows for the replicate of every `step`-th draw; None if there are no replicates.
+        make_replicates: makes the same rows for the replicate of every `step`-th draw, called at first use; None if
+            there are no replicates.
         plan: plan of the law; None if it is that of the rows alone.
     """
 
@@ -204,30 +221,44 @@ class JointLaw:
 
     @staticmethod
     def of_rows(cells: Tables, replicates: Tables | None) -> JointLaw:
-        """Return the law of a network's rows alone.
+        """Return the law of a network's rows alone, without a plan.
 
         Args:
             cells: rows, shape `(*parents, child, draws)`.
-            replicates: a replicate of each draw, same shape; None if there are none.
+            replicates: a replicate of each draw, same shape, of which `pick_replicates` keeps some; None if there are
+                none.
         """
         return JointLaw(cells.network, cells, None if replicates is None else partial(pick_replicates, replicates))
 
     @property
     def step(self) -> int:
-        """Step from one draw with a replicate to the next; the first draw has one."""
+        """Step from one draw with a replicate to the next (`replicate_step`); the first draw has one."""
         return replicate_step(self.cells.draws or 1)
 
     @cached_property
     def replicates(self) -> Tables | None:
-        """Rows of the replicate of every `step`-th draw, otherwise like `cells`; made at first use, and kept."""
+        """Rows of the replicate of every `step`-th draw, otherwise like `cells`; made at first use, and kept.
+
+        None if there are no replicates.
+        """
         return None if self.make_replicates is None else self.make_replicates()
 
     def rows_of(self, family: Scope) -> Floats:
-        """Compute a family's rows by exact inference, shape `(*parents, child, draws)`; impossible rows are uniform."""
+        """Compute a family's rows `P(child | parents)` under every draw by exact inference.
+
+        Args:
+            family: parents, then the child; it need not be a family of the rows' network.
+
+        Returns:
+            float64, shape `(*parents, child, draws)`; rows with an impossible condition are uniform.
+
+        Raises:
+            InputError: exact inference exceeds its budget of cells.
+        """
         law = Laws(self.cells).joint(family)
         total = law.sum(axis=-2, keepdims=True)
         return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 
     def reads(self, names: Iterable[str]) -> bool:
-        """True if the law uses all joint measurements of some variables."""
+        """True if the law uses all joint measurements of some variables (`LawPlan.reads`); True without a plan."""
         return self.plan is None or self.plan.reads(names)

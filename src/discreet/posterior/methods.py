@@ -176,13 +176,17 @@ def noise_aware(
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
-    """Count the rows whose noisy total is below the standard deviation of its noise, and which are nearly unknown.
+    """Count the rows whose noisy total is at most the standard deviation of its noise, and which are nearly unknown.
+
+    Totals and deviations are those of plain least squares over all tables, with the public number of records if there
+    is one. A total that was not measured counts as below its noise.
 
     Args:
         release: release of noisy counts, tables or contrasts; other payloads are ignored.
 
     Returns:
-        For each node with such rows: (their number, number of all rows); empty for releases that measure no counts.
+        For each node with such rows, in the network's order: (their number, number of all rows); a node without parents
+        has one row. Empty for releases that measure no counts.
 
     Raises:
         Nothing: releases of any kind are accepted.
@@ -223,7 +227,8 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
         combined: evidence of one or several data sets.
 
     Returns:
-        At least one reader. "sequential" is in the list only if there are several data sets, each with a reader.
+        At least one reader. With several data sets only those that read several at once. "sequential" is in the list
+        only if there are several data sets, each with a reader.
 
     Raises:
         InputError: no method reads the evidence.
@@ -255,13 +260,13 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
 
 
 def _require_way(reader: registry.Reader) -> registry.Way:
-    """Return the drawing method of a reader that has one."""
+    """Return the drawing method of a reader that has one; a reader without one fails an assertion."""
     assert reader.way is not None
     return reader.way
 
 
 def _can_read(combined: Combined) -> bool:
-    """True if some method reads the evidence of one data set."""
+    """True if some method reads the evidence of one data set: `able_readers` raises no InputError."""
     try:
         return bool(able_readers(combined))
     except InputError:
@@ -289,8 +294,11 @@ class DrawTask:
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
         """Return the prior updated by public records; None if there are none and the prior is to be learned.
 
+        With public records, a prior that is to be learned is first drawn from the first data set's tables
+        (`_learn_prior`); their counts are then added to its concentrations.
+
         Args:
-            rng: source of randomness of the learned prior, which is drawn if public records update it.
+            rng: source of randomness of the learned prior; not used otherwise.
         """
         if self.combined.public is None:
             return self.believed
@@ -298,19 +306,31 @@ class DrawTask:
 
 
 def _show_mixing(bar: Bar, mixing: Mixing) -> None:
-    """Show R-hat, and the effective sample size of the worst entry, on a progress bar."""
+    """Show the number of sweeps and the worst entry's effective sample size and R-hat as the label of a progress bar.
+
+    The bar is moved to this sample size, at most LEAST_EFFECTIVE_DRAWS, of LEAST_EFFECTIVE_DRAWS.
+    """
     bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
     bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
 
 def _sort_measured_sets(combined: Combined) -> list[frozenset[str]]:
-    """Sort the sets that were measured together by the pair's chi-square distance from independence, largest first."""
+    """Sort the sets that were measured together by `misfit`, largest first.
+
+    It is a pair's chi-square distance from independence. Sets that are no pair, or a pair without a table of its own,
+    have distance 0; equal ones stay in the order of `measured_sets`, larger sets first.
+    """
     measured = measurements(combined.parts)
     return sorted(measured_sets(combined), key=lambda names: -misfit(measured, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """True if all evidence is pooled tables, with neither an informative prior of rows nor public records."""
+    """True if the prior is learned, there are no public records, and "pooled" can read each data set by itself.
+
+    Args:
+        combined: evidence; a data set that no method can read raises an InputError.
+        believed: prior of the rows; None if it is learned.
+    """
     data_sets = _split_data_sets(combined)
     return (
         believed is None
@@ -322,7 +342,15 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 def _draw_automatically(
     task: DrawTask, rng: np.random.Generator, able: list[registry.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """Draw by the first method that reads the evidence, after trying fast exact methods if a prior is given."""
+    """Draw by the first method that reads the evidence, after trying fast exact methods if a prior is given.
+
+    Args:
+        task: task to draw. Only if its prior is given and several methods can read the evidence, each method's `eager`
+            function is tried in turn; the first posterior that is not None is returned.
+        rng: source of randomness.
+        able: readers in the order of preference, at least one.
+        progress: function that is passed on; None shows no progress.
+    """
     if task.believed is not None and len(able) > 1:
         for eager in (_require_way(reader).eager for reader in able if _require_way(reader).eager):
             posterior: PosteriorDraws | None = registry.load_function(eager)(task, rng, progress)
@@ -332,7 +360,7 @@ def _draw_automatically(
 
 
 def _draw_again(task: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
-    """Draw by the same method, and attach the source of new draws."""
+    """Draw a task by the same method, and attach the source of new draws; without progress."""
     return _attach_source(_draw_by_method(task, rng, method, None), task, rng)
 
 
@@ -356,7 +384,8 @@ def restore_source(
         stored_fit: stored result of `check_fit`; None computes it at first use.
 
     Returns:
-        The posterior over the public network.
+        The posterior over the public network. If its rows are of a larger network they are projected at first use, and
+        kept as `saturated`. Without a generator `source` is None in both.
     """
     task = DrawTask(combined, prior, posterior.probabilities.draws or 0, posterior.network, trusted)
     restored = _attach_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
@@ -367,7 +396,10 @@ def restore_source(
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """True if a method assumes the public network's independences even against the tables."""
+    """True if the readers of this method assume the public network's independences even against the tables.
+
+    False if no reader of the evidence has this method.
+    """
     return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 
@@ -376,14 +408,16 @@ def _attach_source(
 ) -> PosteriorDraws:
     """Attach source, basis and accounts to drawn rows; if they are of a larger network, project to the public one.
 
+    The accounts are those that paid for the releases, and those of a given prior.
+
     Args:
-        posterior: draws under the task's network.
+        posterior: draws under the task's network; not changed.
         task: task that was drawn.
         rng: generator of new draws.
         stored_fit: stored result of `check_fit`; None computes it at first use.
 
     Returns:
-        A copy of the posterior, over the public network.
+        A copy of the posterior, over the public network; projected rows are computed at first use.
     """
     method = posterior.method
     again = partial(_draw_again, task, method)
@@ -399,7 +433,17 @@ def _attach_source(
 def _draw_by_method(
     task: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """Draw by the method of this name, under the task's network."""
+    """Draw by the method of this name, under the task's network; the method's module is loaded here.
+
+    Args:
+        task: task to draw.
+        rng: source of randomness.
+        method: name of a method that reads the evidence; another raises StopIteration.
+        progress: function that is passed on; None shows no progress.
+
+    Returns:
+        Draws under the task's network, without source and basis.
+    """
     reader = next(reader for reader in registry.readers_of(task.combined) if reader.method == method)
     posterior: PosteriorDraws = registry.load_function(_require_way(reader).draw)(task, rng, progress)
     return posterior
@@ -411,12 +455,16 @@ def draw_pooled(
     """Draw from pooled tables: latent counts, then rows; unless the network is trusted, also prepare measured sets.
 
     Args:
-        task: tables of one data set.
+        task: tables of one data set. Its prior, updated by public records, is that of the rows; None learns it.
         rng: source of randomness.
         progress: unused, as the method has no chains.
 
     Returns:
-        Draws of the task's network with their replicates; families and measured sets are drawn at their first use.
+        Draws of the task's network with their replicates; families and measured sets are drawn at their first use, and
+        kept. `parts` is None if the network is trusted.
+
+    Raises:
+        InputError: as for `draw_latent_counts`.
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
@@ -430,14 +478,21 @@ def draw_pooled(
 def _split_data_sets(combined: Combined) -> list[Combined]:
     """Split evidence by data set: those with external tables alone last, public records with the first.
 
-    External figures often cover only some families; the posterior of a whole network is a better prior of the others.
+    The order is otherwise kept. External figures often cover only some families; the posterior of a whole network is a
+    better prior of the others.
+
+    Returns:
+        Evidence of one data set each; the first of this order has the public records, if there are any.
     """
     ordered = sorted(combined.data_sets, key=lambda releases: all(release.one_release is None for release in releases))
     return [Combined((releases,), None if index else combined.public) for index, releases in enumerate(ordered)]
 
 
 def _choose_step_method(data_set: Combined) -> str:
-    """Name the preferred method of one data set among several that accepts a prior, which holds the other data sets."""
+    """Name the first method that reads one data set and accepts a prior, which then holds the other data sets.
+
+    Without such a method it raises StopIteration; if none reads the data set, InputError.
+    """
     return next(reader.method for reader in able_readers(data_set) if not _require_way(reader).own_prior)
 
 
@@ -446,13 +501,17 @@ def draw_sequentially(
 ) -> PosteriorDraws:
     """Draw data set by data set: a Dirichlet matched to the posterior of the rows is the prior of the next data set.
 
+    The first prior is the task's, learned if it is None. Data sets are in the order of `_split_data_sets`; public
+    records update the prior of the first. Each but the last is drawn at least PRIOR_DRAWS times.
+
     Args:
         task: evidence of several data sets.
         rng: source of randomness.
         progress: unused, as each data set has its own chains.
 
     Returns:
-        Draws given all data sets, without replicates.
+        Draws given all data sets, as many as the task asks, without replicates. Their effective sample size is that of
+        the last data set's draws.
     """
     *before, last = _split_data_sets(task.combined)
     believed = task.believed
@@ -467,7 +526,15 @@ def draw_sequentially(
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
-    """Match a Dirichlet to the prior learned from the first data set's tables; the curator's if it has none."""
+    """Match a Dirichlet to the prior learned from the first data set's tables; the curator's if it has none.
+
+    It is matched by two moments to PRIOR_DRAWS draws of rows from their concentrations, without the rows' own counts,
+    and each concentration is at least LEAST_PRIOR_CONCENTRATION. The first data set is that of `_split_data_sets`; the
+    curator's prior is returned as it is if "pooled" cannot read it.
+
+    Returns:
+        Prior over the public network.
+    """
     first = Combined(_split_data_sets(combined)[0].data_sets)
     if all(reader.method != "pooled" for reader in able_readers(first)):
         return combined.dirichlet

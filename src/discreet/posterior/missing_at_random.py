@@ -54,12 +54,17 @@ LEAST_PROBABILITY = 1e-12
 def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     """Compute the posterior of complete records if values are missing at random, by an EM fit of every draw.
 
+    All families are drawn. If the posterior was drawn under a larger network, this one is completed, and its completed
+    rows are projected at first use.
+
     Args:
-        posterior: posterior of a release over variables of which some may be missing, as `noise_aware` returns it.
+        posterior: posterior of a release over variables of which some may be missing, as `noise_aware` returns it; not
+            changed.
 
     Returns:
-        As many draws, over the network without the states for missing values. Answers about variables with missing
-        values are marked "assumed", with the reason.
+        As many draws, over the network without the states for missing values, without replicates. Answers about
+        variables with missing values are marked "assumed", with the reason. New draws can be made if `posterior` can
+        make some.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records is too large for exact inference.
@@ -147,11 +152,12 @@ def _map_to_seen_states(network: Network, name: str) -> Array:
     """List the observed state of each (value, flag): first every value as observed, then every value as missing.
 
     Args:
-        network: network with states for missing values.
+        network: network with states for missing values, which come last.
         name: name of the variable.
 
     Returns:
-        Observed states, shape (values,), or (2 * values,) if the variable may be missing.
+        Positions of observed states: 0 .. values - 1, then the position of "missing" for each value, shape (2 *
+        values,). For a variable that cannot be missing only the first, shape (values,).
     """
     size = network.schema[name].size
     if network.schema[name].missing is None:
@@ -163,7 +169,7 @@ class _FamilyFit:
     """EM fit of one family under some draws: rows of complete records, and weights psi of observed patterns."""
 
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
-        """Start with psi = 1 and the rows of records without gaps.
+        """Start with psi = 1 and the rows of records without gaps, each probability at least about LEAST_PROBABILITY.
 
         Args:
             network: network with states for missing values.
@@ -183,17 +189,26 @@ class _FamilyFit:
         self.law_of_parents: Array = np.ones(0)
 
     def factor(self) -> Array:
-        """Compute the family's factor theta psi of P(x, s), an axis of flagged complete states for each variable."""
+        """Compute the family's factor theta psi of P(x, s).
+
+        Returns:
+            An axis of flagged complete states (all values as observed, then, if the variable may be missing, all as
+            missing) for each variable, then draws.
+        """
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
         """Update psi, theta and the law of parents by one EM step; they are replaced in this object.
 
+        With r = observed / expected law of the observed values, both at least LEAST_PROBABILITY: theta and the law of
+        parents are those of the margin times r, summed to complete states; psi is multiplied by `r^step`, divided by
+        its largest entry in each draw, and raised to LEAST_PROBABILITY.
+
         Args:
             margin: present P(x, s) of the family, in the shape of `factor`; not changed.
 
         Returns:
-            Largest absolute change of theta.
+            Largest absolute change of a probability of theta over all draws.
         """
         # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)
@@ -215,11 +230,12 @@ def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
     Args:
         law: an axis of flagged complete states for each variable (all values as observed, then all as missing), then
             draws.
-        gaps: for each variable, whether it may be missing.
+        gaps: for each variable, whether it may be missing; the axis of one that may not has its states alone, and
+            stays.
         seen: whether to sum to the observed states.
 
     Returns:
-        An axis of states for each variable, then draws.
+        An axis of states for each variable, then draws; the state for missing values comes last, and only if `seen`.
     """
     for axis, gap in enumerate(gaps):
         if gap:
@@ -229,6 +245,9 @@ def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
 
 
 def _normalise_rows(law: Array) -> Array:
-    """Normalise a family's law, shape `(*parents, child, draws)`, to conditional probabilities of the child."""
+    """Normalise a family's law, shape `(*parents, child, draws)`, to conditional probabilities of the child.
+
+    Cells are first raised to LEAST_PROBABILITY, so a row without probability is uniform.
+    """
     law = np.maximum(law, LEAST_PROBABILITY)
     return np.asarray(law / law.sum(axis=-2, keepdims=True))

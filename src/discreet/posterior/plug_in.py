@@ -40,18 +40,19 @@ def plug_in(
 ) -> PosteriorDraws:
     """Draw from `Dirichlet(alpha + max(noisy count, 0))`, which ignores the noise; or take released draws as they are.
 
-    Tables over sets of variables are fitted by nonnegative least squares; two-stage releases and contrasts are fitted
-    by ordinary least squares. Released draws are resampled with replacement; if the release is a choice, all draws are
-    the chosen candidate.
+    Counts released by family are used as they are. Tables over sets of variables are fitted by nonnegative least
+    squares; two-stage releases, contrasts, weighted sums and external figures are fitted by ordinary least squares.
+    Released draws are resampled with replacement; if the release is a choice, all draws are the chosen candidate.
 
     Args:
         release: release of any kind over a network, or external figures.
-        draws: number of joint draws.
-        rng: seed or generator; it is not secret.
-        prior: prior that replaces the curator's; released draws and choices do not use it.
+        draws: number of joint draws, at least one.
+        rng: seed or generator; it is not secret. None takes a new seed.
+        prior: prior that replaces the curator's; released draws and choices do not use it, but it is checked.
 
     Returns:
-        The posterior, for comparison: its intervals are too short, because they ignore the noise.
+        The posterior, for comparison: its intervals are too short, because they ignore the noise. Its method is
+        "plug-in", and the public network's independences are assumed.
 
     Raises:
         InputError: a prior over another network or from the same records, or no draws.
@@ -83,13 +84,22 @@ def plug_in(
 def _draw_from_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """Estimate the counts of every family, set negative ones to 0, and draw from the prior updated by them."""
+    """Estimate the counts of every family, set negative ones to 0, and draw rows from Dirichlet(prior + counts)."""
     counts = {node: np.maximum(table, 0) for node, table in _estimate_counts(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """Draw independent Dirichlet rows; the posterior's source repeats this."""
+    """Draw independent Dirichlet rows; the posterior's source repeats this with a child of the same generator.
+
+    Args:
+        posterior: concentrations of the rows.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        Draws of the method "plug-in", without replicates.
+    """
     source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 

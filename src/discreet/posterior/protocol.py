@@ -78,37 +78,37 @@ class Posterior(Result):
         """
 
     def ess(self) -> float:
-        """Return the effective sample size of the draws."""
+        """Return the effective sample size of the draws: here their number, as if they were independent."""
         return float(self.draws)
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """List the rows of `rows`, each with its "level"; errors as for `rows`."""
+        """List the rows of `rows` as new dictionaries, each with its "level"; errors as for `rows`."""
         return [{**row, "level": level} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
-        """Format the rows as aligned text, with the method of drawing.
+        """Format the rows as aligned text, followed by an empty line and "posterior: " with the method of drawing.
 
         Args:
             level: posterior probability of each interval, between 0 and 1; errors as for `rows`.
-            width: columns of the terminal, as for `columns`.
+            width: columns of the terminal, to which long texts are wrapped; None wraps nothing.
         """
         return text_of(self.content(level=level), width)
 
     __str__ = object.__str__  # one line: rows may take long
 
     def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
-        """Show the rows, and how they were drawn."""
+        """Yield a table of the rows with their intervals, an empty line, and "posterior: " with the method."""
         yield from (IntervalTable(self.tidy(level=level), self.noun), "", f"posterior: {self.method}")
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Refuse to store the draws; posteriors over a network override this.
+        """Refuse to store the draws, always; posteriors over a network override this.
 
         Args:
             path: path of the file.
             replace: whether an existing file of this name is replaced.
 
         Raises:
-            InputError: draws that are not over a network.
+            InputError: always.
         """
         raise InputError("only draws over a network can be stored yet; save the release, and read it again")
 
@@ -134,18 +134,18 @@ class NetworkPosterior(Protocol):
         """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
 
     def mean(self) -> Tables:
-        """Compute the posterior mean of every probability.
+        """Compute the posterior mean of every probability, over all draws.
 
         Returns:
             Tables without an axis of draws.
         """
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Pick some of the joint draws.
+        """Pick some of the joint draws at random, the same ones for all families.
 
         Args:
-            n: number of draws to pick.
-            rng: source of randomness.
+            n: number of draws to pick, at most all.
+            rng: seed or generator; None takes a new seed.
 
         Returns:
             Probabilities, shape `(*parents, child, n)`.
@@ -156,16 +156,18 @@ def name_rows(heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, l
     """List named quantities with posterior means and intervals, one row each.
 
     Args:
-        heads: for each number the fields that name it.
+        heads: for each number the fields that name it, in the order of the numbers; not changed.
         draws: shape `(draws, numbers)`.
         tails_of: computes intervals over the first axis, as `tails` does.
         level: posterior probability of each interval.
 
     Returns:
-        For each number a row with its head's fields, "mean", "lower" and "upper".
+        For each number a dictionary with its head's fields, then "mean" (over the draws), "lower" and "upper" as
+        floats.
 
     Raises:
         InputError: as for `tails_of`.
+        ValueError: another number of heads than of numbers.
     """
     lower, upper = tails_of(draws, level)
     return tuple(
@@ -175,17 +177,18 @@ def name_rows(heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, l
 
 
 def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute equal-tailed intervals over the first axis, from its quantiles.
+    """Compute equal-tailed intervals over the first axis: the quantiles at `(1 - level) / 2` and `(1 + level) / 2`.
 
     Args:
         draws: shape `(draws, ...)`.
         level: posterior probability, between 0 and 1.
 
     Returns:
-        (lower, upper), shape `(...)` each.
+        (lower, upper), shape `(...)` each; quantiles between two draws are interpolated linearly.
 
     Raises:
-        InputError: a level outside (0, 1), a single draw, or a level too close to 1 for the number of draws.
+        InputError: a level outside (0, 1), a single draw, or a level too close to 1 for the number of draws
+            (`require_level`).
 
     Example:
         >>> lower, upper = tails(np.arange(101.0), 0.9)
@@ -199,7 +202,8 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
 def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Floats]:
     """Compute the quantiles that bound an equal-tailed interval, over an axis of draws, without checking the level.
 
-    Probabilities have `credible_interval`, whose ends can be exactly 0 or 1.
+    The quantiles are at `(1 - level) / 2` and `(1 + level) / 2`, interpolated linearly between draws. Probabilities
+    have `credible_interval`, whose ends can be exactly 0 or 1.
 
     Args:
         draws: draws of any shape.
@@ -221,11 +225,12 @@ def require_level(level: float, draws: int) -> None:
     """Refuse a level too close to 1 for the number of draws: less than one draw would lie beyond each end.
 
     Args:
-        level: posterior probability, between 0 and 1.
+        level: posterior probability, between 0 and 1, both excluded.
         draws: number of draws.
 
     Raises:
-        InputError: as for `tails`.
+        InputError: a level outside (0, 1), fewer than two draws, or `draws (1 - level) < 1.999`: 40 draws suffice for
+            0.95.
 
     Example:
         >>> require_level(0.95, 40)

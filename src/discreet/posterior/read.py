@@ -86,16 +86,28 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """True if the reader accepts all parts of the evidence."""
+        """True if the reader accepts all parts of the evidence.
+
+        Each payload is of its `kinds`, and `only`, if there is one, accepts them all together. External figures have no
+        payload and stand for themselves.
+        """
         payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
 
     def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
-        """Draw the posterior; arguments, result and errors as for `discreet.read`. The reader's module is loaded here.
+        """Draw the posterior by the reader's function; the reader's module is loaded here.
+
+        The function gets the evidence, `draws`, a generator, this reader's `method` if it has one, and the options.
+
+        Args:
+            evidence: evidence that this reader accepts, which is not checked.
+            draws: number of joint draws, not checked here.
+            rng: seed or generator; None takes a new seed.
+            options: options of the reader.
 
         Raises:
-            InputError: an option that the reader does not take.
+            InputError: an option that is not among `options` of the reader; errors of its function are passed on.
         """
         unknown = [name for name in options if name not in self.options]
         if unknown:
@@ -107,7 +119,7 @@ class Reader:
 
 
 def load_function(home: str) -> Callable[..., Any]:
-    """Import a function by its dotted module, a colon and its name."""
+    """Import a function by its dotted module, a colon and its name; ImportError or AttributeError if missing."""
     module, _, function = home.partition(":")
     loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return loaded
@@ -119,7 +131,7 @@ def _all_have_target(payloads: Sequence[Any]) -> bool:
 
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
-    """True if the tables of all payloads are small enough to be pooled."""
+    """True if the tables of all payloads together are small enough to be pooled (`pooled.measured.is_poolable`)."""
     measured = [datum for payload in payloads for datum in payload.measurements]
     return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
@@ -155,15 +167,21 @@ READERS = (
 
 
 def every_reader() -> tuple[Reader, ...]:
-    """List the readers of the package, then those of installed packs."""
+    """List the readers of the package, then those of installed packs, by name of the pack.
+
+    A pack that cannot be loaded is skipped with a warning.
+    """
     return (*READERS, *of_packs("discreet.readers"))
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
-    """List the readers of some evidence, the default first.
+    """List the readers of some evidence, the default first: those of the package, then those of installed packs.
 
     Args:
         evidence: a release, external figures, or several of them put together.
+
+    Returns:
+        At least one reader.
 
     Raises:
         InputError: an object of another type, or evidence that no reader accepts.
@@ -176,12 +194,12 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
 
 
 def is_read_by(name: str, evidence: Evidence) -> bool:
-    """True if some evidence has a reader of this name."""
+    """True if some evidence has a reader of this name; evidence without any reader raises an InputError."""
     return any(reader.name == name for reader in readers_of(evidence))
 
 
 def quick_estimate(release: Release) -> Floats:
-    """Compute posterior means of a regression's weights directly, without draws.
+    """Compute posterior means of a regression's weights directly, without draws, by the default reader of the release.
 
     Args:
         release: noisy moments, draws of weights, or gradients. Gradients without a curvature, or of a design with
@@ -191,7 +209,7 @@ def quick_estimate(release: Release) -> Floats:
         Shape (size,), in the design's coordinates.
 
     Raises:
-        InputError: a release of another kind.
+        InputError: a release that no reader reads, or whose default reader computes no such means.
     """
     reader = readers_of(release)[0]
     require(bool(reader.quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
@@ -199,7 +217,7 @@ def quick_estimate(release: Release) -> Floats:
 
 
 def posterior_kind(evidence: Evidence) -> Gives:
-    """Return the kind of answers that the default reader of some evidence gives."""
+    """Return the kind of answers that the default reader of some evidence gives; InputError if nothing reads it."""
     return readers_of(evidence)[0].gives
 
 

@@ -29,10 +29,12 @@ def delegates_to_server(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function of a posterior so that it calls the server that holds it; signature and docstring stay.
 
     Args:
-        function: function whose first parameter is named `posterior`.
+        function: function whose first parameter is named `posterior`; it is passed by position or by this name.
 
     Returns:
-        The decorated function; for a posterior in this process it calls `function` itself.
+        The decorated function. For a `RemotePosteriorBase` it returns what its `ask` returns for the function's name
+        and all other arguments by name, defaults included; arguments that do not fit the signature raise TypeError. For
+        any other posterior, one in this process, it calls `function` itself.
 
     Example:
         >>> class Parrot(RemotePosteriorBase):
@@ -47,6 +49,7 @@ def delegates_to_server(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Ask the server if the posterior is there, else call the function."""
         posterior = args[0] if args else kwargs.get("posterior")
         if not isinstance(posterior, RemotePosteriorBase):
             return function(*args, **kwargs)

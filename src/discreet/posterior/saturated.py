@@ -39,13 +39,18 @@ is larger. Queries stay about as fast as under the public network."""
 def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
     """Add the arcs whose effect the tables measure, from earlier nodes to later ones.
 
+    Each family that lies in a table gets earlier variables of the table as parents, up to MOST_FAMILY_CELLS cells of
+    the family. This limit is halved until the network has at most MOST_GROWTH times as many cells of all cliques as the
+    public one, or at most ALWAYS_ALLOWED_CELLS, or until no arc is added.
+
     Args:
         network: public; its order stays.
         tables: sets of variables that were measured together; of sets of the same size the first has priority.
 
     Returns:
         A network with the same nodes whose families contain those of `network`, own parents first; families that lie in
-        no table are unchanged. `network` itself if no arc can be added, or if exact inference would become too large.
+        no table are unchanged. `network` itself if no arc can be added, or if exact inference under it is too large
+        already.
 
     Example:
         >>> from discreet import Variable
@@ -69,7 +74,10 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 
 
 def _enlarge_families(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
-    """Add to each family variables of a table that contains it, up to `limit` cells of the family."""
+    """Add to each family variables of a table that contains it, up to `limit` cells of the family.
+
+    Own parents come first, then those of `_choose_more_parents`. The result is a new network.
+    """
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
         node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, limit))
@@ -83,6 +91,10 @@ def _choose_more_parents(
 ) -> Scope:
     """Choose earlier variables from the table that has most of them, leaving out those with most states first.
 
+    Of each table that contains the family, its variables before the node are taken; while the family has more than
+    `limit` cells, the one with most states, of several the earliest, is left out. The longest list is chosen, of
+    several that of the first table.
+
     Args:
         network: public.
         node: node whose family is enlarged.
@@ -91,7 +103,8 @@ def _choose_more_parents(
         limit: largest number of cells of the enlarged family.
 
     Returns:
-        New parents in the network's order; empty if the family lies in no table.
+        New parents in the network's order; empty if the family lies in no table, if no table has an earlier variable,
+        or if the limit leaves no room.
     """
     family: Scope = network.family(node)
     best: Scope = ()
@@ -112,11 +125,11 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
     Args:
         network: public.
-        names: names of nodes.
+        names: names of different nodes, at least one.
 
     Returns:
         Arcs (parent, child) to the last of the nodes, in the network's order, from those that are not its parents;
-        empty if all are.
+        empty if all are, or for a single node.
 
     Example:
         >>> from discreet import Variable
@@ -138,7 +151,7 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 
     Args:
         network: public.
-        names: names of nodes, at least one.
+        names: names of nodes, at least one; True for none.
 
     Example:
         >>> from discreet import Variable
@@ -183,10 +196,12 @@ def projected(cells: Tables, network: Network) -> Tables:
 
     @cache
     def laws() -> ForwardPass | None:
+        """Make the pass over all families that the other network lacks, once; None if it is too large."""
         families = [(network.family(node), cells.network.family(node)) for node in network.nodes]
         return forward_pass([narrow for narrow, wide in families if narrow != wide], cells)
 
     def family(node: str) -> Floats:
+        """Compute the rows of a node, shape `(*parents, child, draws)`; InputError if their law is too large."""
         narrow = network.family(node)
         wide = cells.network.family(node)
         if narrow == wide:

@@ -114,12 +114,23 @@ class _StoredHead(DocumentPart):
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
-    """Write a posterior, completely or not at all; see `PosteriorDraws.save`."""
+    """Write a posterior with the result of `check_fit`, completely or not at all; see `PosteriorDraws.save`.
+
+    All that is not drawn yet is drawn first, and stays in memory (`to_bytes`).
+
+    Raises:
+        FileExistsError: the file exists, and `replace` is False.
+        InputError: draws that `noise_aware` did not make, or a file that cannot be written.
+    """
     write_whole(to_bytes(posterior, checked=True), Path(path), DRAWS_NAME, replace=replace)
 
 
 def load_draws(path: str | Path) -> PosteriorDraws:
-    """Read a posterior; see `PosteriorDraws.load`."""
+    """Read a posterior from a file of at most DRAWS_BYTES; see `PosteriorDraws.load` and `from_bytes`.
+
+    Raises:
+        InputError: no such file, a larger one, or content that `from_bytes` refuses.
+    """
     return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
 
 
@@ -127,7 +138,8 @@ def check_draws(path: str | Path) -> None:
     """Refuse a damaged file by its checksum, without parsing the content.
 
     Raises:
-        InputError: the file does not exist, is not a file of draws, or its checksum is wrong.
+        InputError: the file cannot be read or has more than DRAWS_BYTES, is not a file of draws, its checksum is wrong,
+            or the length of its head is impossible.
     """
     _find_head(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), f"{DRAWS_NAME} {shown_path(path)}")
 
@@ -136,7 +148,7 @@ def evidence_in(path: str | Path) -> Evidence:
     """Read the evidence of stored draws from the head of the file; the arrays and the checksum are not read.
 
     Raises:
-        InputError: the file does not exist, or is not a file of draws.
+        InputError: as for `_read_file_head`, or evidence that is no valid document.
     """
     return loads(_read_file_head(path).evidence)
 
@@ -151,8 +163,8 @@ def _read_file_head(path: str | Path) -> _StoredHead:
         The head, validated.
 
     Raises:
-        InputError: the file cannot be read, is not a file of draws, or has a head that is too long, invalid or of
-            another version.
+        InputError: the file cannot be read, is not a file of draws, or has a head that is longer than twice
+            DOCUMENT_BYTES, invalid or of another version.
     """
     label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
@@ -230,12 +242,20 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
 
 
 def _pad(text: bytes, by: bytes = b" ") -> bytes:
-    """Pad bytes to a multiple of 8."""
+    """Append copies of one byte until the length is a multiple of HEAD_BYTES (8); none if it is already.
+
+    Args:
+        text: bytes to pad.
+        by: the byte; a blank by default.
+    """
     return text + by * (-len(text) % HEAD_BYTES)
 
 
 def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
-    """Concatenate arrays in single precision, padded to a multiple of 8 bytes."""
+    """Concatenate flattened arrays as little-endian float32, with one 0 more if their number of entries is odd.
+
+    So the length is a multiple of 8 bytes; empty without arrays.
+    """
     joined = np.concatenate([array.ravel() for array in arrays], dtype="<f4") if arrays else np.empty(0, np.float32)
     return np.pad(joined, (0, joined.size % 2)).tobytes()
 
@@ -255,8 +275,9 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         is computed at first use.
 
     Raises:
-        InputError: content that is damaged, or of another format or version; arrays that are too few, too many or no
-            probabilities; or joint laws without replicates.
+        InputError: content that is damaged, or of another format or version; a head whose parts do not fit together;
+            arrays that are too few, too many or no probabilities; or joint laws without replicates, or of sets of no,
+            repeated or unknown variables.
     """
     label = f"{DRAWS_NAME} {name}"
     start, end = _find_head(raw, label)
@@ -299,10 +320,11 @@ def _read_parts(
         laws: seed, assumption and sets, from the head.
 
     Returns:
-        The inputs; arrays are copies, so that the file's content need not stay in memory.
+        The inputs, with all sets drawn; arrays are copies, so that the file's content need not stay in memory.
 
     Raises:
-        InputError: sets of unknown variables, or laws that are not probabilities.
+        InputError: sets of no, repeated or unknown variables, too few numbers, or laws with a negative cell or a sum
+            off 1 by more than LAW_TOLERANCE.
     """
     network, draws = cells.network, cells.draws or 1
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
@@ -328,7 +350,10 @@ def _read_parts(
 
 
 def _head_start() -> int:
-    """Compute the number of bytes before the head: the padded first line, and the length of the head."""
+    """Compute the number of bytes before the head: the first line, padded to a multiple of 8, and 8 bytes more.
+
+    These 8 hold the length of the head.
+    """
     return len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
 
 
@@ -341,6 +366,10 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
 
     Returns:
         Positions where the head begins and ends.
+
+    Raises:
+        InputError: another first line, a wrong checksum, or a length of the head that is 0, no multiple of 8, above
+            twice DOCUMENT_BYTES, or beyond the file.
     """
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
@@ -364,7 +393,8 @@ def _read_head(raw: bytes, label: str) -> _StoredHead:
         The head, validated.
 
     Raises:
-        InputError: the head is not valid JSON, has another version of the format, or lacks or adds a field.
+        InputError: the head is not valid JSON, has another version of the format, lacks or adds a field, or has one of
+            another type; the first such field is named.
     """
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
@@ -382,25 +412,51 @@ class _ArrayReader:
     """Reader of the arrays of a file, which it passes one after the other."""
 
     def __init__(self, numbers: Floats, network: Network, label: str) -> None:
+        """Begin before the first array.
+
+        Args:
+            numbers: all arrays of the file, flat, float64.
+            network: network of the families' tables.
+            label: name of the file, for error messages.
+        """
         self._numbers, self._network, self.label, self._at = numbers, network, label, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
-        """Read the next array of this shape."""
+        """Read the next array of this shape, a view, and move past it; InputError if numbers are missing."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
             raise InputError(f"{self.label} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
-        """Read an array for each family, shape `(*parents, child, *more)`."""
+        """Read an array for each family, in the order of the network's nodes.
+
+        Args:
+            more: lengths of more axes.
+
+        Returns:
+            Views by node, shape `(*parents, child, *more)`.
+
+        Raises:
+            InputError: too few numbers.
+        """
         return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
 
     def singles(self, number: int) -> npt.NDArray[np.float32]:
-        """Read the next numbers in single precision, which are padded to an even number."""
+        """Read the next `number` numbers in single precision, and skip the one that pads an odd number of them.
+
+        Returns:
+            A flat view; too few numbers raise InputError.
+        """
         return self.next(((number + 1) // 2,)).view("<f4")[:number]
 
     def probabilities(self, draws: int) -> Tables:
-        """Read draws of every family; refuse rows that are not probabilities."""
+        """Read draws of every family, shape `(*parents, child, draws)`; refuse rows that are not probabilities.
+
+        Raises:
+            InputError: too few numbers, a negative or undefined cell, or a row whose sum is off 1 by ROW_SUM_TOLERANCE
+                or more.
+        """
         tables = self.tables(draws)
         for node, table in tables.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
@@ -408,7 +464,7 @@ class _ArrayReader:
         return Tables(self._network, tables, draws=draws)
 
     def check_end(self) -> None:
-        """Refuse numbers after the last array."""
+        """Refuse numbers after the last array by an InputError."""
         if self._at != len(self._numbers):
             raise InputError(f"{self.label} has more numbers than its head says")
 
@@ -440,13 +496,16 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
 
 
 def _restore_fit(stored: _StoredFit) -> GoodnessOfFit:
-    """Convert a stored result of `check_fit` to the result."""
+    """Convert a stored result of `check_fit` to the result; lists become tuples."""
     tests = [Tested(tuple(t.variables), t.p, t.effect, tuple((a, b) for a, b in t.arcs)) for t in stored.tests]
     return GoodnessOfFit(tuple(tests), stored.pairs_in_tables, stored.pairs)
 
 
 def _restore_generator(stored: _Generator) -> np.random.Generator:
-    """Convert a stored state to a generator."""
+    """Convert a stored state to a new PCG64 generator, which continues both the numbers and the spawning of children.
+
+    A state that does not fit raises TypeError, ValueError, KeyError or OverflowError.
+    """
     seeds = np.random.SeedSequence(
         stored.entropy, spawn_key=stored.spawn_key, pool_size=stored.pool_size, n_children_spawned=stored.children
     )

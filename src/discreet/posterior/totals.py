@@ -44,20 +44,21 @@ class TotalLaw:
     mass: Floats
 
     def sample(self, size: int, rng: np.random.Generator) -> Ints:
-        """Draw independent totals, shape (size,)."""
+        """Draw independent totals, int64, shape (size,): a bin by its mass, then uniformly one of its integers."""
         cumulative = np.cumsum(self.mass)
         bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
         totals: Ints = rng.integers(self.edges[bins], self.edges[bins + 1])
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
-        """Compute the log probability of each total.
+        """Compute the log probability of each total: `log(mass / sum of masses) - log(width)` of its bin.
 
         Args:
             totals: totals, any shape.
 
         Returns:
-            Same shape; -inf outside the bins.
+            In nats, same shape; -inf outside of the bins and in bins of mass 0. A total that is not whole gets that of
+            its bin.
         """
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
@@ -78,8 +79,9 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
         rng: source of randomness.
 
     Returns:
-        A histogram for every parent configuration; None stands for a flat law, also if exact inference over the
-        ancestors is too large.
+        A histogram for every parent configuration, in the order of a flattened table. None stands for a flat law: all
+        are None if `records` is, and no ancestor is drawn then, or if exact inference over the ancestors is too large.
+        Without parents the only law is `records`.
     """
     network, parents = cells.network, cells.network.parents[node]
     rows = network.cells(parents)
@@ -104,6 +106,13 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 def log_flat_law(most: float) -> TotalLaw:
     """Return the law of an unknown total: log(1 + N) is uniform up to log(1 + most).
 
+    Args:
+        most: largest total; a fraction is cut off.
+
+    Returns:
+        The law of the totals from 0 to `most`, with BINS_PER_FOLD bins for a factor e of 1 + N; uniform within each
+        bin.
+
     Example:
         >>> law = log_flat_law(1000)
         >>> int(law.edges[0]), int(law.edges[-1])
@@ -118,10 +127,12 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
 
     Args:
         totals: noisy counts, which may be negative, and the scales of their noise, unit: records; at least one.
-        most: largest number of records, a whole number or infinite.
+        most: upper limit of the number of records, a whole number or infinite; `most` itself has no mass.
 
     Returns:
-        The law, within forty scales of the count with the least noise; bins are finer than a thousandth of the scale.
+        The law, within forty scales of the count with the least noise, taken as 0 if negative and as `most` if larger.
+        Bins have single totals or are finer than a thousandth of the scale; the likelihood is that of a bin's least
+        total.
 
     Example:
         >>> law = measured_total_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
@@ -144,6 +155,14 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
 def normal_law(mean: float, deviation: float) -> TotalLaw:
     """Return a normal law rounded to integers and truncated at 0; a point mass if the deviation is 0.
 
+    Args:
+        mean: mean before the truncation. If the deviation is 0 its fraction is cut off, and it is not raised to 0.
+        deviation: standard deviation, at least 0.
+
+    Returns:
+        A law of totals within eight deviations, in bins of an eighth of one, at least one total wide; it has only the
+        total 0 if the mean is far below 0. No bin has mass 0.
+
     Example:
         >>> law = normal_law(50.0, 0.0)
         >>> law.sample(3, np.random.default_rng(0)).tolist()
@@ -160,14 +179,17 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     """Fit a histogram to draws of a total: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
 
-    With few draws, quantiles would be overconfident: bins of equal width in log(1 + N) replace them, smoothed.
+    There is a bin for each DRAWS_PER_BIN draws, at most MOST_BINS. If this gives fewer than LEAST_BINS, quantiles would
+    be overconfident: bins of equal width in log(1 + N) replace them, and their masses are smoothed with weights 1/4,
+    1/2, 1/4.
 
     Args:
-        totals: draws, shape (draws,).
+        totals: draws, from 0 to `most`, shape (draws,).
         most: largest total of the law.
 
     Returns:
-        The law; every bin has positive mass.
+        The law of the totals from 0 to `most`; every bin has positive mass, an equal part of SPREAD_SHARE beside its
+        share of the rest.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
@@ -184,6 +206,11 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
 
 
 def _list_fold_edges(most: int) -> Ints:
-    """List edges of bins of equal width in log(1 + N) that cover exactly the totals from 0 to `most`."""
+    """List edges of bins of equal width in log(1 + N) that cover exactly the totals from 0 to `most`.
+
+    Returns:
+        int64, increasing, from 0 to `most + 1`, shape (bins + 1,): BINS_PER_FOLD bins for a factor e of 1 + N, rounded,
+        and fewer where these would be narrower than one total.
+    """
     folds = np.arange(BINS_PER_FOLD * np.log1p(most) + 1) / BINS_PER_FOLD
     return np.unique(np.append(np.minimum(np.expm1(folds).round(), most + 1), most + 1)).astype(np.int64)

@@ -28,6 +28,8 @@ MOST_VARIABLES_A_LINE = 3
 class AnswerRow(TypedDict):
     """One number of an answer, with its interval; `Answer.rows` defines the keys.
 
+    All keys except the first four may be absent. "noise" and "noise_error" are None, or absent, if they are unknown.
+
     Raises:
         Nothing.
 
@@ -74,7 +76,7 @@ class EvidenceProbability:
     upper: float
 
     def __str__(self) -> str:
-        """Write the probability and its interval in one line."""
+        """Write `QUERY = MEAN (LOWER to UPPER)`, numbers to three digits, unprintable characters escaped."""
         return f"{printable(self.query)} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
 
 
@@ -144,14 +146,15 @@ class Answer(Result):
         """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
-            Rows of the variables' states, then "mean", "lower", "upper", "level". If they are known, also "sampling"
-            and "noise", the shares of the variance due to the finite number of records and to the privacy noise,
-            "noise_error", "best" and "basis".
+            Rows in the order of `rows`. First a key for each variable with its state; a variable named like one of the
+            columns that follow gets the key `NAME (state)`. Then those of "mean", "lower", "upper", "sampling",
+            "noise", "noise_error", "best", "law_lower", "law_upper" and "level" that are not None; "sampling" is `1 -
+            noise`, the share of the variance due to the finite number of records. Last "basis", if it is not None.
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the rows with what they rest on, and what the answer assumes."""
+        """Yield the blocks that `Answers` yields for this answer alone: the table of its rows, then notes."""
         return Answers([self]).content()
 
 
@@ -172,11 +175,12 @@ class Answers(tuple[Answer, ...], Result):
     __slots__ = ()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each joint state of each query.
+        """List a row for each joint state of each query, in the order of the answers.
 
         Returns:
             Rows of "query", "variable" and "state", several variables joined in one text ("smoke, lung" and "yes, no"),
-            then the columns of `Answer.tidy`.
+            then the numbers and "basis" as in `Answer.tidy`. For a query of a number "state" names the quantity, such
+            as "mean" or "> 40".
         """
         return [
             {
@@ -190,7 +194,11 @@ class Answers(tuple[Answer, ...], Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show one table, then notes on assumptions, evidence, laws inside bins, left-out draws and sampling."""
+        """Yield one table of all answers and, if there are notes, an empty line and a line for each note.
+
+        Notes are in this order: assumptions, probabilities of evidence, laws inside bins, draws left out, sampling
+        errors.
+        """
         yield IntervalTable([row for answer in self for row in _list_shown(answer)])
         left_out = [
             f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
@@ -202,13 +210,16 @@ class Answers(tuple[Answer, ...], Result):
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
-    """Return the states of a row's variables; a variable named like a number of the row gets a distinct key."""
+    """Map each variable of a row to its state; one named like a number or "basis" gets the key `NAME (state)`."""
     states = row["state"].items()
     return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
-    """Return the numbers of a row and the answer's basis."""
+    """Collect the numbers of a row that are not None, in the order of NUMBERS, then "basis" if it is not None.
+
+    "level" is that of the answer, and "sampling" is `1 - noise`, left out if the noise share is None or absent.
+    """
     noise = row.get("noise")
     numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
     basis = {} if answer.basis is None else {"basis": answer.basis}
@@ -222,7 +233,9 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
         answer: answer to show.
 
     Returns:
-        Rows with "query", "state" and the numbers; further lines of one state have "query" and "state" only.
+        For each row of the answer "query", "state", its numbers and "basis", with the first line of `_list_state`; then
+        for each further line a row of "query" and "state" only. Rows after the first are written relative to the first.
+        For a query of a number "state" is the quantity alone, such as "mean", because the query names the variable.
     """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
@@ -233,7 +246,7 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _list_sampling(answers: Sequence[Answer]) -> list[str]:
-    """List the sampling error of answers that exact inference could not compute."""
+    """List a line on the sampling error for each answer with `sampling`: records, effective size, error, widening."""
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
         f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
@@ -244,14 +257,17 @@ def _list_sampling(answers: Sequence[Answer]) -> list[str]:
 
 
 def _write_widening(widening: float) -> str:
-    """Write by how much sampling widens the intervals."""
+    """Write by how much sampling widens the intervals, in percent to two digits; infinity has a phrase of its own."""
     if math.isinf(widening):
         return "and some intervals are of the sampling alone"
     return f"intervals at most {100 * widening:.2g} % wider"
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List the law inside bins of each answer on a number, and the intervals that hold for every law."""
+    """List a line with the law inside bins for each answer on a number (`inside` is not None).
+
+    If the basis is "measured", the line adds that the interval holds whatever the law is.
+    """
     return [
         f"{answer.query}: mean by the {answer.inside} law inside bins"
         + ("; the interval above holds whatever the law is" if answer.basis == "measured" else "")
@@ -261,13 +277,14 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """List what answers assume, each sentence once.
+    """List what answers assume, each line once, in the order of first occurrence; empty if nothing is assumed.
 
     Args:
         answers: answers and regressions.
 
     Returns:
-        Sentences: quantities that only the prior determines, then stated assumptions, then pairs in no table.
+        For all answers the quantities that only the prior determines, then for all their sentences in `assumes`, then
+        for all their pairs that lie in no table. A long list of names ends in "...".
     """
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
@@ -280,7 +297,10 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 
 
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
-    """List the probability of each evidence, each once, and the answers whose evidence is too rare."""
+    """List the probability of each evidence, then one line with all queries whose evidence is too rare.
+
+    Evidence with the same query text has one line, with the numbers of the last answer. Empty if nothing is observed.
+    """
     text_of = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
     rare = [answer.query for answer in answers if answer.too_rare]
     return [*text_of.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
@@ -294,7 +314,9 @@ def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
         first: first row of the answer; None if `row` is the first, and then all its variables are written.
 
     Returns:
-        At least one line.
+        At least one line. With at most MOST_VARIABLES_A_LINE variables one line `a=x, b=y`. With more, the first row
+        has a line `a=x` for each variable. Any other row begins with "but" and has only the variables whose state
+        differs from the first row's: on one line if they are at most MOST_VARIABLES_A_LINE, else one a line.
     """
     states = row["state"]
     first_state = {} if first is None else first["state"]
@@ -307,5 +329,5 @@ def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
 
 
 def state_text(states: Mapping[str, str]) -> str:
-    """Write a joint state in one line: `lung=yes, smoke=no`."""
+    """Write a joint state in one line, in the order of the mapping: `lung=yes, smoke=no`; "" without variables."""
     return ", ".join(f"{name}={value}" for name, value in states.items())

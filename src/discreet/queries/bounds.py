@@ -16,9 +16,10 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
     """Compute a bound on an estimate's error that uses only a symmetric, log-concave law and its standard deviation.
 
     All linear functions of Laplace noise, Gaussian noise and star noise (that of tables which share variables, with
-    noise that agrees on these; see `noise/star.py`) have such laws. With c = ln(1 / p) the bound is `c s / sqrt(2 (1 -
-    p (1 + c)))`: the survival function G of the absolute error is log-concave, too, so at s' < t `G(s') >= p^(s' / t)`
-    where G(t) = p, and the variance is at least twice the integral of `s' p^(s' / t)` up to t.
+    noise that agrees on these; see `noise/star.py`) have such laws. With c = ln(1 / p) the bound is `t = c s / sqrt(2
+    (1 - p (1 + c)))`, and `c sqrt(s^2 + 1/6) / sqrt(2 (1 - p (1 + c))) + 1` for whole numbers: the survival function G
+    of the absolute error is log-concave, too, so at s' < t `G(s') >= p^(s' / t)` where G(t) = p, and the variance is at
+    least twice the integral of `s' p^(s' / t)` up to t.
 
     Args:
         deviation: s, standard deviation of the error; at least 0.
@@ -27,10 +28,10 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
             is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are lighter.
 
     Returns:
-        t; nearly attained by Laplace noise for small p.
+        t, in the unit of the deviation; nearly attained by Laplace noise for small p.
 
     Raises:
-        InputError: a negative deviation, or a probability outside (0, 1).
+        InputError: a negative or infinite deviation, or a probability outside (0, 1).
 
     Source:
         Derived; Zhang et al. (AAAI 2016), Proposition 1, for sums of noise in the place of single terms.
@@ -58,10 +59,10 @@ def response_error(draws: float, responses: int, queries: int, failure: float) -
 
     Returns:
         Loss against the best response under the same posterior, for utilities in [0, 1]: the error of every mean over
-        the draws is at most half of it.
+        the draws is at most half of it. It is not limited to 1.
 
     Raises:
-        InputError: a number that is not positive, or a probability outside (0, 1).
+        InputError: a number that is not positive and finite, or a probability outside (0, 1).
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11, with the union over responses and queries that its ln(2 / delta)
@@ -81,8 +82,11 @@ def plan_draws(
 ) -> int:
     """Compute the number of independent draws with which no decision loses more than a given loss.
 
-    It is valid for any posterior. The bound that a decision reports from its own draws is no larger, and for numbers
-    often far smaller: see `number_losses`.
+    For R responses it is the least N with `span response_error(N, R, queries, failure) <= loss`. For a point estimate
+    it is the least N with `span^k W(D) <= loss`, where W is the largest regret over all draws with a confidence band of
+    half-width `D = min(1, sqrt(ln(4 queries / failure) / (2 N)))`, for quantities in [0, 1], and k is 2 for squared
+    loss and else 1. It is valid for any posterior. The bound that a decision reports from its own draws is no larger,
+    and for numbers often far smaller: see `number_losses`.
 
     Args:
         loss: largest expected utility that each decision may lose, in the unit of the utility; greater than 0.
@@ -96,7 +100,7 @@ def plan_draws(
         see `posterior_privacy`.
 
     Raises:
-        InputError: a number that is not positive, or a probability outside (0, 1).
+        InputError: a number that is not positive and finite, or a probability outside (0, 1).
 
     Guarantee:
         No budget is spent; no data are read.
@@ -122,7 +126,7 @@ def plan_draws(
         draws = max(1, math.ceil((math.log(4 / failure) + math.log(queries)) / (2 * responses.width_for(wanted) ** 2)))
 
     def most(draws: int) -> float:
-        """Compute the bound on the loss for a number of draws."""
+        """Compute the bound on the loss for a number of draws, for a span of 1."""
         if isinstance(responses, int):
             return response_error(draws, responses, queries, failure)
         return responses.widest(band_width(draws, failure / queries))
@@ -137,7 +141,7 @@ def plan_draws(
 def log_union(responses: int, queries: int, failure: float) -> float:
     """Compute `ln(2 |Q| |R| / delta)`, the logarithm in a union bound over both sides of |Q| |R| means.
 
-    All means are within the bound with probability 1 - delta.
+    All means are within the bound with probability 1 - delta. The logarithms are added, so that no product overflows.
 
     Args:
         responses: |R|, number of responses.
@@ -148,7 +152,7 @@ def log_union(responses: int, queries: int, failure: float) -> float:
         Nats.
 
     Raises:
-        InputError: a number that is not positive, or a probability outside (0, 1).
+        InputError: a number that is not positive and finite, or a probability outside (0, 1).
 
     Example:
         >>> round(log_union(4, 100, 0.05), 2)

@@ -44,16 +44,20 @@ class RegressionColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of its coefficients."""
+        """Names of its coefficients: the variable's name if numeric, else `NAME=STATE` for all states but the first."""
         if self.variable.numeric:
             return (self.variable.name,)
         return tuple(f"{self.variable.name}={state}" for state in self.variable.states[1:])
 
     def values(self, shares: Floats, inside: Inside) -> Floats:
-        """Compute the columns' values in each state (numbers: bin means), shape `(states, columns, draws)`.
+        """Compute the columns' values in each state, shape `(states, columns, draws)`.
+
+        The one column of a numeric variable has the means of the bins in every draw. Columns of a categorical one are 1
+        in their own state and 0 in others, in a read-only array.
 
         Args:
-            shares: shares of the states, shape `(states, draws)`.
+            shares: shares of the states, shape `(states, draws)`; of a categorical variable only the number of draws is
+                used.
             inside: law inside bins.
         """
         if self.variable.numeric:
@@ -62,14 +66,18 @@ class RegressionColumn:
 
     @property
     def _shape(self) -> tuple[int, int]:
-        """States and columns."""
+        """Number of states and number of columns."""
         return self.variable.size, len(self.names)
 
     def given(self, law: Floats, inside: Inside) -> Floats:
-        """Compute the expected columns in each state of another variable, shape `(others, columns, draws)`.
+        """Compute `E(columns | state of another variable)`, shape `(others, columns, draws)`.
+
+        For a number it is the mean under a law inside bins that is fitted to the shares given that state; for a
+        categorical variable the conditional shares of all states but the first. If the other variable's state has a
+        total share of 0 or less, all own states are taken as equally probable.
 
         Args:
-            law: joint law `P(other, own)`, shape `(others, states, draws)`.
+            law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
             inside: law inside bins.
         """
         others, size, draws = law.shape
@@ -84,8 +92,11 @@ class RegressionColumn:
 def _average_given(law: Floats, values: Floats) -> Floats:
     """Average a variable's values in each state of another, shape `(others, columns, draws)`.
 
+    It is `sum_k P(other, k) value_k / P(other)`. Where `P(other)` is 0 or less, the sum is not divided: 0 for a law of
+    0.
+
     Args:
-        law: joint law `P(other, own)`, shape `(others, states, draws)`.
+        law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
         values: values in each own state, shape `(states, columns, draws)`.
     """
     total = law.sum(axis=1, keepdims=True)
@@ -94,7 +105,10 @@ def _average_given(law: Floats, values: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ColumnLaw:
-    """Laws of the variables of a regression in every draw.
+    """Laws of the variables of a regression in every draw; each is computed at its first use, and kept.
+
+    Where tables were read, the laws are moved to unbiased estimates of the measured pairs, so that cells may be
+    negative (`plain_pairs.py`); not if no table contains a pair, or a count is not well above its noise.
 
     Args:
         both: posterior draws.
@@ -108,17 +122,21 @@ class ColumnLaw:
 
     @property
     def draws(self) -> int:
-        """Number of draws."""
+        """Number of draws, at least 1."""
         return self.both.given.cells.draws or 1
 
     @property
     def _measured_pairs(self) -> MeasuredSets | None:
-        """Draws of measured pairs; None if tables were not read or are of other records."""
+        """Measured sets of the posterior; None if no tables were read, or if the law is of complete records."""
         return None if self.both.parts is None else self.both.parts.told
 
     @cached_property
     def whole(self) -> Floats | None:
-        """`P(names)`, shape `(*sizes, draws)`; None if there are too many joint states."""
+        """`P(names)`, shape `(*sizes, draws)`; moved to unbiased pairs if tables were read.
+
+        None if there are more than MOST_JOINT_STATES joint states, or more than MOST_LAW_VALUES values in all draws.
+        Computed once.
+        """
         laws, pairs = self.both.given, self._measured_pairs
         states = laws.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
@@ -127,7 +145,10 @@ class ColumnLaw:
         return law if pairs is None else move_without_bias(pairs, law, self.names)
 
     def of(self, *names: str) -> Floats:
-        """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`."""
+        """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`, axes in the given order.
+
+        It is summed from `whole`, or taken from the laws of pairs if `whole` is None.
+        """
         if self.whole is None:
             return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]
@@ -136,7 +157,10 @@ class ColumnLaw:
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
 
     def _find_in_pairs(self, names: tuple[str, ...]) -> Floats:
-        """Compute the law of one or two variables from laws of pairs, where the joint law of all is too large."""
+        """Compute the law of one or two variables from the laws of pairs, axes in the order of `names`.
+
+        That of one variable is a margin of the first pair that contains it. Used if the joint law of all is too large.
+        """
         if len(names) == 1:
             pair = next(pair for pair in self._pairs if names[0] in pair)
             return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
@@ -144,7 +168,11 @@ class ColumnLaw:
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
-        """Joint law of every pair of the variables, shape `(*sizes, draws)`."""
+        """Joint law of every pair of the variables, shape `(*sizes, draws)`; each pair is a key in one order only.
+
+        If tables were read, pairs are in the schema's order and moved to unbiased estimates; else in the order of
+        `names`. Computed once.
+        """
         laws, pairs = self.both.given, self._measured_pairs
         if pairs is not None:
             return find_pairs_without_bias(pairs, laws.cells, self.names)
@@ -152,11 +180,11 @@ class ColumnLaw:
 
     @cached_property
     def singles(self) -> Mapping[str, Floats]:
-        """Law of each variable, shape `(size, draws)`."""
+        """Law of each variable by name, shape `(size, draws)`; computed once."""
         return {name: self.of(name) for name in self.names}
 
     def values(self, column: RegressionColumn) -> Floats:
-        """See `RegressionColumn.values`."""
+        """Compute a variable's columns under its law, shape `(states, columns, draws)`: `RegressionColumn.values`."""
         return column.values(self.singles[column.variable.name], self.inside)
 
 
@@ -165,8 +193,9 @@ class ColumnMoments:
     """Covariances in every draw of the columns m of bin means, with each other and with the columns x of numbers.
 
     Args:
-        at_means: `Cov(m, m)`, shape `(draws, columns, columns)`; for categorical columns equal to `with_numbers`.
-        with_numbers: `Cov(m, x)`, same shape.
+        at_means: `Cov(m_i, m_j)`, shape `(draws, i, j)`, symmetric.
+        with_numbers: `Cov(m_i, x_j)`, shape `(draws, i, j)`; equal to `at_means` where both columns are of one variable
+            or column j is categorical.
         means: means of the columns, shape `(draws, columns)`.
     """
 
@@ -176,14 +205,19 @@ class ColumnMoments:
 
     @cached_property
     def _deviation(self) -> Floats:
-        """Standard deviation of each column, shape `(draws, columns)`."""
+        """Standard deviation of each column m, shape `(draws, columns)`; 0 where the variance is negative."""
         return np.sqrt(np.maximum(np.diagonal(self.at_means, axis1=1, axis2=2), 0.0))
 
     @cached_property
     def unidentified(self) -> npt.NDArray[np.bool_]:
-        """Flags of unidentified coefficients, `(draws, columns)`: their columns are constant or collinear with others.
+        """Flags of unidentified coefficients, shape `(draws, columns)`: their columns are constant or collinear.
 
-        Also flagged are columns whose covariances no law has; noise may cause these in nearly collinear columns.
+        Columns whose standard deviation is not greater than 0 are flagged, and in such a draw no others. In other draws
+        both covariances are divided by standard deviations. If the least eigenvalue of `at_means` is below
+        SINGULAR_RATIO times the largest (also if it is negative: no law has such covariances, but noise may cause
+        them), or if the same holds for the singular values of `with_numbers`, then those columns are flagged whose
+        loading in the eigenvector of the least eigenvalue of `at_means` exceeds LEAST_LOADING times the largest
+        loading. Computed once.
         """
         fixed = np.asarray(~(self._deviation > 0))
         degenerate = np.asarray(fixed.any(axis=-1))
@@ -194,7 +228,14 @@ class ColumnMoments:
         return np.asarray(fixed | (flat[:, None] & (loadings > LEAST_LOADING * loadings.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
-        """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where unidentified."""
+        """Solve `Cov(m, x) beta = products` in every draw.
+
+        Args:
+            products: covariances of the columns m with the target, shape `(draws, columns)`.
+
+        Returns:
+            beta, shape `(draws, columns)`; all columns are NaN in a draw in which any column is unidentified.
+        """
         degenerate = np.asarray(self.unidentified.any(axis=-1))
         units = np.where(degenerate[:, None], 1.0, self._deviation)
         slopes = (
@@ -205,7 +246,15 @@ class ColumnMoments:
         return slopes
 
     def _scale_moments(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
-        """Divide covariances by standard deviations; return the identity for draws that are left out."""
+        """Divide covariances by the standard deviations of the columns m: `C_ij / (s_i s_j)`.
+
+        Args:
+            moments: C, shape `(draws, columns, columns)`.
+            out: draws that are left out, shape `(draws,)`.
+
+        Returns:
+            Shape of C; the identity matrix for draws that are left out.
+        """
         units = np.where(out[:, None], 1.0, self._deviation)
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
@@ -215,10 +264,11 @@ def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> Co
 
     Args:
         law: laws of the variables.
-        covariates: covariates; a categorical one has several columns.
+        covariates: covariates; a categorical one has several columns, or none if it has a single state.
 
     Returns:
-        Covariances of the columns of all covariates, in their order.
+        Moments of the columns of all covariates, in their order. A covariance with the number x of another variable
+        uses `E(x | state)` of `RegressionColumn.given`; one within a variable uses its values in each state.
     """
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     at_means = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
@@ -238,11 +288,17 @@ def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> Co
 
 
 def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> Floats:
-    """Compute the covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
+    """Compute the covariances of two functions f and g of a variable's state in every draw.
+
+    They are `sum_s p_s (f_s - E f) (g_s - E g)`; p may have negative elements.
 
     Args:
-        shares: shares of the states, shape `(states, draws)`.
-        first_values, second_values: values of the functions in each state, shape `(states, columns, draws)`.
+        shares: p, shares of the states, which sum to 1, shape `(states, draws)`.
+        first_values, second_values: f and g in each state, shape `(states, columns, draws)`; their numbers of columns
+            may differ.
+
+    Returns:
+        Shape `(draws, columns of f, columns of g)`.
     """
     first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

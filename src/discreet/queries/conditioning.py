@@ -32,18 +32,23 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class _SampledLaws(ConditionalLaws):
-    """Conditional laws from importance sampling, for networks too large for exact inference.
+    """Conditional laws of a few variables from importance sampling, for networks too large for exact inference.
 
     Args:
         names: target variables; their order is that of the axes.
-        law: `P(names | evidence)`, shape `(*sizes, draws)`.
+        law: `P(names | evidence)`, shape `(*sizes, draws)`; NaN in draws in which no record has the evidence.
     """
 
     names: tuple[str, ...]
     law: Floats
 
     def _sum_out(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
-        """Compute `P(targets, states | evidence)`, shape `(*sizes, draws)`, axes in the targets' order."""
+        """Compute `P(targets, states | evidence)`, shape `(*sizes of the targets, draws)`, axes in the targets' order.
+
+        Args:
+            states: codes of fixed states; variables that the sampled law does not have are ignored.
+            targets: variables of the law that are not fixed; none for shape `(draws,)`.
+        """
         law = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
         unfixed = [name for name in self.names if name not in states]
         summed = law.sum(axis=tuple(axis for axis, name in enumerate(unfixed) if name not in targets))
@@ -53,12 +58,20 @@ class _SampledLaws(ConditionalLaws):
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[Floats, Floats | None]:
-        """Compute `P(targets | also, evidence)`, without the probability of the evidence; see `ConditionalLaws`."""
+        """Compute `P(targets | also, evidence)`, and None: the evidence's probability is not known here.
+
+        Args:
+            targets: variables of the law that are not in `also`; the axes are in their order.
+            also: codes of further observed states.
+
+        Returns:
+            Shape `(*sizes, draws)`, NaN in draws in which no record has the evidence and the states `also`; and None.
+        """
         with np.errstate(invalid="ignore"):
             return np.asarray(self._sum_out(also, targets) / self._sum_out(also)), None
 
     def probability(self, states: Mapping[str, int]) -> Floats:
-        """Compute `P(states | evidence)`, shape (draws,); see `ConditionalLaws`."""
+        """Compute `P(states | evidence)`, shape `(draws,)`, NaN in draws in which no record has the evidence."""
         return self._sum_out(states)
 
 
@@ -94,7 +107,19 @@ class ConditionedPosterior:
     log_evidence: Floats | None = None
 
     def evidence(self, level: float) -> EvidenceProbability | None:
-        """Compute the probability of the evidence with its interval; None if nothing is observed."""
+        """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
+
+        Draws in which the evidence is impossible count with probability 0, and predictive weights are not used.
+
+        Args:
+            level: posterior probability of the interval.
+
+        Returns:
+            The probability; None if nothing is observed.
+
+        Raises:
+            InputError: a level outside (0, 1).
+        """
         if not self.given.evidence:
             return None
         observed = np.exp(self.given.log_evidence if self.log_evidence is None else self.log_evidence)
@@ -104,17 +129,21 @@ class ConditionedPosterior:
         return EvidenceProbability(str(Probability(states)), float(observed.mean()), float(lower), float(upper))
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
-        """Return an answer with its basis, its assumptions and the probability of the evidence added.
+        """Return a copy of an answer with its basis, its assumptions and the probability of the evidence added.
 
         Args:
             answer: answer from these draws.
             targets: variables of the query that are not observed.
             ends: lower and upper ends of the probabilities' intervals, shape (states,) each (for a number, those of its
-                bins); if all are at least as wide as the level, the evidence is too rare.
+                bins). If there is evidence and all intervals are at least as wide as the answer's level, the evidence
+                is too rare.
 
         Returns:
-            A copy of the answer. Its basis is "prior" if the evidence is too rare; without a known basis only the
-            evidence is added.
+            The copy, with "evidence" and "too_rare"; and, if the basis is known, with "basis" ("prior" if the evidence
+            is too rare), "unmeasured", "prior_only" and "assumes".
+
+        Raises:
+            InputError: the answer's level is outside (0, 1), and there is evidence.
         """
         evidence = self.evidence(answer.level)
         too_rare = evidence is not None and bool(np.all(ends[1] - ends[0] >= answer.level))
@@ -129,12 +158,16 @@ class ConditionedPosterior:
         return replace(answer, basis="prior" if too_rare else support)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-        """Select the draws that have a replicate, on the last axis."""
+        """Select the draws that have a replicate, every `step`-th on the last axis from the first on; a view."""
         return draws[..., :: self.step]
 
     @cached_property
     def weights(self) -> Floats | None:
-        """Weight of each draw relative to the largest, shape `(draws,)`; None if draws are not weighted."""
+        """Weight of each draw relative to the largest, `P(evidence) / max P(evidence)`, shape `(draws,)`.
+
+        None if draws are not weighted (`predictive` is false); all 0 if the evidence is impossible in every draw.
+        Computed once.
+        """
         if not self.predictive:
             return None
         log = self.given.log_evidence
@@ -146,11 +179,13 @@ class ConditionedPosterior:
 
         Args:
             targets: target variables of the query.
-            most: largest number of joint states of the targets that is sampled; beyond it the exact laws are returned.
-            ratio: whether the probability of the evidence is needed as well.
+            most: largest number of joint states of the targets that is sampled; beyond it the exact laws are returned,
+                though they are too large, and refuse the query when it is computed.
+            ratio: whether exact inference must be able to compute the probability of the evidence, too.
 
         Returns:
-            The draws; `read` is set to whether they use all that tables contain about the query's variables.
+            A copy; `read` is set to whether they use all that tables contain about the query's variables. Laws are
+            sampled at once and without replicate draws (`sampled`); exact laws are computed at their first use.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
@@ -165,16 +200,18 @@ class ConditionedPosterior:
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
         """Compute the conditional laws of several sets of targets by importance sampling, without replicate draws.
 
-        Equal queries have equal answers, because the seed is fixed.
+        All sets are counted in the same simulated records. The seed is fixed, so equal queries have equal answers.
 
         Args:
-            scopes: sets of target variables.
+            scopes: non-empty sets of unobserved variables.
 
         Returns:
-            The draws for each set, with the error of sampling.
+            A copy for each set, in the given order, with the error of sampling, and `log P(evidence)` as
+            `ConditionalLaws.log_evidence` computes it.
 
         Raises:
-            InputError: the evidence is too rare to be sampled.
+            InputError: the evidence is too rare to be sampled: more than 5 % of the draws have an effective sample size
+                below 20.
         """
         laws = self.given
         sampled = weighted_laws(laws.cells, scopes, laws.evidence, np.random.default_rng(0))
@@ -195,13 +232,20 @@ def condition_on(
 ) -> ConditionedPosterior:
     """Condition the draws of a posterior, and their replicates if it has some, on evidence.
 
+    The joint law is fitted here if it was not yet; probabilities are computed at their first use.
+
     Args:
         posterior: posterior that is queried.
-        evidence: observed variables with their states.
+        evidence: observed variables with their states; their order has no effect.
         predictive: whether draws are weighted by the probability of the evidence; replicates are then not used.
 
     Returns:
-        The draws given the evidence.
+        The draws given the evidence. `effective` is the effective sample size of all draws times the fraction of them
+        that have a replicate; None without replicates. For other posteriors than `PosteriorDraws` the basis, the
+        measured sets and `effective` are None.
+
+    Raises:
+        InputError: something that is no posterior, or an unknown variable or state.
     """
     schema = posterior.network.schema
     # Sorted, so that rounding does not depend on the order of the evidence.

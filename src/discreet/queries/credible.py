@@ -15,18 +15,20 @@ always a little shorter."""
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     """Compute intervals of posterior probability `level` for probabilities.
 
-    They are equal-tailed, which never includes 0 or 1, with two exceptions. Here a draw *reaches* 0 (or 1) if its
-    distance from it is at most four times the typical gap between neighbouring draws.
+    They are equal-tailed, between the quantiles `(1 - level) / 2` and `(1 + level) / 2` of the draws (interpolated
+    linearly), so that they exclude 0 and 1 if the draws do, with two exceptions. The shortest interval is the narrowest
+    of those that contain `k = ceil(level n)` of n draws. A draw *reaches* 0 (or 1) if its distance from it is at most
+    four times the typical gap between neighbouring draws, the width of the shortest interval over k.
 
     * If the shortest interval begins at the smallest draw and this draw reaches 0, the shortest interval is used, with
-      0 as its lower end; and likewise at 1.
-    * If the draws have so wide a gap that the two pieces beside it are together shorter than 0.95 times the shortest
-      interval (a nearly deterministic row whose likely state is unknown), the interval covers both pieces: its lower
-      end is 0 if the smallest draw reaches 0, else the equal-tailed quantile; its upper end is 1 if the largest draw
-      reaches 1, else the equal-tailed quantile.
+      0 as its lower end; and else likewise at 1.
+    * If the draws have so wide a gap that the two pieces beside it, of k draws together, are together shorter than 0.95
+      times the shortest interval (a nearly deterministic row whose likely state is unknown), the interval covers both
+      pieces: its lower end is 0 if the smallest draw reaches 0, else the equal-tailed quantile; its upper end is 1 if
+      the largest draw reaches 1, else the equal-tailed quantile. This exception goes before the first.
 
     Args:
-        draws: posterior draws, shape `(..., draws)`, between 0 and 1.
+        draws: posterior draws, shape `(..., draws)`, between 0 and 1, none of them NaN; a copy is sorted.
         level: posterior probability, between 0 and 1.
 
     Returns:
@@ -67,21 +69,28 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:
-    """Interpolate a quantile linearly between sorted draws, as numpy does, without sorting again."""
+    """Read a quantile off draws in ascending order on the last axis, shape `(...)`, without sorting them again.
+
+    It interpolates linearly between the draws beside position `level (n - 1)`, as numpy does.
+    """
     whole, fraction = divmod(level * (ordered.shape[-1] - 1), 1)
     below, above = ordered[..., int(whole)], ordered[..., min(int(whole) + 1, ordered.shape[-1] - 1)]
     return np.asarray(below + (above - below) * fraction)
 
 
 def _find_gap(ordered: Floats, held: int) -> Floats:
-    """Find the longest gap between draws that leaves two pieces, each with more draws than a tail.
+    """Find the longest gap between draws that leaves two pieces, each of at least as many draws as a tail.
+
+    The lower piece has the smallest draws and the upper one the largest, `held` together. The `n - held` other draws
+    lie in the gap, which runs from the last draw of the lower piece to the first of the upper. Each piece has at least
+    `tail = max(1, (n - held) // 2)` draws.
 
     Args:
-        ordered: draws in ascending order, shape `(..., draws)`.
+        ordered: n draws in ascending order, shape `(..., draws)`.
         held: number of draws in both pieces together.
 
     Returns:
-        Length of the gap, shape `(...)`; 0 if draws are too few.
+        Length of the gap, shape `(...)`; 0 if `held` is less than two tails.
     """
     size = ordered.shape[-1]
     tail = max((size - held) // 2, 1)
@@ -99,7 +108,7 @@ def check_level(level: float) -> None:
         level: posterior probability of an interval.
 
     Raises:
-        InputError: it is not between 0 and 1.
+        InputError: it is 0 or less, 1 or more, or NaN.
     """
     if not 0 < level < 1:
         raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")

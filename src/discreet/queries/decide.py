@@ -82,7 +82,7 @@ class Decision(Result, Generic[R]):
     effective: float
 
     def __str__(self) -> str:
-        """Write the response, the bound on its loss, and the condition of the bound."""
+        """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; escape what is unprintable."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 
@@ -90,12 +90,12 @@ class Decision(Result, Generic[R]):
         """List a row for each response: expected utility, interval, and the fraction of draws in which it is best.
 
         Returns:
-            Rows of "response", "mean", "lower", "upper", "best" and "level".
+            Rows of "response" (as text), "mean", "lower", "upper", "best" and "level", in the order of `rows`.
         """
         return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the response, the bound on its loss, and all responses."""
+        """Yield the text of `str`, an empty line, and a table of all responses."""
         yield from (str(self), "", IntervalTable(self.tidy()))
 
 
@@ -123,25 +123,28 @@ def decide(
     Args:
         posterior: result of `noise_aware` or `plug_in`, or posterior draws.
         utility: function from cells of shape `(*parents, child, draws)` and a response to its utility in every draw,
-            shape (draws,); `payoff` makes one from a table. The number of a draw must depend on that draw alone, and
-            stay within `bounds`.
+            shape (draws,); `payoff` makes one from a table, which answers its query as `answer` does. The number of a
+            draw must depend on that draw alone, and stay within `bounds`, up to 1e-9.
         responses: at least one response.
         level: posterior probability of each interval.
         bounds: smallest and largest possible utility.
         queries: total number of decisions, fixed before the first; the bound holds for all of them together.
         failure: probability with which the bound may fail.
-        fresh: whether new draws are made where possible; if false, the posterior's own draws are used.
+        fresh: whether new draws are made where possible; if false, or if the posterior has no source of new draws, its
+            own draws are used.
         rng: source of the new draws; None uses a new child of the posterior's own generator. Changing a query after
             seeing answers and rerunning the program with the same seed reuses the same draws.
 
     Returns:
         The decision: the response with the largest mean, the first of several that are equal; each response's mean,
-        interval and "best", the fraction of the draws in which it is the first best; and the bound on the loss of
-        expected utility, from the effective sample size, at most `bounds[1] - bounds[0]`. Draws are not weighted.
+        interval (`credible_interval` of the utilities, scaled from `bounds` to [0, 1]) and "best", the fraction of the
+        draws in which it is the first best; the bound on the loss of expected utility, from the effective sample size,
+        at most `bounds[1] - bounds[0]`; and `fresh`, true only if new draws were made. Draws are not weighted.
 
     Raises:
-        InputError: no response, bounds out of order or beyond LARGEST_UTILITY, a level or `failure` outside (0, 1), or
-            a utility outside its bounds or of another shape.
+        InputError: no response, bounds out of order or beyond LARGEST_UTILITY, a number of queries that is not
+            positive, a level or `failure` outside (0, 1), or a utility that is not a number (of a payoff, if the
+            evidence is impossible in a single draw), outside its bounds or of another shape.
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
@@ -199,16 +202,16 @@ def _find_utilities(
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        utility: function from cells and a response to shape (draws,).
+        utility: function from cells and a response to shape (draws,); called once for each response.
         responses: responses.
         low: smallest possible utility.
         high: largest possible utility.
 
     Returns:
-        Shape (responses, draws).
+        float64, shape (responses, draws); rounding errors beyond the bounds, up to 1e-9, are not clipped.
 
     Raises:
-        InputError: utilities of another shape, not a number, or outside `low` to `high`.
+        InputError: utilities of another shape, not a number, or outside `low` to `high` by more than 1e-9.
     """
     draws = cells.draws or 1
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
@@ -223,7 +226,7 @@ class Payoff:
     """Expected payoff of a response in every draw, if the payoff depends on the state of one variable.
 
     Args:
-        asked: query for the probabilities of all states of the variable.
+        asked: query for the probabilities of all states of the variable, which is its one target.
         payoffs: for each response its payoff in every state, shape (states,).
     """
 
@@ -231,20 +234,53 @@ class Payoff:
     payoffs: Mapping[str, Floats]
 
     def __call__(self, cells: Tables, response: str) -> Floats:
-        """Compute the expected payoff of a response in every draw, shape (draws,)."""
+        """Compute the expected payoff of a response in every draw, `sum_x payoff(x) P(x | evidence)`, shape (draws,).
+
+        The probabilities are those of the network with these cells, by exact inference; NaN in draws in which the
+        evidence is impossible.
+
+        Args:
+            cells: probabilities, shape `(*parents, child, draws)`.
+            response: response that has payoffs.
+
+        Raises:
+            InputError: a response without payoffs, or a query too large for exact inference.
+        """
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
         return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
-        """Return a utility that answers the query from this posterior, as `answer` does, and ignores its cells."""
+        """Return a utility that answers the query from this posterior, as `answer` does, and ignores its cells.
+
+        The probabilities are computed here, once, from the posterior's joint law: exactly, or by importance sampling if
+        the network is too large. The draws are not weighted.
+
+        Args:
+            posterior: posterior whose draws decide.
+
+        Returns:
+            A function of cells and a response to its expected payoff, shape (draws,): NaN in draws in which the
+            evidence is impossible, InputError for a response without payoffs.
+
+        Raises:
+            InputError: an unknown variable or state, or evidence too rare to be sampled.
+        """
         target = (self.asked.targets[0][0],)
         law = condition_on(posterior, self.asked.evidence, predictive=False).for_targets(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
         return lambda _cells, response: self._average_payoff(chances, response)
 
     def _average_payoff(self, chances: Floats, response: str) -> Floats:
-        """Average a response's payoff over the states' probabilities, shape (states, draws); return shape (draws,)."""
+        """Compute `sum_x payoff(x) P(x)` for a response in every draw, shape (draws,).
+
+        Args:
+            chances: P(x), probabilities of the states, shape (states, draws).
+            response: response that has payoffs.
+
+        Raises:
+            InputError: the response has no payoffs.
+        """
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")
         return np.asarray(self.payoffs[response] @ chances)
@@ -262,7 +298,7 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
         A utility for `decide`: the expected payoff in every draw.
 
     Raises:
-        InputError: another kind of query, or a response whose payoffs do not name every state once.
+        InputError: another kind of query, or a response whose payoffs do not name exactly the target's states.
 
     Guarantee:
         No budget is spent; only the public network is read.

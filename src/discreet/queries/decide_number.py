@@ -75,7 +75,7 @@ class NumberDecision(Result):
     effective: float
 
     def __str__(self) -> str:
-        """Write the response, the bound on its loss, and the condition of the bound."""
+        """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; an interval is `A to B`."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
@@ -84,15 +84,15 @@ class NumberDecision(Result):
         """List one row: the number, its expected loss and interval.
 
         Returns:
-            Keys "response" (the number or the lower end), "response_upper" (for interval loss the upper end), then
-            "loss", "expected", "lower", "upper", "level" and "regret".
+            Keys "response" (the number or the lower end), "response_upper" (for interval loss the upper end, else
+            None), then "loss" (its name as text), "expected", "lower", "upper", "level" and "regret".
         """
         ends = self.response if isinstance(self.response, tuple) else (self.response, None)
         numbers = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
         return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **numbers}]
 
     def content(self) -> Iterator[str]:
-        """Show the number, the bound on its loss, and the interval of the quantity."""
+        """Yield two lines: the text of `str`; then the quantity's interval, the loss function and the expected loss."""
         between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
         yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g} expected")
 
@@ -127,13 +127,15 @@ def decide_number(
         rng: source of the new draws, as in `decide`.
 
     Returns:
-        The decision: the response, its mean loss over the draws, the quantity's interval, and the bound on the loss of
-        the response over that of the best one, from the effective sample size.
+        The decision: the response, its mean loss over the draws, the quantity's interval (`credible_interval` of its
+        draws, scaled from `bounds` to [0, 1]), the bound on the loss of the response over that of the best one, from
+        the effective sample size, and `fresh`, true only if new draws were made. Draws are not weighted.
 
     Raises:
         InputError: a query for several probabilities, or with evidence that is impossible in a single draw; another
-            loss; bounds out of order; a level or `failure` outside (0, 1); or a quantity outside its bounds or of
-            another shape.
+            loss; bounds out of order, infinite or beyond LARGEST_UTILITY; a number of queries that is not positive; a
+            level or `failure` outside (0, 1); or a quantity that is not a number, outside its bounds by more than 1e-9,
+            or of another shape.
         DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
@@ -184,10 +186,10 @@ def one_probability(network: Network, query: str) -> Probability:
         query: text such as "P(A=a, B=b | C=c)".
 
     Returns:
-        The parsed query.
+        The parsed query, with a state for every target.
 
     Raises:
-        InputError: another kind of query, or a target without a state.
+        InputError: no query; another kind of query, such as MAP, E(X) or P(X > c); or a target without a state.
     """
     parsed = parse_query(query, network.schema)
     if not isinstance(parsed, Probability) or any(state is None for _, state in parsed.targets):
@@ -205,15 +207,17 @@ def _find_quantity(
 
     Args:
         posterior: draws of the decision.
-        query: query for one probability, or a function from cells to shape (draws,).
+        query: query for one probability, which is computed exactly, or by importance sampling if the network is too
+            large; or a function from cells to shape (draws,).
         low: smallest possible value.
         high: largest possible value.
 
     Returns:
-        Shape (draws,), rounding errors beyond the bounds clipped.
+        Shape (draws,), clipped to the bounds; only rounding errors, up to 1e-9, can lie beyond them.
 
     Raises:
-        InputError: values of another shape, not a number, or outside `low` to `high`.
+        InputError: values of another shape, not a number in some draw (for a query: impossible evidence), or outside
+            `low` to `high` by more than 1e-9; or evidence too rare to be sampled.
     """
     if isinstance(query, Probability):
         schema = posterior.network.schema

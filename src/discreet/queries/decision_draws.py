@@ -22,12 +22,21 @@ LEAST_DRAWS_OF_A_CHAIN = 8
 
 
 def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
-    """Return whether new draws can be made from the posterior's source."""
+    """True if new draws can be made: the posterior is a `PosteriorDraws` with a source."""
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
 def fresh_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
-    """Draw anew from the posterior's source if `fresh` is true and it has one; else return the posterior unchanged."""
+    """Draw anew from the posterior's source if `fresh` is true and it has one; else return the posterior itself.
+
+    Args:
+        posterior: posterior that decides.
+        fresh: whether new draws are wanted.
+        rng: source of the new draws; None spawns a child of the generator with which the posterior was drawn.
+
+    Raises:
+        DiscreetError: new draws could not be made, as in `noise_aware`.
+    """
     with under_way("drawing the posterior"):
         return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
 
@@ -52,12 +61,25 @@ def best_response(means: Floats) -> Integers:
 
 
 def condition(fresh: bool) -> str:
-    """Write the condition under which the bound of a decision holds, as the end of a sentence."""
+    """Write the condition under which the bound of a decision holds, as the end of a sentence.
+
+    It is "however the query was chosen" for fresh draws, else "if it was fixed before the draws were looked at".
+    """
     return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
 
 
 def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:
-    """Raise an error if a value is NaN or outside its bounds."""
+    """Raise an error if a value is NaN, or below `low` or above `high` by more than 1e-9.
+
+    Args:
+        values: values of any shape.
+        low: smallest value.
+        high: largest value.
+        subject: beginning of the message.
+
+    Raises:
+        InputError: there is such a value.
+    """
     if np.any(np.isnan(values)):
         raise InputError(f"{subject} is not a number; under some draw the evidence may be impossible")
     if not (np.all(values >= low - 1e-9) and np.all(values <= high + 1e-9)):
@@ -72,7 +94,10 @@ def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
         values: values of each quantity in every draw, shape (means, draws).
 
     Returns:
-        Between 0 and the number of draws. Without chains, or with too few draws of a chain, that of the posterior.
+        For a posterior that is no `PosteriorDraws` the number of draws. For draws without chains, or with fewer than
+        LEAST_DRAWS_OF_A_CHAIN draws of a chain, `posterior.ess()`, whatever the values. Else the smaller one of
+        `posterior.ess()` and the least effective sample size of the rows of `values` over the chains, the first draws
+        left out if the chains are of unequal length.
     """
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):

@@ -33,27 +33,33 @@ BOUND = ("level", "regret", "failure", "fresh", "effective")
 
 
 def _write_fields(result: object, *names: str) -> Document:
-    """Convert fields of a result to JSON."""
+    """Map the names of some fields of a result to their values, tuples replaced by lists, also nested ones."""
     return {name: _as_lists(getattr(result, name)) for name in names}
 
 
 def _read_fields(document: Mapping[str, Any], *names: str) -> Document:
-    """Restore fields of a result from JSON; absent fields are left out, so that they take their defaults."""
+    """Read fields of a result from JSON, lists replaced by tuples; absent fields are left out (take their defaults)."""
     return {name: _as_tuples(document[name]) for name in names if name in document}
 
 
 def _as_lists(value: Any) -> Any:
-    """Replace tuples by lists, also nested ones."""
+    """Replace tuples by lists, also tuples in tuples; any other value is returned as it is, without a look inside."""
     return list(map(_as_lists, value)) if isinstance(value, tuple) else value
 
 
 def _as_tuples(value: Any) -> Any:
-    """Replace lists by tuples, also nested ones."""
+    """Replace lists by tuples, also lists in lists; any other value is returned as it is, without a look inside."""
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def answer_document(answer: Answer) -> Document:
-    """Convert an answer to JSON; `read_answer` reads it back."""
+    """Convert an answer to JSON; `read_answer` reads it back.
+
+    Returns:
+        "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
+        None) and "too_rare"; for a query of a number also "unit" and "inside"; if laws were sampled also "sampling";
+        and "values", the rows.
+    """
     document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None else _write_fields(answer, "unit", "inside")
@@ -63,6 +69,8 @@ def answer_document(answer: Answer) -> Document:
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
     """Restore the answer that `answer_document` wrote, equal to the last bit.
+
+    "evidence" and "values" must be there; other absent fields take their defaults, and unknown ones are ignored.
 
     Example:
         >>> row = {"state": {"rain": "yes"}, "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4}
@@ -80,12 +88,15 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
 
 
 def _write_sampling(sampling: Sampling) -> Document:
-    """Convert the sampling error of an answer to JSON; infinity (an interval of sampling error alone) becomes None."""
+    """Convert the sampling error of an answer to JSON, a key for each field.
+
+    An infinite "widening" (an interval of sampling error alone) becomes None.
+    """
     return {**asdict(sampling), "widening": sampling.widening if math.isfinite(sampling.widening) else None}
 
 
 def _read_sampling(document: Mapping[str, Any]) -> Sampling:
-    """Restore the sampling error that `_write_sampling` wrote."""
+    """Restore the sampling error that `_write_sampling` wrote; a "widening" of None becomes infinity."""
     widening = document["widening"]
     return Sampling(**{**document, "widening": math.inf if widening is None else widening})
 
@@ -99,7 +110,12 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
         draws: whether to include its coefficients in every draw, which are needed to read it back.
 
     Returns:
-        The document, with a row of mean and interval for each coefficient.
+        "target", "on", "kind", "level", "coefficients" (for each `{"name", "mean", "lower", "upper"}`, the intercept
+        last), "left_out", "basis", "unmeasured", "prior_only" and "assumes"; with `draws` also "draws", a list of the
+        coefficients of each draw.
+
+    Raises:
+        InputError: a level outside (0, 1).
     """
     document = _write_fields(regression, "target", "on", "kind")
     document |= {"level": level, "coefficients": regression.rows(level=level)}
@@ -109,6 +125,11 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
 
 def read_regression(document: Mapping[str, Any]) -> Regression:
     """Restore the regression that `regression_document` wrote with its draws, equal to the last bit.
+
+    "level" and the intervals are not read. Absent fields that have defaults take these.
+
+    Raises:
+        KeyError: a document without "draws".
 
     Example:
         >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), np.array([[0.3, 0.1 + 0.2]]))
@@ -122,7 +143,12 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
 
 
 def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
-    """Map names to their means and interval ends."""
+    """Map "mean", "lower" and "upper" to one number for each name: `{"mean": {name: number}, ...}`.
+
+    Args:
+        names: names of the numbers.
+        mean, lower, upper: numbers in the order of the names, shape `(names,)`.
+    """
     ends = {"mean": mean, "lower": lower, "upper": upper}
     return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
 
@@ -134,8 +160,8 @@ def prediction_document(prediction: Prediction) -> Document:
         prediction: prediction of any number of records.
 
     Returns:
-        The document, with an entry for each record: means and interval ends by state, the fraction of draws left out,
-        and the basis, None if it is unknown.
+        "target", "level" and "records", an entry for each record: "mean", "lower" and "upper", each a number by state;
+        "left_out", the fraction of draws left out; and "basis", None if it is unknown.
     """
     rows = [
         {
@@ -152,11 +178,12 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
     """Restore the prediction that `prediction_document` wrote, equal to the last bit.
 
     Args:
-        documents: documents of consecutive parts of the records; at least one.
-        states: states of the target.
+        documents: documents of consecutive parts of the records; at least one. Target and level are those of the first.
+        states: states of the target, in the order of the result's columns.
 
     Returns:
-        The prediction of all records, in the order of the documents.
+        The prediction of all records, in the order of the documents. If the basis of any record is None, that of all is
+        unknown: `basis` is empty.
 
     Example:
         >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
@@ -184,7 +211,9 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
         decision: the decision.
 
     Returns:
-        The document; its "kind" is "response" or "number".
+        For a decision between responses "kind" ("response"), "query", "response" and "values", the rows; for one on a
+        number "kind" ("number"), "quantity", "loss" (its name), "response" (a number, or a list of two ends),
+        "expected", "lower" and "upper". Then "level", "regret", "failure", "fresh" and "effective".
     """
     bound = _write_fields(decision, *BOUND)
     if isinstance(decision, Decision):
@@ -196,6 +225,8 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:
     """Restore the decision between responses that `decision_document` wrote, equal to the last bit.
+
+    The texts "kind" and "query" are not read.
 
     Example:
         >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
@@ -209,6 +240,11 @@ def read_decision(document: Mapping[str, Any]) -> Decision[str]:
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
     """Restore the decision on a number that `decision_document` wrote, equal to the last bit.
 
+    The texts "kind" and "quantity" are not read, and the loss function is made from its name.
+
+    Raises:
+        InputError: an unknown loss.
+
     Example:
         >>> ends = (0.1 + 0.2, 0.7)
         >>> loss = number_loss("interval:0.9")
@@ -221,7 +257,12 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:
-    """Convert the goodness of fit of a network to JSON."""
+    """Convert the goodness of fit of a network to JSON.
+
+    Returns:
+        "contradicted", the tests that the network fails, with all their fields; "tested", the number of all tests;
+        "pairs_in_tables", the number of pairs of variables that lie in a table; and "pairs", that of all pairs.
+    """
     contradicted = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {
         "contradicted": contradicted,
@@ -232,7 +273,12 @@ def fit_document(checked: GoodnessOfFit) -> Document:
 
 
 def origin_document(networks: Sequence[Network]) -> Document:
-    """Convert the origin and separate privacy cost of learned networks to JSON; empty if all are public."""
+    """Convert the origin and separate privacy cost of learned networks to JSON.
+
+    Returns:
+        `{"learned": [...]}` with each different origin once, in the order of the networks; {} if all networks are
+        public.
+    """
     origins = dict.fromkeys(network.learned for network in networks if network.learned)
     return {"learned": [asdict(origin) for origin in origins]} if origins else {}
 
@@ -244,7 +290,9 @@ def external_document(figures: External) -> Document:
         figures: figures published by others.
 
     Returns:
-        The document, with the variables, the noise law and the noise scale of each table.
+        "id", "source", "guarantee_by_source" (text, or None if nothing is promised) and "measurements": of each table
+        "variables", "noise" (the tag of its law, None without noise), "scale" of the noise, and "sums", whether it has
+        weighted sums instead of counts.
     """
     promise = figures.guarantee
     tables = [
@@ -268,7 +316,10 @@ def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: Good
         checked: result of `check_fit` for the evidence; None computes it.
 
     Returns:
-        The document. "by_others" is present if there are external figures, "missing" if missing values were kept.
+        "method" and "fit" (`fit_document`); "learned" if networks were learned from records (`origin_document`);
+        "by_others" if there are external figures, a list of `external_document`; and "missing" if the network has
+        states for missing values and a release kept these: "state" if the posterior's network has such states, too,
+        else "at-random".
     """
     combined = evidence_of(evidence)
     document = {

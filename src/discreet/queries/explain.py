@@ -62,18 +62,19 @@ TANGENTS = 129
 def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float, most: float) -> Floats:
     """Bound `KL(Dir(alpha + N) || Dir(alpha + Z))` of every row of a table, over all `Z = clip(N +- t, 0, most)`.
 
-    The divergence is convex in Z, so the maximum is at a corner of the box. Rows of up to 12 states are maximised
-    exactly; longer ones by the bound that follows from `ln Gamma(B) >= ln Gamma(w) + psi(w) (B - w)` for the sum B of a
-    corner and any w, under which the states separate.
+    Each count of Z varies by itself between `max(N - t, 0)` and `min(N + t, most)`; their sum is free. The divergence
+    is convex in Z, so the maximum is at a corner of the box. Rows of up to 12 states are maximised exactly; longer ones
+    by the bound that follows from `ln Gamma(B) >= ln Gamma(w) + psi(w) (B - w)` for the sum B of a corner and any w,
+    under which the states separate: the least of 129 such bounds.
 
     Args:
-        alpha: concentrations, greater than 0; the last axis is that of the states.
+        alpha: concentrations, greater than 0, which is not checked; shape `(*rows, states)`.
         counts: N, records, same shape, at least 0 and at most `most`.
-        noise: t, records, at least 0.
+        noise: t, records, at least 0 and finite.
         most: upper limit to which the box is clipped: the number of records if that is public, else infinity.
 
     Returns:
-        Nats, one for each row.
+        Nats, at least 0, shape `(*rows)`.
 
     Raises:
         InputError: counts or noise out of their range.
@@ -108,8 +109,10 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
         high: largest b, same shape.
 
     Returns:
-        Nats, at least 0, shape (rows,): the exact maximum, which is at a corner of the box, for up to VERTEX_STATES
-        states; for more an upper bound, the least of TANGENTS tangent bounds, which may exceed the maximum.
+        Nats, at least 0 (rounding errors below are raised), shape (rows,). For up to VERTEX_STATES states it is the
+        exact maximum, which is at one of the 2^states corners of the box. For more it is an upper bound, which may
+        exceed the maximum: the least of the bounds by tangents at TANGENTS points, evenly spaced from the sum of `low`
+        to the sum of `high`.
     """
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
@@ -134,17 +137,18 @@ def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def expected_divergences(concentrations: npt.ArrayLike, cell: float, row: float) -> Floats:
-    """Compute a row posterior's expected KL from that of noisy counts: `(v sum_k psi'(a_k) - w psi'(sum_k a_k)) / 2`.
+    """Compute the expected KL of rows' posteriors from those of noisy counts, to second order in the noise.
 
-    The approximation is of second order in the noise, so it needs cells that are several noise deviations above 0.
+    It is `(v sum_k psi'(a_k) - w psi'(sum_k a_k)) / 2` for each row. The approximation needs cells that are several
+    noise deviations above 0, which is not checked.
 
     Args:
-        concentrations: a, prior and counts together; the last axis is that of the states.
+        concentrations: a, prior and counts together, shape `(*rows, states)`.
         cell: v, variance of the noise in a cell, records squared.
-        row: w, variance of the noise in the row's total; K v if cells are independent.
+        row: w, variance of the noise in the row's total; K v if the K cells are independent.
 
     Returns:
-        Nats, one for each row.
+        Nats, shape `(*rows)`; not limited to 0 and more.
 
     Source:
         Replaces the refined mean of Zhang et al. (AAAI 2016), Theorem 1: half the second derivative of the divergence,
@@ -165,15 +169,19 @@ def record_divergence(prior: Dirichlet, relation: Relation) -> float:
 
     One more record in cell k of a row moves it by `KL(Dir(a) || Dir(a + e_k)) = ln(a_k / A) + psi(A) - psi(a_k)`, A the
     sum of a, which is less than `ln a_k - psi(a_k)` and approaches it for large A; in the other direction by less than
-    `psi(a_k + 1) - ln a_k`. Both decrease in a_k, so cells without records are the worst. Divergences of families add
-    up, and replacing a record does both.
+    `psi(a_k + 1) - ln a_k`. Both decrease in a_k, so cells without records are the worst: a_k is the least alpha of
+    each family's table. Divergences of families add up; families whose node has a single state add nothing.
 
     Args:
         prior: alpha; no row is trimmed.
         relation: which data sets are neighbours.
 
     Returns:
-        Nats, in the direction that is larger. Finite, although no draw from such a posterior has a pure epsilon.
+        Nats. For ADD_REMOVE the larger one of the two sums over families, of adding and of removing a record; for
+        REPLACE, which does both, their sum. Finite, although no draw from such a posterior has a pure epsilon.
+
+    Raises:
+        InputError: a METRIC relation.
 
     Source:
         Derived; replaces Dimitrakakis et al. (JMLR 2017), Theorem 7. Its first form needs a likelihood with a Lipschitz
@@ -190,17 +198,17 @@ def range_divergence(log_range: float) -> float:
     """Compute the largest KL of P from Q if `dP / dQ ~ exp(g)`, g of range R: `ln((e^R - 1) / R) - 1 + R / (e^R - 1)`.
 
     For posteriors g is the log ratio of the likelihoods (or priors) itself, so `R = sup g - inf g`: at most 2 L rho
-    under Assumption 1, or the exact loss of a record as `likelihood_sensitivity.record_loss` computes it. About R^2 / 8
-    for small R.
+    under Assumption 1, or the exact loss of a record as `likelihood_sensitivity.record_loss` computes it. For R below
+    0.01 it is computed by the series `R^2 / 8 - R^4 / 576`.
 
     Args:
         log_range: R, nats, at least 0.
 
     Returns:
-        Nats; attained by a g of two values.
+        Nats; 0 for R = 0; attained by a g of two values.
 
     Raises:
-        InputError: a negative range.
+        InputError: a negative or infinite range.
 
     Source:
         Derived; sharpens Dimitrakakis et al. (JMLR 2017), Theorem 7.1 and Lemma 15, which print 2 L rho and 2 eta.
@@ -332,10 +340,11 @@ def least_misses(false_alarms: float, epsilon: float, delta: float) -> float:
 def records_to_tell(error: float, epsilon: float, delta: float) -> int:
     """Compute the least number of differing records for a test between data sets with error rates at most `error`.
 
-    For k records the guarantee is `(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1))`.
+    For k records the guarantee is `(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1))`. With `s = delta /
+    (e^epsilon - 1)` the result is `ceil(ln((1 - error + s) / (error + s)) / epsilon)`, but at least 1.
 
     Args:
-        error: rate of false alarms and of misses, between 0 and 1/2.
+        error: rate of false alarms and of misses, greater than 0 and less than 1/2.
         epsilon: nats, greater than 0.
         delta: at least 0, less than 1.
 
@@ -374,10 +383,10 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
         failure: delta, failure probability of the adversary.
 
     Returns:
-        rho.
+        The least rho, `3 ln(1 / delta) / (4 L n)`; its unit is that of the distance in Assumption 1.
 
     Raises:
-        InputError: a number that is not positive, or a probability outside (0, 1).
+        InputError: a number that is not positive and finite, or a probability outside (0, 1).
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 13, first form, with its "if" corrected to "only if".
@@ -392,7 +401,11 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
 
 
 def _require_promise(epsilon: float, delta: float) -> None:
-    """Raise an error unless epsilon and delta can be those of a guarantee."""
+    """Raise an error unless epsilon and delta can be those of a guarantee: epsilon finite, at least 0, delta in [0, 1).
+
+    Raises:
+        InputError: one of them is out of its range.
+    """
     not_negative(epsilon=epsilon)
     if not 0 <= delta < 1:
         raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
@@ -423,27 +436,31 @@ def explain(
 ) -> Explanation:
     """Explain the effect of one record on a release, and the dependence of its answers on the tables.
 
-    Under a metric, effects are those of a change of one unit, and of a few; nothing is stated about a whole record.
+    Under a metric, effects are those of a change of one unit, and of a few; nothing is stated about a whole record, and
+    `telling` is None.
 
     Args:
         release: release of any kind. The effect of a record, and how well data sets can be distinguished, follow from
             the guarantee alone; the rest needs a release over a network with a posterior.
-        queries: probabilities, such as "P(lung | smoke=yes)"; their variance is decomposed by tables and rows. A query
-            for a number is replaced by one for the bins that determine it.
+        queries: probabilities, such as "P(lung | smoke=yes)", or a single text; their variance is decomposed by tables
+            and rows. A query for a number is replaced by one for the bins that determine it, `P(X | evidence)`.
         rng: source of the posterior's draws; nothing here is private.
         level: posterior probability of each interval.
-        draws: number of posterior draws, used for queries only. The posterior assumes the public network
-            (`trust_network`), even where `answer` by default does not.
+        draws: number of posterior draws, which are made only if a query is for a probability. The posterior assumes the
+            public network (`trust_network`), even where `answer` by default does not.
         rows: largest number of rows listed for each query.
 
     Returns:
         The parts; `str` writes them as text, `document` as JSON. Some parts are missing, with a note. For a release
         over a design, or of a network's structure alone, only the limits that follow from the guarantee are there, and
-        queries are not parsed. There is no decomposition of queries of other kinds, of those that cannot be answered,
-        and of any if no posterior can be drawn.
+        queries are not parsed. There is no decomposition of queries of other kinds (MAP, MPE), of those that cannot be
+        answered, and of any if `noise_aware` refuses the release. Queries are answered under the release's prior and,
+        by redraws, under alternative ones (Dirichlet(1/4) and Dirichlet(1)).
 
     Raises:
-        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows.
+        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows; or the
+            release cannot be read with an alternative prior.
+        DiscreetError: no posterior could be drawn for another reason than invalid input, as in `noise_aware`.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -490,7 +507,11 @@ def explain(
 
 
 def _find_obstacle(release: Release) -> str:
-    """Write the reason why answers cannot be decomposed; "" if they can."""
+    """Write the reason why answers cannot be decomposed; "" if they can.
+
+    There is a reason for a release over a design, which has no network, and for one whose posterior is of the network's
+    structure alone.
+    """
     if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
     if posterior_kind(release) == "structure":
@@ -502,7 +523,18 @@ def _find_obstacle(release: Release) -> str:
 
 
 def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
-    """Parse queries; queries of numbers are replaced by the probabilities of the bins that determine them."""
+    """Parse queries and check their names; one on a number becomes `P(variable | evidence)`, the query of its bins.
+
+    Args:
+        texts: queries.
+        schema: variables of the release.
+
+    Returns:
+        The queries in the given order, of probabilities or of most probable states.
+
+    Raises:
+        InputError: no query, or a query that does not fit the schema.
+    """
     parsed = [parse_query(text, schema) for text in texts]
     for query in parsed:
         check_names(query, schema)
@@ -518,11 +550,12 @@ def _decompose_variances(
         posterior: posterior of the release.
         queries: queries for probabilities.
         level: posterior probability of each interval.
-        rows: number of rows listed for each query.
+        rows: largest number of rows listed for each query.
 
     Returns:
-        (decompositions of the queries that have answers; notes on queries without answers, and on answers that rest on
-        the prior alone in some part).
+        (decompositions of the queries that have one, in their order; notes). A note `QUERY: REASON` is written for each
+        query that is refused with an InputError (if only its answer is refused, the decomposition is kept), and for
+        each answer that rests on the prior alone in some part.
     """
     dependences, notes = list[Dependence](), list[str]()
     for query in queries:
@@ -548,7 +581,13 @@ def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
 
 
 def _describe_promise(release: Release) -> InferenceLimits:
-    """Compute the limits of inference about a record."""
+    """Compute the limits of inference about a record.
+
+    Returns:
+        Limits for the beliefs PRIOR_BELIEFS. A record's presence has the epsilon of the guarantee under ADD_REMOVE, and
+        is unprotected (None) otherwise. A record's value has epsilon and delta of the guarantee converted to REPLACE;
+        if this has a delta of 1 or more, its nats are None and its delta is 1.
+    """
     guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
@@ -560,12 +599,17 @@ def _describe_promise(release: Release) -> InferenceLimits:
 
 
 def _bound_belief(prior: float, nats: float | None) -> float | None:
-    """Compute the largest posterior belief from a prior one; None if there is no guarantee."""
+    """Compute the largest posterior belief if odds move by at most exp(nats); None if `nats` is None (no guarantee)."""
     return None if nats is None else moved_belief(prior, nats)
 
 
 def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
-    """Convert the guarantee to one for two values of a record: remove one, add the other; None if there is none."""
+    """Convert the guarantee to one for two values of a record: remove one, add the other.
+
+    Returns:
+        Under ADD_REMOVE the guarantee for REPLACE, or None if its delta would be 1 or more; otherwise the guarantee
+        itself.
+    """
     if guarantee.relation is not Relation.ADD_REMOVE:
         return guarantee
     with suppress(InputError):
@@ -574,13 +618,16 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 
 
 def _describe_changes(release: Release) -> MetricLimits:
-    """Compute the limits of inference about a change of k units, at `k epsilon`.
+    """Compute the limits of inference about a change of k units, at `k epsilon`, delta being 0.
 
     Args:
         release: release under a metric.
 
     Returns:
-        Limits for LISTED_UNITS and for the widest range of a reading, none wider than that.
+        Limits for k in LISTED_UNITS; if variables have bounds, for these limited to the widest range of a reading, `max
+        ceil((high - low) / amount of the unit)`, and for that range itself, in ascending order without repetitions.
+        Then the widest range (None without bounds), and the least numbers of units for tests with error rates
+        TEST_ERROR.
     """
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
@@ -596,7 +643,15 @@ def _describe_changes(release: Release) -> MetricLimits:
 
 
 def _describe_change(units: int, nats: float) -> Change:
-    """Compute the effect on beliefs and tests of a change by so many nats."""
+    """Compute the effect on beliefs and tests of a change by so many nats, delta being 0.
+
+    Args:
+        units: size of the change, which is passed on.
+        nats: largest change of log odds.
+
+    Returns:
+        Largest beliefs for PRIOR_BELIEFS, total variation, and least miss rates for TOLD_FALSE_ALARMS.
+    """
     beliefs = {prior: moved_belief(prior, nats) for prior in PRIOR_BELIEFS}
     misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
@@ -609,7 +664,9 @@ def _describe_distinguishability(release: Release) -> Distinguishability:
         release: release under a relation of records.
 
     Returns:
-        The limits; those of released draws only if draws were released and delta is 0.
+        Total variation, least miss rates for TOLD_FALSE_ALARMS, and the least numbers of units for error rates
+        TEST_ERROR. If delta is positive, the number for an adversary who compares draws is None. The limits of released
+        draws are None unless draws were released and delta is 0.
     """
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
@@ -624,7 +681,16 @@ def _describe_distinguishability(release: Release) -> Distinguishability:
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
-    """Bound the total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`."""
+    """Bound the total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`.
+
+    Args:
+        epsilon: nats of the whole release.
+        total_scale: scale b of the Laplace noise on the number of records; None if no such number was released.
+
+    Returns:
+        A number in [0, 1]. `TV_2 = tanh(e / 2)` of the number, which has `e = min(1 / b, epsilon)` (0 without it), and
+        `TV_1 = tanh((epsilon - e) / 4)` of the draws.
+    """
     total_epsilon = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
     return 1 - (1 - range_distance(epsilon - total_epsilon)) * (1 - best_distance(total_epsilon, 0.0))
 
@@ -636,8 +702,10 @@ def _describe_divergence(release: Release) -> Divergence:
         release: release over a network.
 
     Returns:
-        For released draws, the effect on the law of a draw; else the effect of one record on the posterior, and for
-        noisy counts that can be pooled also the bound for taking them as exact.
+        For draws whose log weight has a bounded range, the effect of one record (under a metric: of a change of one
+        unit) on the law of a draw, and nothing else. Otherwise the effect of one record on the posterior of exact
+        records (None under a metric) and, for noisy counts that can be pooled, the bound for taking them as exact (else
+        `limit` is None).
     """
     relation = release.guarantee.relation
     reach = release.payload.log_range(release.calibration, relation)
@@ -655,15 +723,19 @@ def _describe_divergence(release: Release) -> Divergence:
 def _describe_count_divergence(release: Release, record: float | None) -> Divergence:
     """Bound the divergence of the posterior that takes noisy counts as exact from that of the exact counts, in nats.
 
+    Tables are fitted by plain least squares, and counts are clipped at 0 and at the number of records, if that is
+    public. The noise of every cell is bounded by `largest_error`, with probability TEST_ERROR over all cells together;
+    the prior is the curator's.
+
     Args:
         release: release of noisy counts that can be pooled.
         record: largest divergence due to one record, which is passed on; None under a metric.
 
     Returns:
         The bound, which holds for all families together except with probability TEST_ERROR, with its parts by node,
-        largest first; and the second-order mean, summed over the rows in which every cell exceeds CLEAR_DEVIATIONS
+        largest first; and the second-order mean, summed over the rows in which every cell is at least CLEAR_DEVIATIONS
         standard deviations of its noise (0 if there is no such row). Families that were not measured as a whole are
-        left out and named in `unmeasured`; nodes of a single state are left out, too.
+        left out and named in `unmeasured`, and the bound is 0 if none was; nodes of a single state are left out, too.
     """
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
@@ -700,7 +772,8 @@ def _answer_under_priors(
         rng: source of the redraws.
 
     Returns:
-        Answers, query by query; none for evidence that is impossible.
+        For each query an answer under each prior of `_read_under_priors`, with "state", "mean", "lower" and "upper" of
+        each row; none where the answer is refused with an InputError, such as for impossible evidence.
     """
     answers = []
     readings = list(_read_under_priors(release, posterior, rng))
@@ -718,7 +791,8 @@ def _read_under_priors(
 ) -> Iterator[tuple[str, PosteriorDraws]]:
     """Yield the posterior and redraws of it under other priors, without repeating the curator's.
 
-    A posterior with a family's own prior is not redrawn.
+    A posterior with a family's own prior (method "family") is not redrawn. Redraws have the same number of draws and
+    the same method, assume the network's independences, and are made when the iterator reaches them.
 
     Args:
         release: release over a network.
@@ -726,7 +800,14 @@ def _read_under_priors(
         rng: source of the redraws.
 
     Returns:
-        Pairs of a prior's name and the posterior under it.
+        Pairs of a prior's name and the posterior under it. First the posterior itself: "the family's own" for method
+        "family"; "learned from the release" for method "pooled" if its prior was learned (`learned_prior`); else "the
+        curator's". Then `Dirichlet(c)` for each c of OTHER_CONCENTRATIONS; one that equals the curator's is left out,
+        unless the posterior's prior was learned.
+
+    Raises:
+        InputError: the method cannot read the release with such a prior.
+        DiscreetError: a redraw fails, as in `noise_aware`.
     """
     if posterior.method == "family":
         yield "the family's own", posterior

@@ -57,7 +57,11 @@ class InferenceLimits:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of text on the limits: a head, presence, value, and the adversary's knowledge."""
+        """Yield lines of text on the limits: a head, presence, value, and the adversary's knowledge.
+
+        For a release that is not private a line after the head says so. Presence has a line only if it is protected;
+        for a value that is not protected the line says so. Lines have a clause on delta if it is not 0.
+        """
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
@@ -99,7 +103,11 @@ class Distinguishability:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of text on the limits: a head, error rates, released draws, and numbers of units."""
+        """Yield lines of text on the limits: a head, error rates, released draws, and numbers of units.
+
+        There is a line on released draws only if their number and distance are known, and one on comparing shares of
+        draws only if `necessary` is known.
+        """
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
         yield f"  least misses by false alarms: {_write_misses(self.misses)}"
@@ -142,12 +150,12 @@ class MetricLimits:
         relation: the metric, in words.
         unit: the change that has distance 1.
         private: whether the release is private; a simulation is not, and these limits do not hold for it.
-        changes: limits for a change of one unit, of a few, and of the widest range of a reading.
+        changes: limits for a change of one unit, of a few, and of the widest range of a reading, smallest first.
         widest: largest number of units by which a reading can change within its public bounds; None without bounds.
         error: rate of false alarms and of misses to which the next two numbers refer.
         units: least number of units by which data sets must differ for some test to have both rates at most `error`.
         necessary: least number of units for an adversary who compares shares of posterior draws, by the paper's
-        argument.
+            argument.
         meant: meaning of the unit's amount, a line for each numeric column.
     """
 
@@ -163,7 +171,11 @@ class MetricLimits:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of text on the limits: on beliefs for each change, then on tests."""
+        """Yield lines of text on the limits: on beliefs for each change, an empty line, then on tests for each change.
+
+        For a release that is not private a line after the head says so. The line on what is not protected is there only
+        if `widest` is known; it takes the odds of the last of `changes` for those of the widest range.
+        """
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
@@ -201,13 +213,14 @@ class Divergence:
             metric.
         trimmed: whether `record` and `change` are about the law of released draws, whose range is bounded, instead of
             the posterior that sees the records.
-        limit: bound on the divergence of the posterior that takes the noisy counts for exact ones; None if no counts
-            were released.
+        limit: bound on the divergence of the posterior that takes the noisy counts for exact ones, without the families
+            in `unmeasured`; None if no counts were released that can be pooled.
         failure: probability with which the divergence may exceed `limit`.
-        families: for each node its part of `limit`, largest first.
-        expected: second-order approximation of the mean divergence, summed over the rows whose counts are large enough.
-        large, rows: number of these rows, and of all measured ones.
-        unmeasured: nodes whose family was not measured as a whole; no number here includes them.
+        families: for each node its part of `limit`, largest first; empty without a limit.
+        expected: second-order approximation of the mean divergence, summed over the rows whose counts are large enough;
+            0 if there are none.
+        large, rows: number of these rows, and of all measured ones; 0 without a limit.
+        unmeasured: nodes whose family was not measured as a whole; no number about counts includes them.
     """
 
     record: float | None
@@ -222,7 +235,11 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield lines of text on the bounds; they end early if no counts were released."""
+        """Yield lines of text on the bounds: a head, one record or change, noisy counts taken for exact ones.
+
+        Only bounds that are known have a line. Without `limit` a line says that no counts were released, and the text
+        ends there. At most SHOWN_TABLES families are named, and unmeasured ones have a line if there are any.
+        """
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         law = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
@@ -288,7 +305,12 @@ class Explanation(Result):
     notes: tuple[str, ...]
 
     def content(self) -> Iterator[str]:
-        """Show the whole explanation."""
+        """Yield all lines of text; an empty line stands before each part but the first.
+
+        The parts are the promise, tests (unless None), divergence (unless None), one for each of `dependences` with the
+        answers under other priors, and the notes, if there are any. Answers to queries without a decomposition are not
+        shown.
+        """
         yield from self.promise.lines()
         sections = [part.lines() for part in (self.telling, self.divergence) if part is not None]
         sections += [self._describe_answer(dependence) for dependence in self.dependences]
@@ -296,12 +318,12 @@ class Explanation(Result):
             yield from ("", *lines)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each table entry on which an answer depends most.
+        """List a row for each table entry on which an answer depends most, query by query.
 
         Returns:
             Rows of "query", "entry", "mean", "lower", "upper"; "variance" and "noise", the shares of the answer's
-            variance due to the entry's row and to the noise in it; "slope"; and "low" and "high", the answer at the
-            ends of the entry's interval. The list is empty if there were no queries.
+            variance due to the entry's row and to the noise in it (None if it is unknown); "slope"; and "low" and
+            "high", the answer at the ends of the entry's interval. The list is empty if no query has a decomposition.
         """
         names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
         return [
@@ -311,15 +333,20 @@ class Explanation(Result):
         ]
 
     def document(self) -> dict[str, object]:
-        """Convert all parts to values that JSON accepts.
+        """Convert all parts to values that `json.dumps` accepts.
 
         Returns:
-            An object with the names of the fields as keys.
+            An object with the names of the fields as keys; parts are objects of their fields, too. Tuples stay tuples,
+            and keys of probabilities stay numbers.
         """
         return asdict(self)
 
     def _describe_answer(self, dependence: Dependence) -> Iterator[str]:
         """Yield lines of text on one answer: its dependence on the tables and rows, then answers under other priors.
+
+        At most SHOWN_TABLES tables and states of an answer are named. Clauses on noise are left out where its share is
+        None. If `explained` is below ROUGH_CORRELATION, a line says that the shares are rough. A last line on the
+        prior's pseudo-record is there if one moves the answer.
 
         Args:
             dependence: variance decomposition of the answer.
@@ -348,43 +375,43 @@ class Explanation(Result):
 
 
 def write_factor(nats: float) -> str:
-    """Write exp(nats) as a factor of odds, with its exponent."""
+    """Write exp(nats) as a factor of odds with its exponent, `2.72 (e^1)`; from 14 nats on the exponent alone."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
 
 
 def _write_units(number: int) -> str:
-    """Write a number of units."""
+    """Write a number of units: `1 unit`, `2,000 units`."""
     return f"{number:,} unit{'' if number == 1 else 's'}"
 
 
 def _write_beliefs(beliefs: Mapping[float, float | None]) -> str:
-    """Write the largest posterior belief for each prior belief."""
+    """Write the largest posterior belief for each prior belief: `1 in 2 becomes at most 73 %, ...`."""
     return listed([f"1 in {1 / prior:.4g} becomes {_write_most(most)}" for prior, most in beliefs.items()])
 
 
 def _write_misses(misses: Mapping[float, float]) -> str:
-    """Write the least miss rates by rates of false alarms."""
+    """Write the least miss rates by rates of false alarms: `95.1 % at 1 %, ...`."""
     return listed([f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in misses.items()])
 
 
 def _write_most(belief: float | None) -> str:
-    """Write the largest posterior belief; None, if nothing is protected, is written as "anything"."""
+    """Write the largest posterior belief: `at most 73 %`; "almost sure" above 0.9995; "anything" for None."""
     if belief is None:
         return "anything"
     return "almost sure" if belief > 0.9995 else f"at most {_write_percent(belief)}"
 
 
 def _write_percent(share: float) -> str:
-    """Write a share as percent."""
+    """Write a share as percent: without decimals from 9.95 % on (in absolute value), below to two digits."""
     return f"{100 * share:.0f} %" if abs(share) >= 0.0995 else f"{100 * share:.2g} %"
 
 
 def _write_interval(row: Mapping[str, object]) -> str:
-    """Write a state of an answer with its mean and interval."""
+    """Write a row of an answer, numbers to four digits: `lung=yes 0.3 (0.2 to 0.4)`."""
     return f"{_write_target(row['state'])} {row['mean']:.4g} ({row['lower']:.4g} to {row['upper']:.4g})"
 
 
 def _write_target(state: object) -> str:
-    """Write a joint state of the answer."""
+    """Write a joint state of the answer, a mapping: `lung=yes, smoke=no`."""
     assert isinstance(state, Mapping)
     return ", ".join(f"{name}={value}" for name, value in state.items())

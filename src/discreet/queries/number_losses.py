@@ -56,14 +56,14 @@ def band_width(draws: float, failure: float) -> float:
     """Compute the half-width of the distribution's confidence band: `sqrt(ln(4 / delta) / (2 N))`, at most 1.
 
     Args:
-        draws: N, number of independent draws, or the effective sample size of others.
+        draws: N, number of independent draws, or the effective sample size of others; need not be whole.
         failure: delta; half of it is used for the band.
 
     Returns:
         D.
 
     Raises:
-        InputError: no draws, or a probability outside (0, 1).
+        InputError: `draws` is not finite and greater than 0, or `failure` is outside (0, 1).
 
     Example:
         >>> round(band_width(1000, 0.05), 4), band_width(1, 0.05)
@@ -76,14 +76,14 @@ def band_width(draws: float, failure: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Confidence band of the distribution function of a quantity, from its draws.
+    """Confidence band of the distribution function of a quantity, from its draws; its arguments are not checked.
 
     Args:
-        ordered: draws of the quantity in ascending order, within the bounds, shape (draws,).
-        low: smallest possible value of the quantity.
-        high: largest possible value of the quantity.
-        worth: effective sample size of the draws.
-        failure: probability with which a bound may fail, for all losses together.
+        ordered: n draws of the quantity in ascending order, within the bounds, shape (draws,).
+        low: a, smallest possible value of the quantity.
+        high: b, largest possible value of the quantity.
+        worth: N, effective sample size of the draws.
+        failure: delta, probability with which a bound may fail, for all losses together.
     """
 
     ordered: Floats
@@ -94,24 +94,32 @@ class Band:
 
     @cached_property
     def width(self) -> float:
-        """Half-width D of the band, at most 1."""
+        """Half-width `D = min(1, sqrt(ln(4 / failure) / (2 worth)))` of the band; computed once."""
         return band_width(self.worth, self.failure)
 
     @cached_property
     def _steps(self) -> tuple[Floats, Floats]:
-        """Ends of the pieces on which the empirical distribution F_N is constant, and its values there."""
+        """Ends of the pieces on which the empirical distribution F_N is constant, and F_N on each piece; computed once.
+
+        The ends are (`low`, `ordered`, `high`), shape (draws + 2,). The values are (0, 1/n, 2/n, ..., 1), shape (draws
+        + 1,), with n the number of draws, whatever their effective sample size.
+        """
         ends = np.concatenate([[self.low], self.ordered, [self.high]])
         return ends, np.arange(self.ordered.size + 1) / self.ordered.size
 
     def quantile_regret(self, q: float, response: float) -> float:
         """Compute the largest regret of a response in pinball loss, over all distributions in the band.
 
+        With F_N the empirical distribution and D the half-width `width`, it is
+
+            max(integral from r to high of (q - max(F_N - D, 0))+,  integral from low to r of (min(F_N + D, 1) - q)+).
+
         Args:
-            q: level of the quantile, in (0, 1).
-            response: response, within the bounds of the quantity.
+            q: level of the quantile, in (0, 1); not checked.
+            response: r, within the bounds of the quantity; not checked.
 
         Returns:
-            The bound, in the unit of the quantity.
+            The bound, in the unit of the quantity; at least 0.
         """
         ends, shares = self._steps
         above = np.diff(np.maximum(ends, response)) @ np.maximum(q - np.maximum(shares - self.width, 0), 0)
@@ -119,11 +127,16 @@ class Band:
         return float(max(above, below))
 
     def mean_error(self) -> float:
-        """Compute a bound on the absolute error of the mean of the draws.
+        """Compute a bound on the absolute error of the mean of the draws: the smaller one of two.
+
+        With F_N the empirical distribution, D the half-width `width`, N = `worth`, `L = ln(8 / failure)` and V the
+        variance of the n draws with divisor n - 1 (0 for one draw):
+
+            band       max(integral of min(F_N, D), integral of min(1 - F_N, D)),  both from low to high
+            Bernstein  sqrt(2 V L / N) + 7 (high - low) L / (3 (N - 1))
 
         Returns:
-            The smaller one of the band's bound and, if the effective sample size exceeds 1, the empirical Bernstein
-            bound; in the unit of the quantity.
+            The smaller bound, in the unit of the quantity; if N is at most 1, that of the band.
         """
         ends, shares = self._steps
         lengths = np.diff(ends)
@@ -154,39 +167,40 @@ class Squared:
         """Compute the response with the least mean loss over posterior draws: the mean.
 
         Args:
-            ordered: draws of the quantity in ascending order, shape (draws,).
+            ordered: draws of the quantity, shape (draws,); their order does not matter.
 
         Returns:
-            A number, in the unit of the quantity; for an interval its two ends.
+            A number, in the unit of the quantity.
         """
         return float(ordered.mean())
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """Compute the loss of a response in each draw.
+        """Compute the loss `(x - r)^2` of a response in each draw.
 
         Args:
-            draws: draws of the quantity, any shape.
-            response: the response.
+            draws: x, draws of the quantity, any shape.
+            response: r, a number.
 
         Returns:
-            Losses, shape of the draws.
+            Losses, shape of the draws, in the squared unit of the quantity.
         """
         return np.asarray((draws - response) ** 2)
 
     def regret(self, band: Band, response: Named) -> float:
-        """Bound the expected loss of the best response to the band's draws beyond that of the best of all responses.
+        """Bound the regret of the mean of the band's draws by the square of `band.mean_error()`.
 
         Args:
             band: draws, and the confidence band of their distribution.
-            response: best response to these draws.
+            response: not used: the response is the mean of these draws.
 
         Returns:
-            A bound, in the unit of the loss; it fails with probability at most `band.failure`.
+            A bound on the expected loss beyond that of the best of all responses, in the squared unit of the quantity;
+            it fails with probability at most `band.failure`.
         """
         return band.mean_error() ** 2
 
     def widest(self, width: float) -> float:
-        """Compute the largest `regret` over all draws with a band of a given width, for quantities in [0, 1].
+        """Compute the largest `regret` over all draws with a band of a given width, for quantities in [0, 1]: `D^2`.
 
         Args:
             width: D of the band, from 0 to 1.
@@ -197,13 +211,16 @@ class Squared:
         return width**2
 
     def width_for(self, loss: float) -> float:
-        """Compute the width of the band at which `widest` equals a given loss.
+        """Compute the width D of the band at which `widest` equals a given loss: the root of the loss.
 
         Args:
             loss: at least 0, for quantities in [0, 1].
 
         Returns:
-            D.
+            D; above 1 if the loss is.
+
+        Raises:
+            ValueError: a negative loss.
         """
         return math.sqrt(loss)
 
@@ -213,56 +230,68 @@ class Squared:
         return 2
 
     def __str__(self) -> str:
-        """Name of the loss on the command line."""
+        """Return the name of the loss on the command line: "squared"."""
         return "squared"
 
 
 class _Pinballs(ABC):
-    """Loss that is a weight times a sum of pinball losses, one for each number of the response."""
+    """Loss that is a weight times a sum of pinball losses, one for each number of the response.
+
+    The loss of the response r is `w * sum over i of (q_i - 1[x < r_i]) (x - r_i)`, with the weight w and the levels q_i
+    of `parts`.
+    """
 
     @property
     @abstractmethod
     def parts(self) -> tuple[float, tuple[float, ...]]:
-        """Weight, and levels of the quantiles that are the best response."""
+        """Weight w, and in ascending order the levels q_i of the quantiles that are the best response."""
 
     def best(self, ordered: Floats) -> Named:
         """Compute the response with the least mean loss over posterior draws: a quantile, or two for an interval.
 
-        A quantile of level q is the smallest draw with at least a fraction q of the draws at or below it.
+        The quantile of level q of n draws is the k-th smallest with `k = ceil(q n - 1e-9)`, at least 1 and at most n:
+        the smallest draw with at least a fraction q of the draws at or below it. It is not interpolated.
 
         Args:
-            ordered: draws of the quantity in ascending order, shape (draws,).
+            ordered: at least one draw of the quantity, in ascending order, shape (draws,).
 
         Returns:
-            A number, in the unit of the quantity; for an interval its two ends.
+            A number, in the unit of the quantity; for an interval the tuple of its two ends.
         """
         positions = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.parts[1]]
         quantiles = [float(ordered[position]) for position in positions]
         return quantiles[0] if len(quantiles) == 1 else (quantiles[0], quantiles[-1])
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """Compute the loss of a response in each draw.
+        """Compute the loss of a response in each draw: `w * sum over i of (q_i - 1[x < r_i]) (x - r_i)`.
 
         Args:
-            draws: draws of the quantity, any shape.
-            response: the response.
+            draws: x, draws of the quantity, any shape.
+            response: r, a number; for an interval its two ends.
 
         Returns:
-            Losses, shape of the draws.
+            Losses, shape of the draws, in the unit of the quantity.
+
+        Raises:
+            ValueError: a response with another number of ends than the loss has levels.
         """
         weight, levels = self.parts
         ends = zip(levels, np.atleast_1d(response), strict=True)
         return np.asarray(weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
 
     def regret(self, band: Band, response: Named) -> float:
-        """Bound the expected loss of the best response to the band's draws beyond that of the best of all responses.
+        """Bound the regret of a response by `w * sum over i of band.quantile_regret(q_i, r_i)`.
 
         Args:
             band: draws, and the confidence band of their distribution.
-            response: best response to these draws.
+            response: r, a number; for an interval its two ends.
 
         Returns:
-            A bound, in the unit of the loss; it fails with probability at most `band.failure`.
+            A bound on the expected loss beyond that of the best of all responses, in the unit of the quantity; it fails
+            with probability at most `band.failure`.
+
+        Raises:
+            ValueError: a response with another number of ends than the loss has levels.
         """
         weight, levels = self.parts
         return weight * sum(
@@ -270,24 +299,24 @@ class _Pinballs(ABC):
         )
 
     def widest(self, width: float) -> float:
-        """Compute the largest `regret` over all draws with a band of a given width, for quantities in [0, 1].
+        """Compute the largest `regret` over all draws with a band of a given width: `w * number of levels * D`.
 
         Args:
             width: D of the band, from 0 to 1.
 
         Returns:
-            A bound that is valid for any draws.
+            A bound that is valid for any draws of a quantity in [0, 1].
         """
         return self.parts[0] * len(self.parts[1]) * width
 
     def width_for(self, loss: float) -> float:
-        """Compute the width of the band at which `widest` equals a given loss.
+        """Compute the width of the band at which `widest` equals a loss: `D = loss / (w * number of levels)`.
 
         Args:
             loss: at least 0, for quantities in [0, 1].
 
         Returns:
-            D.
+            D; not limited to 1.
         """
         return loss / self.widest(1.0)
 
@@ -310,11 +339,11 @@ class Absolute(_Pinballs):
 
     @property
     def parts(self) -> tuple[float, tuple[float, ...]]:
-        """See `_Pinballs`."""
+        """Weight 2 and the level 1/2."""
         return 2.0, (0.5,)
 
     def __str__(self) -> str:
-        """Name of the loss on the command line."""
+        """Return the name of the loss on the command line: "absolute"."""
         return "absolute"
 
 
@@ -339,16 +368,16 @@ class Quantile(_Pinballs):
     q: float
 
     def __post_init__(self) -> None:
-        """Raise an error unless the level is strictly between 0 and 1."""
+        """Raise an `InputError` unless 0 < q < 1."""
         probability(q=self.q)
 
     @property
     def parts(self) -> tuple[float, tuple[float, ...]]:
-        """See `_Pinballs`."""
+        """Weight 1 and the level q."""
         return 1.0, (self.q,)
 
     def __str__(self) -> str:
-        """Name of the loss on the command line."""
+        """Return the name of the loss on the command line: "quantile:Q", Q without an exponent."""
         return f"quantile:{np.format_float_positional(self.q)}"
 
 
@@ -356,7 +385,8 @@ class Quantile(_Pinballs):
 class Interval(_Pinballs):
     """Interval score: the interval's length, plus 2 / (1 - level) times the quantity's distance from the interval.
 
-    The best response is the interval with equal tails.
+    The best response is the interval with equal tails: the quantiles of the levels `(1 - level) / 2` and `(1 + level) /
+    2`.
 
     Args:
         level: posterior probability of the interval, in (0, 1).
@@ -374,16 +404,16 @@ class Interval(_Pinballs):
     level: float
 
     def __post_init__(self) -> None:
-        """Raise an error unless the level is strictly between 0 and 1."""
+        """Raise an `InputError` unless 0 < level < 1."""
         probability(level=self.level)
 
     @property
     def parts(self) -> tuple[float, tuple[float, ...]]:
-        """See `_Pinballs`."""
+        """Weight `2 / (1 - level)` and the levels `(1 - level) / 2` and `(1 + level) / 2`."""
         return 2 / (1 - self.level), ((1 - self.level) / 2, (1 + self.level) / 2)
 
     def __str__(self) -> str:
-        """Name of the loss on the command line."""
+        """Return the name of the loss on the command line: "interval:LEVEL", LEVEL without an exponent."""
         return f"interval:{np.format_float_positional(self.level)}"
 
 
@@ -394,13 +424,14 @@ def number_loss(loss: NumberLoss | str) -> NumberLoss:
     """Parse the name of a loss; return a loss unchanged.
 
     Args:
-        loss: "squared", "absolute", "quantile:Q", "interval:LEVEL", or a loss.
+        loss: exactly "squared", "absolute", "quantile:Q" or "interval:LEVEL", the number in decimal digits without sign
+            or exponent; or a loss.
 
     Returns:
         The loss.
 
     Raises:
-        InputError: anything else.
+        InputError: anything else, or a Q or LEVEL outside (0, 1).
 
     Example:
         >>> number_loss("quantile:0.9")

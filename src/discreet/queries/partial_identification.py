@@ -52,22 +52,26 @@ def identification_bounds(
 ) -> IdentificationBounds:
     """Compute bounds of `P(row | evidence)` over all joint laws with the measured margins, by linear programming.
 
+    At most BOUNDED_DRAWS draws are used, at equal distances from the first to the last. Draws in which the evidence has
+    a probability of LEAST_EVIDENCE or less are left out.
+
     Args:
         names: variables of the query; their order is that of the axes.
         law: any joint law with the measured margins, shape `(*sizes, draws)`.
         parts: measured sets of these variables; every variable lies in one.
-        rows: codes of the states of each row.
-        evidence: codes of the observed states.
-        level: fraction of the draws whose bounds the interval contains, half of the rest at either end.
+        rows: codes of the states of each row, at least one row; a code of an observed variable is replaced by that of
+            the evidence.
+        evidence: codes of the observed states; if empty, the bounds are of `P(row)`.
+        level: fraction of the draws whose bounds the interval contains, half of the rest at either end; not checked.
 
     Returns:
-        The `(1 - level) / 2` quantile of the draws' lower bounds and the `(1 + level) / 2` quantile of their upper
-        bounds, over at most BOUNDED_DRAWS draws at equal distances, without those in which the evidence has a
-        probability of LEAST_EVIDENCE or less. If a linear program fails, the draw's bound is the ratio under its own
-        `law`, which is inside the bounds.
+        For each row the `(1 - level) / 2` quantile of the used draws' lower bounds and the `(1 + level) / 2` quantile
+        of their upper bounds, interpolated linearly. If a linear program fails, that end of the draw's bounds is the
+        ratio under its own `law`, which is inside the bounds.
 
     Raises:
-        InputError: too many states or rows, or evidence that is impossible in every draw used.
+        InputError: more than MOST_BOUNDED_STATES joint states or MOST_BOUNDED_ROWS rows, or evidence that is impossible
+            in every draw at those distances.
     """
     sizes = law.shape[:-1]
     if law[..., 0].size > MOST_BOUNDED_STATES or len(rows) > MOST_BOUNDED_ROWS:
@@ -97,9 +101,11 @@ def identification_bounds(
 def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
     """Build the sparse 0-1 matrix that sums a joint law to a margin, shape (cells of the margin, joint states).
 
+    Its rows are the cells of the margin in the order in which `states` first has them.
+
     Args:
-        names: variables of the joint law.
-        scope: variables of the margin.
+        names: variables of the joint law, in the order of the codes.
+        scope: variables of the margin, all of them in `names`.
         states: codes of each joint state.
     """
     axes = [names.index(name) for name in scope]
@@ -109,7 +115,10 @@ def _make_sums(names: Sequence[str], scope: Scope, states: Sequence[tuple[int, .
 
 
 def _mark_states(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
-    """Mark the joint states with the given codes by 1, all others by 0; shape (joint states,)."""
+    """Return 1.0 for joint states that have all of the given codes, else 0.0; shape (joint states,).
+
+    Without any code all are 1. The order of `names` is that of the codes in `states`.
+    """
     wanted = {names.index(name): code for name, code in codes.items()}
     return np.array([all(state[axis] == code for axis, code in wanted.items()) for state in states], np.float64)
 
@@ -124,7 +133,8 @@ def _solve_ends(wanted: Floats, observed: Floats, sums: csr_array, q: Floats) ->
         q: a joint law with the margins, shape (joint states,); `observed q` is positive.
 
     Returns:
-        The least and the largest ratio, between 0 and 1. If the solver fails at an end, that end is the ratio of q.
+        The least ratio, raised to at least 0, and the largest, lowered to at most 1. If the solver fails at an end,
+        that end is the ratio of q.
     """
     # Charnes-Cooper: unknowns (y, t), constraints sums y - t (sums q) = 0 and observed y = 1, objective wanted y.
     margins = csr_array(-(sums @ q)[:, None])

@@ -64,8 +64,9 @@ class Prediction(Result):
         left_out: for every record the fraction of the draws in which its evidence is impossible, shape (records,); its
             numbers do not use them.
         basis: for every record the basis of its numbers given the variables it has values of, as in `Answer.basis`;
-            "prior" if its evidence is too rare. Empty if the posterior was not made from a release. The probability of
-            a record's evidence is not computed here: `Answer.evidence` of a single query has it.
+            "prior" if its evidence is too rare, that is, if it observes a variable and the interval of every state is
+            at least as wide as the level. Empty if the posterior was not made from a release. The probability of a
+            record's evidence is not computed here: `Answer.evidence` of a single query has it.
 
     Raises:
         Nothing.
@@ -89,7 +90,7 @@ class Prediction(Result):
     basis: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only."""
+        """Make the arrays `mean`, `lower`, `upper` and `left_out` read-only in place, without a copy."""
         for array in (self.mean, self.lower, self.upper, self.left_out):
             array.flags.writeable = False
 
@@ -99,10 +100,11 @@ class Prediction(Result):
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
 
     def tidy(self) -> list[dict[str, Any]]:
-        """List a row for each record and state.
+        """List a row for each record and state, record by record.
 
         Returns:
-            Rows of "record", counted from 1, "state", "mean", "lower", "upper", "level", and where it is known "basis".
+            Rows of "record", counted from 1, "state", "mean", "lower", "upper", "level"; and "basis", unless `basis` is
+            empty.
         """
         ends, bases = (self.mean.tolist(), self.lower.tolist(), self.upper.tolist()), self.basis or repeat(None)
         return [
@@ -113,7 +115,7 @@ class Prediction(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the first records, at most MOST_SHOWN_RECORDS."""
+        """Yield a head, a table of the first MOST_SHOWN_RECORDS records, and for more a line on where they are."""
         rows, most = self.tidy(), MOST_SHOWN_RECORDS * len(self.states)
         yield f"{self.target} of {with_noun(len(self.mean), 'record')}"
         yield IntervalTable(rows[:most])
@@ -123,9 +125,9 @@ class Prediction(Result):
         """Convert the prediction to an Arrow table with a row for each record.
 
         Returns:
-            The most probable state in a column named like the target, then for every state its mean, lower and upper
-            end, in columns such as `P(lung=yes)` and `P(lung=yes) lower`, and where it is known the basis of the
-            numbers, in a column such as `lung basis`.
+            The most probable state in a text column named like the target; then for every state its mean, lower and
+            upper end, float64, in columns such as `P(lung=yes)`, `P(lung=yes) lower` and `P(lung=yes) upper`; and the
+            basis of the numbers in a text column such as `lung basis`, unless `basis` is empty.
         """
         columns = {self.target: pa.array(self.most_probable, pa.string())}
         for code, state in enumerate(self.states):
@@ -159,12 +161,13 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
         level: posterior probability of each interval, between 0 and 1.
 
     Returns:
-        For each record exactly what `answer` returns for `P(target | its evidence)`.
+        For each record, in their order, exactly what `answer` returns for `P(target | its evidence)` by exact
+        inference: no law is sampled here. A table without records gives arrays of shape (0, states).
 
     Raises:
-        InputError: an unknown target or column, a value that is no state, evidence that is impossible in more than half
-            of the draws, a level outside (0, 1), or a network too large for exact inference. Records are named by their
-            position, counted from 0.
+        InputError: an unknown target or column, a table that cannot be read, a value that its variable cannot have,
+            evidence that is impossible in more than half of the draws, a level outside (0, 1), or a network too large
+            for exact inference. Records are named by their position, counted from 0.
 
     Guarantee:
         No budget is spent; only the posterior and the analyst's own records are read.
@@ -233,12 +236,16 @@ class _RecordEvidence:
     codes: Codes
 
     def of(self, names: Sequence[str], positions: Positions) -> Codes:
-        """Select the codes of some columns of some records, shape (records, columns)."""
+        """Select the codes of some columns of some records, shape (positions, names), in the given orders; a copy."""
         columns = np.array([self.names.index(name) for name in names], np.intp)
         return self.codes[np.ix_(positions, columns)]
 
     def alike(self, positions: Positions) -> Iterator[tuple[dict[str, int], Positions]]:
-        """Yield the distinct records among some: observed codes, and the positions of the records that have them."""
+        """Yield the distinct records among those at some positions, in the order in which they first appear.
+
+        Each item is a mapping of the observed variables to their codes (MISSING is left out), and the positions of the
+        records with exactly these, in the given order.
+        """
         alike: dict[tuple[int, ...], list[int]] = {}
         for position in positions.tolist():
             alike.setdefault(tuple(self.codes[position].tolist()), []).append(position)
@@ -247,7 +254,11 @@ class _RecordEvidence:
             yield observed, np.array(members)
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
-        """Yield each set of observed variables with the positions of the records that observe exactly these."""
+        """Yield each set of observed variables with the positions of the records that observe exactly these.
+
+        Names are in the order of the columns; the empty set comes first, if a record observes nothing; positions
+        ascend. Without records nothing is yielded.
+        """
         patterns, of_record = _find_distinct(self.codes != MISSING)
         ends = np.cumsum(np.bincount(of_record, minlength=len(patterns)))
         positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
@@ -264,11 +275,12 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
         target: variable to predict.
 
     Returns:
-        The evidence, with columns in the network's order; without any column, a row for each record and no columns.
-        The target's column only counts the records.
+        The evidence, with columns in the network's order; null and NaN have the code MISSING. Without any column but
+        the target's, it has a row for each record and no columns. The target's column only counts the records.
 
     Raises:
-        InputError: an unreadable table, an unknown or repeated column, or a value that its variable cannot have.
+        InputError: an unreadable table, an unknown or repeated column, columns of different lengths, or a value that
+            its variable cannot have.
     """
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
@@ -291,14 +303,15 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
-    """Convert any table to Arrow; the index of a data frame is not a column.
+    """Convert any table to Arrow; the index of a pandas frame is not a column.
 
     Args:
-        records: mapping from columns to sequences, Arrow table or data frame.
-        target: variable to predict; in a mapping its column is replaced by nulls without being read.
+        records: mapping from columns to sequences (names become text), Arrow table or data frame. An object with
+            `__arrow_c_stream__` is read by it, another one by `__dataframe__`.
+        target: variable to predict; in a mapping its column is replaced by as many nulls without being read.
 
     Returns:
-        An Arrow table with a row for each record.
+        An Arrow table with a row for each record; without any row for an empty mapping.
 
     Raises:
         InputError: an object of another type, a column that cannot be read, or columns of different lengths.
@@ -328,7 +341,14 @@ def _read_table(records: Any, target: str) -> pa.Table:
 
 
 def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
-    """Convert one column of a mapping to Arrow; if `read` is false, make an empty column of its length."""
+    """Convert one column of a mapping to Arrow; if `read` is false, make a column of as many nulls.
+
+    In a sequence NaN becomes null; a column with `__arrow_c_stream__` is taken as it is.
+
+    Raises:
+        TypeError: a text or bytes, which is one value and no column.
+        Exception: any error of Arrow or of the values' library; the caller guards against it.
+    """
     if isinstance(values, str | bytes):
         raise TypeError
     if not read:
@@ -341,12 +361,16 @@ def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
 def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
     """Encode a column as positions of states.
 
+    Text must equal a state (of a numeric variable, the name of a bin). Logical values are accepted if all states are
+    "true" or "false" in any case. Integers, floats and decimals are encoded by `_encode_numbers`.
+
     Args:
         variable: variable of the column.
         column: values; dictionary-encoded columns are decoded first.
 
     Returns:
-        Positions of states, or MISSING, UNKNOWN or OUTSIDE, int32, shape (records,).
+        int32, shape (records,): positions of states; MISSING for null and NaN; UNKNOWN or OUTSIDE for a value that the
+        variable cannot have. A column without any value is all MISSING, whatever its type.
 
     Raises:
         InputError: a column of a type that cannot hold the variable's states, or numbers for states that are names.
@@ -370,25 +394,26 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
 
 
 def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
-    """Find the position of each value among the states."""
+    """Find the position of each value among the states, UNKNOWN for null or another value; int64, shape (records,)."""
     return np.asarray(pc.fill_null(pc.index_in(column, value_set=states), UNKNOWN).to_numpy(), np.int64)
 
 
 def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
     """Encode numbers as positions of bins or states, UNKNOWN or OUTSIDE, shape (records,).
 
-    Bins are closed below, the last one on both sides; states that are numbers are compared as numbers. A fraction is
-    UNKNOWN for a variable of whole numbers.
+    Bins are closed below, the last one on both sides. Numbers beyond the bounds, and NaN, are OUTSIDE; a fraction
+    within them is UNKNOWN for a variable of whole numbers. For a variable without bounds, states are compared as
+    numbers, and any other number, and NaN, is UNKNOWN.
 
     Args:
-        variable: variable with bins, or with states that are numbers.
-        numbers: values; NaN where missing, shape (records,).
+        variable: variable with bounds, or with states that are all numbers.
+        numbers: values; NaN where missing, which the caller replaces, shape (records,).
 
     Returns:
         Codes, int64, shape (records,).
 
     Raises:
-        InputError: the variable's states are not numbers.
+        InputError: without bounds, a state is not a finite number, or two states are the same number.
     """
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
@@ -408,7 +433,12 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
 
 
 def _refuse_values(codes: Codes, variable: Variable) -> None:
-    """Raise an error if a column has a value that its variable cannot have."""
+    """Raise an error if a column has a value that its variable cannot have: a code below MISSING.
+
+    Raises:
+        InputError: it names the column, the first such record's position, counted from 0, and the variable's bounds or
+            its first states; never the value.
+    """
     wrong = np.flatnonzero(codes < MISSING)
     if not wrong.size:
         return
@@ -422,7 +452,10 @@ def _refuse_values(codes: Codes, variable: Variable) -> None:
 
 
 def _find_distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
-    """Find the distinct rows, and the position of every row among them."""
+    """Find the distinct rows in lexicographic order, and the position of every row among them, shape (rows,).
+
+    Rows without columns are all equal: the result is the first one and zeros. Without rows both are empty.
+    """
     if not rows.size:
         return rows[:1], np.zeros(len(rows), np.intp)
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
@@ -439,12 +472,16 @@ def _predict_alike(
         target: variable to predict.
         nodes: nodes whose tables are relevant.
         names: observed relevant variables.
-        rows: their codes, shape (records, variables).
+        rows: their codes, shape (records, variables), at least one record.
         level: posterior probability of each interval.
 
     Returns:
         Means, lower and upper ends, shape (3, records, states), and for each record the number of draws in which its
-        evidence is impossible, shape (records,).
+        evidence is impossible, shape (records,). Such draws count as probability 0 in the record's numbers, which are
+        then wrong: the caller replaces them. Probabilities are clipped to [0, 1].
+
+    Raises:
+        InputError: a network too large for exact inference.
     """
     distinct, of_record = _find_distinct(rows)
     cost = joint_cost(cells.network, (target,), names)
@@ -463,7 +500,16 @@ def _predict_alike(
 
 
 def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
-    """Count the draws in which each record's evidence is impossible, shape (records,)."""
+    """Count the draws in which each record's evidence has probability 0, shape (records,).
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        observed: all observed variables, the same for all records.
+        rows: their codes, shape (records, variables), at least one record.
+
+    Raises:
+        InputError: a network too large for exact inference.
+    """
     distinct, of_record = _find_distinct(rows)
     counts = []
     for block, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
@@ -475,7 +521,7 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 def _predict_with_impossible(
     posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
-    """Predict records with equal evidence that is impossible in some draws, as `answer` does.
+    """Predict records with equal evidence that is impossible in some draws, by `answer`, which leaves these out.
 
     Args:
         posterior: posterior made from a release.
@@ -488,7 +534,8 @@ def _predict_with_impossible(
         Means, lower and upper ends, shape (3, 1, states): the same for all these records.
 
     Raises:
-        InputError: the evidence is impossible in more than half of the draws.
+        InputError: the evidence is impossible in more than half of the draws (it names the first position, and no
+            value), or as in `answer`.
     """
     schema = posterior.network.schema
     evidence = tuple((name, schema[name].states[code]) for name, code in shown.items())
@@ -511,7 +558,7 @@ def _predict_with_impossible(
 def _make_blocks(
     cells: Tables, nodes: Iterable[str], names: tuple[str, ...], distinct: Codes, cost: int
 ) -> Iterator[tuple[Tables, dict[str, int]]]:
-    """Split distinct records into blocks that fit into the memory of a chunk.
+    """Split distinct records into blocks whose tables fit into CHUNK_BYTES, at least one record each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -521,8 +568,10 @@ def _make_blocks(
         cost: number of cells of all cliques together, for one record and draw.
 
     Yields:
-        Tables whose last axis is (record, draw), and the evidence in them. A single record is sliced out of the tables
-        unchanged, and with one draw all are: sums over a last axis of length 1 are rounded in another order.
+        Tables and the evidence in them, in the order of the records. A block of one record has `cells` itself and the
+        record's codes. A block of several has joined tables, whose last axis is (record, draw) with the draw fastest;
+        in them each observed variable has a single state, so its code is 0. With one draw all blocks are of one record:
+        sums over a last axis of length 1 are rounded in another order.
     """
     network, draws = cells.network, cells.draws or 1
     hidden = sum(network.cells(name for name in network.family(node) if name not in names) for node in nodes)
@@ -540,11 +589,13 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        nodes: nodes whose tables are relevant; others get a table of ones.
-        codes: codes of the observed variables, shape (records,).
+        nodes: nodes whose tables are relevant; other members of their families, which are observed, get a table of
+            ones.
+        codes: codes of the observed variables, at least one, shape (records,) each.
 
     Returns:
-        Tables in which observed variables have one state, with `records * draws` draws.
+        Tables over the families of `nodes` alone, in which observed variables have one state, with `records * draws`
+        draws, the draw fastest; a table is computed at its first use.
     """
     network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
     records = len(next(iter(codes.values())))
@@ -555,6 +606,7 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
     )
 
     def table(node: str) -> Floats:
+        """Join the table of a node; that of a node which is not relevant is ones, shape (1, records * draws)."""
         if node not in chosen:
             return np.ones((1, records * draws))
         return _put_side_by_side(cells[node], network.family(node), codes, records)
@@ -565,7 +617,15 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
 def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
     """Join the slices of a table for all records on the last axis; observed variables keep an axis of length 1.
 
-    The other axes keep their order in memory, too, because it determines the order in which sums are rounded.
+    The result has shape `(*sizes, records * draws)`, the draw fastest; without an observed variable in the family the
+    table is repeated. The other axes keep their order in memory, too, because it determines the order in which sums are
+    rounded.
+
+    Args:
+        table: probabilities, shape `(*family, draws)`.
+        family: names of the axes.
+        codes: codes of the observed variables, shape (records,) each.
+        records: number of records.
     """
     axes = [axis for axis, name in enumerate(family) if name in codes]
     rest = sorted(set(range(table.ndim)) - set(axes), key=lambda axis: -table.strides[axis])

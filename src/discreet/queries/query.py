@@ -44,19 +44,21 @@ LEAST_EFFECTIVE_DRAWS = 20
 
 
 def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Find the draws in which the evidence is possible.
+    """Find the draws in which the evidence is possible, and their normalised weights.
 
     Args:
         query: query, for the message of an error.
-        draws: probabilities, shape (states, draws); NaN where the evidence is impossible.
+        draws: probabilities, shape (states, draws); NaN, which is looked for in the first state only, where the
+            evidence is impossible.
         weights: weights of the draws, shape (draws,); None if they are equal.
 
     Returns:
-        A mask of shape (draws,), and the weights of these draws, which sum to 1.
+        A mask of shape (draws,), and the weights of the possible draws, which sum to 1, shape (possible draws,).
 
     Raises:
-        InputError: the evidence is impossible in too many of them, or the effective sample size of weights is too
-            small.
+        InputError: the evidence is impossible in more than half of the draws; or weights are given, and their effective
+            sample size `1 / sum w^2` is less than LEAST_EFFECTIVE_DRAWS (or than the number of possible draws, if that
+            is smaller).
     """
     possible = ~np.isnan(draws[0])
     if not possible.all():
@@ -80,7 +82,7 @@ def keep_possible(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
 
 
 def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
-    """Raise an error for evidence that most draws make impossible.
+    """Raise an error for evidence that most draws make impossible; exactly half is accepted.
 
     Args:
         impossible: number of draws in which it has probability 0.
@@ -97,11 +99,13 @@ def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
 def resample(weights: Floats) -> npt.NDArray[np.intp]:
     """Resample draws systematically, so that each appears in proportion to its weight; no random number is used.
 
+    With n draws, position i has the first draw whose cumulative weight reaches `(i + 1/2) / n` of the total.
+
     Args:
-        weights: weights of the draws, at least 0, shape (draws,).
+        weights: weights of the draws, at least 0, with any sum, shape (draws,).
 
     Returns:
-        Positions of the resampled draws in ascending order, shape (draws,).
+        Positions of the resampled draws in ascending order, shape (draws,); all 0 if all weights are 0.
 
     Example:
         >>> resample(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
@@ -123,13 +127,19 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
 def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
     """Compute a mean, quantile or share in every draw, with its smallest and largest value over laws inside bins.
 
+    "mean" is the mean; "quantile" that of the share `query.at`; ">", ">=", "<" and "<=" are the share of the numbers
+    above or below `query.at`.
+
     Args:
-        query: query for a number.
+        query: query for a number; its `at` counts as 0 if it is None.
         law: law of the numbers in the bins, with an axis of draws.
 
     Returns:
         The value under the law, and the smallest and largest value over all laws inside the bins; shape `(draws,)`
-        each.
+        each. Means and quantiles are in the unit of the variable, shares between 0 and 1.
+
+    Raises:
+        AssertionError: another word in `query.asked`.
     """
     at = 0.0 if query.at is None else query.at
     match query.asked:
@@ -149,15 +159,21 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
 def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
     """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
+    "law_lower" and "law_upper" bound the value under the given law. "lower" is the smaller one of "law_lower" and the
+    lower end for the smallest values over all laws; "upper" likewise. Intervals are by `credible_interval` for a share
+    and equal-tailed for a mean or quantile; with unequal weights they are of resampled draws.
+
     Args:
         query: query for a number.
         law: law of the numbers in the bins, for the draws that are used.
-        level: posterior probability of the intervals.
+        level: posterior probability of the intervals; not checked for a mean or quantile.
         weights: weights of the draws, which sum to 1, shape (draws,).
         alike: whether the weights are equal.
 
     Returns:
-        The quantity's text, its mean under the given law, and both intervals; without "noise" and "noise_error".
+        "state", a mapping of the variable to what is asked of it, such as "mean" or ">= 40"; "mean", the weighted mean
+        over the draws under the given law; "lower", "upper", "law_lower" and "law_upper". "noise" and "noise_error" are
+        missing.
     """
     numbers, low, high = number_draws(query, law)
     picked = slice(None) if alike else resample(weights)
@@ -187,15 +203,20 @@ def noise_share(draws: Floats, replicates: Floats, effective: float | None = Non
 
     For a function q of the probabilities theta, it is `Var(E[q(theta) | counts]) / Var(q(theta))`. A replicate is a
     second draw given the same counts, so the covariance of draw and replicate is the variance of the conditional mean.
+    With x and y a draw and its replicate less their pooled mean, the estimate is `mean(x y) / mean((x^2 + y^2) / 2)`,
+    clipped to [0, 1].
 
     Args:
         draws: q in every draw, shape `(..., draws)`.
-        replicates: q in the replicate of every draw, same shape; draws in which either is NaN are left out.
-        effective: effective sample size of the draws; None if they are independent.
+        replicates: q in the replicate of every draw, same shape; a draw is left out of all estimates if any entry of it
+            or of its replicate is NaN.
+        effective: effective sample size of the draws; None or 0 if they are independent. Beyond the number of draws it
+            counts as that number.
 
     Returns:
-        (the share, between 0 and 1; its standard error), shape `(...)` each: both 0 where q does not vary, NaN where
-        fewer than two draws are left. The error is about `(1 - share^2) / sqrt(draws)` where q is normal.
+        (the share, between 0 and 1; its standard error), shape `(...)` each: both 0 where the standard deviation of q
+        is at most ROUNDING_DEVIATION, NaN where fewer than two draws are left. The error is about `(1 - share^2) /
+        sqrt(draws)` where q is normal.
 
     Source:
         The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
@@ -224,7 +245,7 @@ def noise_share(draws: Floats, replicates: Floats, effective: float | None = Non
 
 
 def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
-    """Divide by the variance; 0 where nothing varies."""
+    """Divide by the variance, shape of `variance`; 0 where it is at most ROUNDING_DEVIATION squared."""
     return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING_DEVIATION**2))
 
 
@@ -260,27 +281,35 @@ def answer(
 
     The first is about the population: the share of records with x among those with e, with an interval for that share.
     The second is about the next record, after e has been observed in it: observing e gives more weight to draws in
-    which e is probable. They differ if the evidence is rare and the posterior wide.
+    which e is probable. They differ if the evidence is rare and the posterior wide. Draws in which e is impossible are
+    left out of both.
+
+    Where exact inference is too large, laws are sampled with a fixed seed (`Answer.sampling`), and there is no noise
+    share.
 
     Args:
         posterior: posterior made from a release.
         query: text, or a parsed query over the posterior's variables.
         level: posterior probability of each interval, between 0 and 1.
-        predictive: whether draws are weighted by the probability of the evidence.
+        predictive: whether draws are weighted by the probability of the evidence; there is then no noise share.
         assume: assumption about variables that no table contains together: "network", the network's independences hold;
             "robust", they are violated as much as in audited pairs, or else in a prior from real tables; "nothing", the
-            interval covers all answers that the measured margins allow, around the mean of "network". None: "robust".
+            interval covers all answers that the measured margins allow, around the mean of "network", unless one table
+            contains all variables of the query. None takes the posterior as it is: "robust", unless it was read or
+            changed to believe the network.
         inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform".
 
     Returns:
-        A row for each joint state, each with "state", "mean", "lower" and "upper", and "noise", the share of the
-        variance due to the privacy noise; see `results.Answer`.
+        A row for each joint state, at most 4,096, the last variable's state varying fastest; for MAP and MPE the at
+        most 16 leading states by decreasing mean; for a number one row. Each has "state", "mean", "lower" and "upper",
+        and "noise", the share of the variance due to the privacy noise, or None; see `results.Answer`.
 
     Raises:
-        InputError: not a query; evidence that is impossible in more than half of the draws; a level outside (0, 1); an
-            explanation or bounds that exceed the memory budget; evidence that is too rare to be sampled where exact
-            inference is too large; with `predictive`, evidence that leaves an effective sample size below twenty;
-            `assume` for a posterior without alternatives to its network; or "nothing" for an explanation, a predictive
+        InputError: not a posterior or not a query; evidence that is impossible in more than half of the draws; a level
+            outside (0, 1); more than 4,096 joint states; another word for `assume` or `inside`; an explanation or
+            bounds that exceed the memory budget; evidence that is too rare to be sampled where exact inference is too
+            large; with `predictive`, evidence that leaves an effective sample size below twenty; `assume` for a
+            posterior without alternatives to its network; or "nothing" for a number, an explanation, a predictive
             answer, or more rows than can be bounded.
 
     Guarantee:
@@ -316,10 +345,10 @@ def answer_many(
 ) -> Answers:
     """Answer many queries from a posterior; shared computations are done once.
 
-    A repeated query is answered once, and its answer is the same object at all of its positions. Queries with the same
-    evidence share the computation of its probability, and queries for one variable to which every table of the network
-    is relevant share one pass. All queries are parsed before the first is answered; a query that cannot be answered
-    ends the call, without the answers to the others.
+    A query that is repeated, as its parsed text is, is answered once, and its answer is the same object at all of its
+    positions. Queries with the same evidence share the computation of its probability, and queries for one variable to
+    which every table of the network is relevant share one pass. All queries are parsed before the first is answered; a
+    query that cannot be answered ends the call, without the answers to the others.
 
     Args:
         posterior: posterior made from a release.
@@ -333,8 +362,8 @@ def answer_many(
         For each query, in their order, exactly what `answer` returns.
 
     Raises:
-        InputError: a single query instead of several; else as in `answer`: the message has the position of the query,
-            counted from 1, and its text.
+        InputError: a single query instead of several; else as in `answer`: if the fault is in a query, the message has
+            its position, counted from 1 (that of its first occurrence), and its text.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -382,7 +411,8 @@ def marginals(
     """Compute `P(X | evidence)` of every variable X that is not observed, in one pass.
 
     If exact inference is too large, the laws are computed by importance sampling with a fixed seed, without noise
-    shares. If the evidence is impossible in some draws, these are left out.
+    shares. If the evidence is impossible in some draws, these are left out. The posterior is taken as it is, as by
+    `assume=None` in `answer`.
 
     Args:
         posterior: posterior made from a release.
@@ -391,11 +421,14 @@ def marginals(
         predictive: as in `answer`.
 
     Returns:
-        One answer for each variable, in the network's order; equal to those of `answer` up to rounding errors.
+        One answer for each variable, in the network's order; equal to those of `answer` up to rounding errors. There is
+        none if all variables are observed.
 
     Raises:
-        InputError: unknown evidence, or evidence that is impossible in more than half of the draws; a level outside (0,
-            1); or evidence that is too rare to be sampled where exact inference is out of reach.
+        InputError: not a posterior; evidence that is no mapping, or an unknown variable or state in it; evidence that
+            is impossible in more than half of the draws; a level outside (0, 1); with `predictive`, evidence that
+            leaves an effective sample size below twenty; or evidence that is too rare to be sampled where exact
+            inference is out of reach.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -435,7 +468,12 @@ def marginals(
 
 @contextmanager
 def name_query(position: int, query: object) -> Iterator[None]:
-    """Add the position and text of the failing query of a list to an error, once."""
+    """Add the position and text of the failing query of a list to an error, in a `with` statement.
+
+    An `InputError` from the block is replaced by one that begins with `query N, TEXT: `, with N = `position` + 1 and
+    TEXT cut to QUOTED_CHARACTERS (the name of the type, if `query` is no query); the text of the query at the beginning
+    of its own message is removed. Other errors pass.
+    """
     try:
         yield
     except InputError as error:
@@ -445,7 +483,12 @@ def name_query(position: int, query: object) -> Iterator[None]:
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
-    """Return the posterior under an assumption; None returns it unchanged, and "nothing" takes that of the network."""
+    """Return the posterior under an assumption; None returns it unchanged, and "nothing" takes that of the network.
+
+    Raises:
+        InputError: another word, a posterior that is not of a release, "nothing" for a predictive answer, or a
+            posterior without alternatives to its network.
+    """
     if assume is None:
         return posterior
     require_word(assume, Assume, "assume")
@@ -459,18 +502,22 @@ def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predic
 def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
     """Answer a query that fits the schema, by the function for its kind.
 
+    Laws are exact where affordable, else sampled (`ConditionedPosterior.for_targets`). An MPE query, which has no
+    targets, is about all variables that are not observed.
+
     Args:
         query: parsed query.
         both: draws given the query's evidence, with their replicates.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins.
+        inside: law of numbers inside their bins; used for numbers only.
         nothing: whether intervals cover all answers that the measured margins allow.
 
     Returns:
-        The answer. With `nothing`, an answer whose variables lie in one table keeps its interval.
+        The answer. With `nothing`, an answer whose basis is "measured" keeps its interval.
 
     Raises:
-        InputError: `nothing` for a number or an explanation, or as the functions for each kind raise.
+        InputError: `nothing` for a number or an explanation, evidence too rare to be sampled, or as the functions for
+            each kind raise.
     """
     schema = both.given.network.schema
     match query:
@@ -491,7 +538,7 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
 
 
 def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:
-    """Answer with one row for each joint state of the targets.
+    """Answer with one row for each joint state of the targets; a target with a state has only this one.
 
     Args:
         query: query for probabilities that fits the schema.
@@ -499,7 +546,8 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
         level: posterior probability of each interval.
 
     Returns:
-        The answer, rows in the order of the states, the last target's varying fastest.
+        The answer, rows in the order of the states, the last target's varying fastest; noise shares are None without
+        replicates.
 
     Raises:
         InputError: more than ROW_LIMIT rows, or as `possible_draws`.
@@ -523,11 +571,12 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
 
     Args:
         query: query of the answer.
-        both: draws given the evidence, with the drawn parts of the joint law.
-        result: answer under the network, whose means are kept.
+        both: draws given the evidence; their drawn parts of the joint law must not be None.
+        result: answer under the network, whose means, basis and evidence are kept.
 
     Returns:
-        The answer with wider intervals, and without noise shares.
+        A copy of the answer with the bounds of `identification_bounds` as intervals, and None for noise shares and
+        their errors.
 
     Raises:
         InputError: too many joint states or rows, or evidence that is impossible in every draw used.
@@ -554,8 +603,9 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
         both: draws given the evidence.
 
     Returns:
-        Probabilities of the free targets' joint states, shape (states, draws), NaN if the evidence is impossible; and
-        `both`, with the probability of the evidence added if it was computed on the way.
+        Probabilities of the free targets' joint states, the last target's state varying fastest, shape (states, draws),
+        or (1, draws) if none is free: NaN if the evidence is impossible, 0 if only the fixed states are. Then `both`, a
+        copy with the probability of the evidence if no target is fixed and the pass computed it, else unchanged.
     """
     laws = both.given
     schema = laws.network.schema
@@ -577,9 +627,10 @@ def _answer_most_probable(
 ) -> Answer:
     """Answer with the joint state that is most probable on average, and those most probable in most draws.
 
-    The targets' joint law is tabulated if it has at most ROW_LIMIT states and exact inference can compute it; draws in
-    which the evidence is impossible are then left out of means and of "best". If it is not, the only candidates are the
-    states that are most probable in some draw (`most_probable`), and the first row is the best of these.
+    The targets' joint law is tabulated if it has at most ROW_LIMIT states and exact inference can compute it; the rows
+    are then the state with the largest mean and those of `_pick_modes`. If it is not, the only candidates are the
+    states that are most probable in some draw (`most_probable`), and the first row is the best of these. Draws in which
+    the evidence is impossible are left out of means and of "best".
 
     Args:
         query: query for the most probable state.
@@ -588,8 +639,8 @@ def _answer_most_probable(
         level: posterior probability of each interval.
 
     Returns:
-        The answer, at most EVALUATED_EXPLANATIONS rows by decreasing mean, each with "best": the fraction of the draws,
-        or of their weight, in which this state is the most probable.
+        The answer, at most EVALUATED_EXPLANATIONS rows by decreasing mean, each with "best": the fraction of the
+        possible draws, or of their weight, in which this state is the most probable. Of equal states the first counts.
 
     Raises:
         InputError: as `possible_draws`, or as `most_probable` if even that exceeds the memory budget.
@@ -620,7 +671,10 @@ def _answer_most_probable(
 
 
 def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
-    """Compute the joint law of the targets, shape (states, draws); None if it has more than ROW_LIMIT states."""
+    """Compute the joint law of the targets, shape (states, draws), the last target's state varying fastest.
+
+    None if it has more than ROW_LIMIT states, or if exact inference refuses it; NaN in draws with impossible evidence.
+    """
     if laws.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
             table = laws.joint(targets)
@@ -629,7 +683,16 @@ def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
 
 
 def _pick_modes(means: Floats, shares: Floats) -> list[int]:
-    """Pick the state that is best on average and those best in most draws; positions by decreasing mean."""
+    """Pick the state with the largest mean and those best in most draws, as positions by decreasing mean.
+
+    Args:
+        means: mean probability of each state, shape (states,).
+        shares: fraction of the draws in which each state is the most probable, same shape.
+
+    Returns:
+        At most EVALUATED_EXPLANATIONS positions: the first with the largest mean, and those with the largest shares
+        above 0. Equal means are in the order of the states.
+    """
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
     return sorted([first, *favoured[: EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
@@ -656,15 +719,16 @@ class _AnswerPart(NamedTuple):
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
     """Summarise several queries, together if draws are not weighted and the evidence is possible in all of them.
 
-    Otherwise, and if only some parts have replicates, each is summarised by itself.
+    Otherwise (a NaN in draws or replicates), and if only some parts have replicates, each is summarised by itself.
 
     Args:
-        parts: arguments of each answer; all are given the same evidence. May be empty.
+        parts: arguments of each answer; all are given the same evidence, weights and sampling. May be empty. Their
+            arrays are not changed.
         level: posterior probability of each interval.
 
     Returns:
         The answers, equal to those of `_summarise`, in the order of the parts; noise shares are None without
-        replicates.
+        replicates. An empty list without parts.
 
     Raises:
         InputError: as `possible_draws`.
@@ -699,6 +763,8 @@ def _summarise(
 ) -> Answer:
     """Summarise draws as an answer, one row for each joint state: means, intervals, noise shares.
 
+    Probabilities are clipped to [0, 1]. With weights, means are weighted, and intervals are of resampled draws.
+
     Args:
         query: the query.
         states: joint states, by variable.
@@ -706,10 +772,11 @@ def _summarise(
         replicates: probability of each state in the replicate draws, shape (states, replicates); None without these.
         both: draws given the evidence, with their weights.
         level: posterior probability of each interval.
-        best: fraction of the draws in which each state is the most probable, for explanations.
+        best: fraction of the draws in which each state is the most probable, for explanations; None for no such column.
 
     Returns:
-        The answer; draws in which the evidence is impossible are left out.
+        The answer; draws in which the evidence is impossible (NaN) are left out, and `left_out` is their fraction.
+        Noise shares are None without replicates.
 
     Raises:
         InputError: as `possible_draws`.
@@ -740,15 +807,16 @@ def _write_answer(
     Args:
         query: the query.
         states: joint states, by variable.
-        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states); a noise share
-            that is NaN becomes None.
+        numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states); if a noise
+            share is NaN, it and its error become None.
         left_out: fraction of the draws in which the evidence is impossible.
-        both: draws given the evidence.
+        both: draws given the evidence, which determine basis, evidence and sampling error
+            (`ConditionedPosterior.ground`).
         level: posterior probability of each interval.
-        best: fraction of the draws in which each state is the most probable, for explanations.
+        best: fraction of the draws in which each state is the most probable, for explanations; None leaves "best" out.
 
     Returns:
-        The answer.
+        The answer, rows in the order of `states`.
     """
     rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
@@ -771,11 +839,13 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         query: query for a number.
         both: draws given the evidence, with their replicates, and their weights if the answer is predictive.
         level: posterior probability of each interval.
-        inside: law of numbers inside their bins, which is assumed and adds no width to the interval.
+        inside: law of numbers inside their bins of "mean", "law_lower", "law_upper" and "noise"; "lower" and "upper"
+            hold for every such law.
 
     Returns:
-        An answer of one row, with the number's noise share, or None for it without replicates. The unit is
-        "probability" for a share. The evidence is judged too rare by the intervals of the bins, not of the number.
+        An answer of one row (`number_row`), with the noise share of the number under the given law and its error, or
+        None for both without replicates. The unit is "probability" for a share, else "number of NAME". The evidence is
+        judged too rare by the intervals of the bins, not of the number.
 
     Raises:
         InputError: as `possible_draws`.

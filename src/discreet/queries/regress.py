@@ -79,11 +79,15 @@ about its square; and the decrease of a mean log likelihood that counts as round
 def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
     """Fit a logistic regression to the population by maximum likelihood in every draw, by Newton's method.
 
+    Each fit maximises `sum_k [h_k log s(z_k b) + (w_k - h_k) log(1 - s(z_k b))] - RIDGE |b|^2 / 2`, with z the columns
+    standardised under the weights and a constant, and s the logistic function; the ridge includes the intercept. It has
+    converged if no point's log odds change by more than LAST_CHANGE in a step.
+
     Args:
         columns: values of the covariates' columns, shape `(draws, points, columns)`.
-        weights: probabilities of the points, shape `(draws, points)`, which sum to 1 in every draw; a few may be
+        weights: w, probabilities of the points, shape `(draws, points)`, which sum to 1 in every draw; a few may be
             negative.
-        hits: probability of each point and the second class together, shape `(draws, points)`.
+        hits: h, probability of each point and the second class together, shape `(draws, points)`.
 
     Returns:
         Coefficients of the columns as given, not standardised, shape `(draws, columns + 1)`, the intercept last; NaN in
@@ -116,6 +120,8 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
 def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
     """Take a Newton step in every draw, halved there until the penalised likelihood does not decrease.
 
+    A decrease of at most LEAST_FALL counts as none. There are at most STEP_HALVINGS trials.
+
     Args:
         z: standardised columns and a constant, shape `(draws, points, columns + 1)`.
         weights: probabilities of the points, shape `(draws, points)`.
@@ -123,7 +129,8 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
         at: current coefficients, shape `(draws, columns + 1)`.
 
     Returns:
-        New coefficients, and the largest change of a point's log odds in each draw; both NaN if no step length works.
+        New coefficients, shape `(draws, columns + 1)`, and the largest absolute change of a point's log odds in each
+        draw, shape `(draws,)`; both NaN in draws in which no tried length works.
     """
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
@@ -145,7 +152,16 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
 
 
 def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
-    """Compute the penalised mean log likelihood in every draw, which Newton's method maximises, shape `(draws,)`."""
+    """Compute the penalised mean log likelihood in every draw, which Newton's method maximises, shape `(draws,)`.
+
+    It is `sum_k [h_k eta_k - w_k log(1 + e^eta_k)] - RIDGE |b|^2 / 2`, in nats.
+
+    Args:
+        eta: log odds of the points, shape `(draws, points)`.
+        weights: w, probabilities of the points, same shape.
+        hits: h, probability of each point and the second class together, same shape.
+        at: b, coefficients of the standardised columns and the constant, shape `(draws, columns + 1)`.
+    """
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)
 
 
@@ -213,23 +229,26 @@ class Regression(Result):
     assumes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make the draws read-only."""
+        """Make the array `coefficients` read-only in place, without a copy."""
         self.coefficients.flags.writeable = False
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
-        """List a row for each coefficient.
+        """List a row for each coefficient, in the order of `names`.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            Rows of "target", "name", "mean", "lower", "upper", "level", and "basis" if it is known.
+            Rows of "target", "name", "mean", "lower", "upper" (equal-tailed), "level", and "basis" if it is known.
+
+        Raises:
+            InputError: a level outside (0, 1).
         """
         context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
         return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
-        """Write the coefficients as aligned text, with their basis and assumptions.
+        """Write the coefficients as aligned text, with their basis and assumptions: the parts of `content`.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -237,11 +256,21 @@ class Regression(Result):
 
         Returns:
             The text.
+
+        Raises:
+            InputError: a level outside (0, 1).
         """
         return text_of(self.content(level=level), width)
 
     def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
-        """Show the coefficients, their basis and their assumptions."""
+        """Yield the parts to show from the top.
+
+        They are a head, the table of coefficients with their intervals, the percentage of draws left out if there are
+        any, the basis if it is known, and a line for each assumption.
+
+        Raises:
+            InputError: a level outside (0, 1), when the table is reached.
+        """
         unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
         yield f"{unit} on {listed(self.on)}"
         yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
@@ -260,7 +289,7 @@ class Regression(Result):
         return np.asarray(self.coefficients.mean(axis=0))
 
     def interval(self, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
-        """Compute equal-tailed intervals of the coefficients.
+        """Compute equal-tailed intervals of the coefficients: quantiles of the draws, interpolated linearly.
 
         Args:
             level: posterior probability, between 0 and 1.
@@ -281,7 +310,8 @@ class Regression(Result):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            For each covariate, and then the intercept, `{"name", "mean", "lower", "upper"}`.
+            For each coefficient, in the order of `names` (the intercept last), `{"name", "mean", "lower", "upper"}`
+            with the posterior mean and the ends of the equal-tailed interval.
 
         Raises:
             InputError: a level outside (0, 1).
@@ -305,29 +335,32 @@ def regress(
     The estimated coefficients are those of the population from which the records are drawn, if its law is the
     network's: the limits of a regression on ever more records. Intervals include sampling and noise, and the network's
     uncertainty as in `answer`. For numeric variables they include no other law inside bins than the given one: the
-    basis of such a regression is "assumed". Numbers outside their bounds count as the bound, as in every table.
+    basis of such a regression is never "measured" nor "inferred", and usually "assumed". Numbers outside their bounds
+    count as the bound, as in every table.
 
     Args:
         posterior: posterior made from a release.
         target: numeric variable with bins, or a binary one, whose second state counts 1; for a logistic regression a
-            binary one.
-        on: covariates: numeric with bins, which enter as numbers, or categorical, with a coefficient for each state
-            except the first.
+            binary one, or a numeric one with two bins, of which the second counts 1.
+        on: covariates, or the name of a single one: numeric with bins, which enter as numbers, or categorical, with a
+            coefficient for each state except the first.
         kind: "linear", least squares; or "logistic", maximum likelihood in the population, with a ridge of a millionth
-            of the records. It is exact up to 4,096 joint states of all its variables, and beyond that computed from
-            8,192 simulated records for each draw.
+            of the records. It is exact up to 4,096 joint states of all its variables (and 2^23 of these times draws),
+            and beyond that computed from 8,192 simulated records for each draw, with a fixed seed.
         assume: "network" or "robust": assumption about variables that no table contains together, as in `answer`; None
             takes the posterior as it is.
         inside: law of numbers inside their bins, as in `answer`.
 
     Returns:
-        Draws of the coefficients, the intercept last. Draws in which a coefficient is not identified, or a logistic fit
-        does not converge, are left out, up to half of them; `left_out` is their fraction.
+        Draws of the coefficients, in the order of `names`, the intercept last. Draws in which a coefficient is not
+        identified, or a logistic fit does not converge, are left out, up to half of them; `left_out` is their fraction.
 
     Raises:
-        InputError: no covariate; a variable that is unknown or repeated, has missing values, or is no target of this
-            kind; more than 128 coefficients; a network too large for exact inference; or columns that do not vary or
-            are collinear in more than half of the draws, by name.
+        InputError: no covariate; a variable that is unknown or repeated, may be missing, has a single state, or is no
+            target of this kind; more than 128 coefficients; another word for `kind`, `assume` or `inside`; `assume` for
+            a posterior without alternatives to its network; a network too large for exact inference; or coefficients
+            that are not identified, or fits that do not converge, in more than half of the draws. The message names the
+            columns that do not vary or are collinear.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -417,7 +450,11 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
 
 
 def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> NetworkPosterior:
-    """Return the posterior under an assumption; None returns it unchanged."""
+    """Return the posterior under an assumption, "network" or "robust"; None returns it unchanged.
+
+    Raises:
+        InputError: another word, a posterior that is not of a release, or one without alternatives to its network.
+    """
     if assume is None:
         return posterior
     require_word(assume, LawAssume, "of a regression assume")
@@ -427,7 +464,12 @@ def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> 
 
 
 def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
-    """Add the basis to a regression; with numbers it is assumed, because no table measures the law inside bins."""
+    """Return a copy of a regression with its basis, unmeasured pairs, prior-only quantities and assumptions.
+
+    With a numeric variable INSIDE_BINS is added to the assumptions, because no table measures the law inside bins, and
+    the basis is "assumed", or "contradicted" or "prior" if these apply. If the posterior has no basis, only that
+    assumption is added.
+    """
     basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric]
     assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
@@ -446,6 +488,9 @@ def _fit_linear(
 ) -> Floats:
     """Fit by least squares in every draw.
 
+    Slopes solve `Cov(m, x) beta = Cov(m, y)`, and the intercept is `E y - sum_j beta_j E m_j`. m are the bins' means of
+    numbers x and the indicators of states; y is the number, or the indicator of the second state.
+
     Args:
         law: laws of the variables.
         moments: means and covariances of the covariates' columns.
@@ -462,7 +507,10 @@ def _fit_linear(
 
 
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
-    """Compute the covariances of the columns with the target, shape `(draws, columns)`."""
+    """Compute the covariances of the columns with the target, shape `(draws, columns)`, in the order of the covariates.
+
+    They use bin means for the columns, and for the target its mean given the covariate's state.
+    """
     products = []
     for column in covariates:
         pair = law.of(column.variable.name, target.variable.name)
@@ -508,8 +556,12 @@ def _fit_logistic(
 def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Iterator[Points]:
     """Yield the joint states of the covariates as points with exact probabilities, a block of draws at a time.
 
+    Points are all joint states, those of probability 0 included, the last covariate's state varying fastest.
+    Probabilities may be negative where noise made them so; those with the second class are clipped (`_clip_hits`). A
+    block has at most MOST_POINT_VALUES values, but at least one draw.
+
     Args:
-        law: laws of the variables; its joint law `whole` was computed.
+        law: laws of the variables; its joint law `whole` is not None.
         covariates: covariates.
         target: dependent variable, with two states.
     """
@@ -534,7 +586,9 @@ def _clip_hits(
     """Clip the second class's weight in each state of a categorical covariate to between 0 and the state's weight.
 
     Noise may push it outside, where the likelihood has no maximum. The clipped weight is shared in proportion to the
-    points' weights.
+    points' weights: `h_k = w_k clip(H / W, 0, 1)`, with W and H the sums over the state; a W that is not positive is
+    replaced by 1. States inside their limits, and those of numeric covariates, stay as they are; covariates are clipped
+    one after the other.
 
     Args:
         hits: weights of the points and the second class together, shape `(draws, points)`.
@@ -560,11 +614,13 @@ def _draw_points(
 ) -> Iterator[Points]:
     """Simulate records in every draw and yield them as points of equal weight, a block of draws at a time.
 
-    Records are drawn from the network's own law. If tables measured pairs against its independences (`law.both.parts`),
-    class probabilities are shifted linearly in the covariates, by the change of the linear regression's slopes due to
-    these pairs; without them there is no shift, nor in draws in which the slopes are unidentified. Shifted
-    probabilities may leave [0, 1] at a point; only their means in the states of categorical covariates are clipped
-    (`_clip_hits`). Equal arguments yield equal points.
+    Each draw has MADE_UP_POINTS records of the network's own law, of weight 1 / MADE_UP_POINTS each, with the target's
+    probability given all else. If tables measured pairs against its independences (`law.both.parts`), these
+    probabilities are shifted linearly in the covariates, by the change of the linear regression's slopes due to these
+    pairs; without them there is no shift, nor in draws in which the slopes are unidentified. Shifted probabilities may
+    leave [0, 1] at a point; only their means in the states of categorical covariates are clipped (`_clip_hits`). The
+    seed is fixed: equal arguments yield equal points. A block has at most MOST_POINT_VALUES values, but at least one
+    draw.
 
     Args:
         law: laws of the variables.
@@ -599,5 +655,8 @@ def _draw_points(
 def _find_slopes_at_means(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
-    """Compute the slopes of the linear regression on the bins' means, shape `(draws, columns)`."""
+    """Compute the slopes of the linear regression on the bins' means, shape `(draws, columns)`.
+
+    They solve `Cov(m, m) beta = Cov(m, y)`; NaN in draws in which they are unidentified.
+    """
     return replace(moments, with_numbers=moments.at_means).slopes(_covary_with_target(law, covariates, target))

@@ -62,15 +62,19 @@ def report(
 ) -> str:
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
-    If the release has no posterior over a network, the report gives the reason in place of the answers.
+    If the release has no posterior over a network, the report gives the reason in place of the answers. Otherwise it
+    lists the law of every variable and the mean width of each table's intervals; a posterior over the network without
+    missing values gets a note. The network's independences are tested if the release has measurements (`check_fit`).
+    The HTML alone draws a network of at most MOST_DRAWN_NODES variables, and lists the MOST_UNCERTAIN entries with the
+    widest intervals.
 
     Args:
         release: a single release of any kind.
-        posterior: posterior of the release, such as stored draws; None draws one by `noise_aware` if the release is
-            over a network.
+        posterior: posterior of the release, such as stored draws, over its network with or without its missing values;
+            None draws one by `noise_aware` if the release is over a network. Not used for other releases.
         form: "html" for one file of HTML without scripts, or "markdown".
         balance: balance of the account that paid, as `Account.balance` returns it; None leaves other releases out.
-        level: posterior probability of each interval.
+        level: posterior probability of each interval; checked only if there are answers.
         name: name of the release's file, for the commands that check it.
         rng: source of the posterior's draws; nothing here is private. None uses the seed 0, so that the report can be
             repeated.
@@ -79,7 +83,9 @@ def report(
         The text of the file; nothing is written to disk.
 
     Raises:
-        InputError: another form, several releases put together, or a posterior of another network.
+        InputError: another form, several releases put together, a level outside (0, 1), or a posterior of another
+            network.
+        DiscreetError: new draws could not be made, as in `noise_aware`.
 
     Guarantee:
         No budget is spent; only the release and the ledger's entries on an account are read.
@@ -119,14 +125,18 @@ def report(
 
 @cache
 def report_policy() -> str:
-    """Return the content security policy of an HTML report: only its style, identified by its digest, is loaded."""
+    """Return the content security policy of an HTML report: only its style, identified by its digest, is loaded.
+
+    The digest is the SHA-256 of the text between the template's first `<style>` and `</style>`, in Base64. Computed
+    once.
+    """
     style = _texts()["report.html"].partition("<style>")[2].partition("</style>")[0]
     return f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
 
 
 @cache
 def _texts() -> Mapping[str, str]:
-    """Return the templates' texts by name."""
+    """Return the texts of the templates "report.html" and "report.md" by name; they are read once."""
     folder = files("discreet.queries") / "templates"
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
 
@@ -134,6 +144,9 @@ def _texts() -> Mapping[str, str]:
 @cache
 def _templates() -> Any:
     """Return the Jinja environment, made once: it escapes values in HTML, and invisible characters in both forms.
+
+    Values that are exactly `str` are made printable; texts that are marked as safe are left as they are. The filter
+    "plain" is `_plain`.
 
     Returns:
         A `jinja2.Environment`, in which an undefined name is an error.
@@ -151,7 +164,11 @@ def _templates() -> Any:
 
 
 def _plain(text: object) -> str:
-    """Escape a text so that nothing in it is interpreted as Markdown or HTML."""
+    r"""Escape a text for Markdown and HTML, on one line.
+
+    Each run of white space becomes one blank, none at the ends; a backslash is put before each of \ ` * _ { } [ ] < > |
+    and #. Other characters, such as &, stay as they are.
+    """
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(str(text).split()))
 
 
@@ -161,14 +178,18 @@ def _plain(text: object) -> str:
 def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
     """Collect the report's fields that need no posterior: guarantee, budget, network, check of fit, digest, commands.
 
+    The network is the release's first one. `check_fit` is called if there is one and the payload has measurements.
+
     Args:
         release: the release that the report is about.
         balance: balance of the account that was charged; None if there is no account.
         name: name of the release's file; only the commands contain it.
 
     Returns:
-        Values by their names in the templates. "drawing" is empty and the caller fills it; "fit" is empty if the
-        release has no table over a network to check.
+        Values by their names in the templates. "drawing" is empty, and the caller fills it if "drawn" is true: there is
+        a network of at most MOST_DRAWN_NODES variables. "fit" is an empty text, and "contradicted" and "refuted" are
+        empty, if nothing was checked; "arcs" is empty, and "too_large" and "learned" are empty texts, without a
+        network. "beliefs" is empty under a metric.
     """
     guarantee = release.guarantee
     promised = describe_promise(release)
@@ -226,13 +247,16 @@ PROOF = (
 
 
 def _name_subject(release: Release) -> str:
-    """Write the first variables' names as the subject of the records, and the number of the others."""
+    """Write the first three variables' names as the subject of the records, and the number of the others, if any.
+
+    For a release without networks these are the columns of its design.
+    """
     names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
 
 def _list_columns(release: Release) -> list[str]:
-    """List the names of a design's columns."""
+    """List the names of a design's features, then that of its target if it has one."""
     design = release.design
     return [column.name for column in (*design.features, *((design.target,) if design.target is not None else ()))]
 
@@ -244,7 +268,8 @@ def promise_words(release: Release) -> list[str]:
         release: release of any kind.
 
     Returns:
-        Sentences, a paragraph each.
+        Sentences, a paragraph each: the limits on odds (on changes of a value, under a metric); if delta is positive,
+        its meaning; for whom it holds; and, except under a metric, what several records of one unit mean.
     """
     guarantee, unit, promised = release.guarantee, release.guarantee.unit, describe_promise(release)
     lines = _write_changes(release) if isinstance(promised, MetricLimits) else _write_odds(promised, unit)
@@ -273,7 +298,8 @@ def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
         unit: unit that a record stands for.
 
     Returns:
-        Sentences: on presence if it is protected, on values, and on unprotected presence.
+        Sentences: on presence if it is protected; on values, or that nothing is promised of them if their limit is
+        None; and, if presence is not protected, that it is not.
     """
     whose = "any one record" if unit == "record" else f"the record of any one {unit}"
     lines = []
@@ -300,7 +326,9 @@ OTHER_IN_ITS_PLACE = "compared with what anybody would believe had the other of 
 
 
 def _write_delta(promised: InferenceLimits) -> str:
-    """Write the meaning of delta, as a procedure that fails with that probability.
+    """Write the meaning of delta, as a procedure that fails with that probability, in one sentence.
+
+    It states the delta of presence, and that of values beside it if both are promised. Deltas must be positive.
 
     Source:
         Kairouz, Oh and Viswanath (2015), Theorem 3.4.
@@ -314,7 +342,10 @@ def _write_delta(promised: InferenceLimits) -> str:
 
 
 def _write_changes(release: Release) -> list[str]:
-    """Write what a change of a record's value can reveal."""
+    """Write what a change of a record's value can reveal under a metric: a list of one paragraph.
+
+    It states the factor `e^epsilon` for values that are one unit apart, and its k-th power for k units.
+    """
     guarantee = release.guarantee
     return [
         f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
@@ -330,7 +361,8 @@ def _write_symbols(release: Release) -> str:
         release: release of any kind.
 
     Returns:
-        The definition of differential privacy with the release's epsilon, delta and relation.
+        The definition of differential privacy with the release's epsilon, delta and relation; the term of a delta of 0
+        is left out.
     """
     guarantee = release.guarantee
     epsilon, delta = as_text(guarantee.epsilon), as_text(guarantee.delta)
@@ -347,9 +379,13 @@ def _write_symbols(release: Release) -> str:
 
 
 def _list_beliefs(promised: InferenceLimits) -> list[tuple[str, str, str]]:
-    """List beliefs before and after the release, in percent."""
+    """List beliefs before and after the release: before, most for presence, most for a value, in percent.
+
+    Numbers have three significant digits; "not protected" stands for a belief that is not limited.
+    """
 
     def percent(value: float | None) -> str:
+        """Write a probability in percent, or "not protected" for None."""
         return "not protected" if value is None else f"{100 * value:.3g} %"
 
     return [(percent(before), percent(member), percent(value)) for before, (member, value) in promised.beliefs.items()]
@@ -363,7 +399,9 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
         balance: balance of its account; None if it is unknown.
 
     Returns:
-        Sentences: on this release, then on the account, or that other releases are in the curator's ledger.
+        Sentences: on this release; then, without a balance, that other releases are in the curator's ledger. With one:
+        epsilon spent, its limit and what is left; delta spent and its limit, if that is not 0; and that the account is
+        closed, if it is.
     """
     spent = f"this release spent {release.guarantee}" if release.private else "this release spent nothing"
     if balance is None:
@@ -383,10 +421,12 @@ def _list_public(release: Release) -> list[str]:
     """List the facts that are assumed to be public: variables, network, number of records, mechanism.
 
     Args:
-        release: release over networks or over a design.
+        release: release over a network or over a design.
 
     Returns:
-        Phrases, at most MOST_LISTED_VARIABLES of them on variables.
+        Phrases. A network has one for each of its first MOST_LISTED_VARIABLES variables, one for the number of the
+        others if there are more, and one on its arcs. A design has one with the names of its first columns, as many as
+        `listed` shows. The number of records is listed if the release has it; the mechanism always.
     """
     if not release.networks:
         columns = _list_columns(release)
@@ -407,7 +447,11 @@ def _list_public(release: Release) -> list[str]:
 
 
 def _describe_variable(variable: Variable) -> str:
-    """Write a variable's bounds or states."""
+    """Write a variable's bounds and number of states, or the first of its states and the number of the others.
+
+    The states are the first MOST_LISTED_STATES, which `listed` cuts if they are long. A state for missing values
+    counts.
+    """
     if variable.bounds is not None:
         return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {variable.size} bins"
     shown_states = variable.states[:MOST_LISTED_STATES]
@@ -450,7 +494,8 @@ def _list_commands(release: Release, name: str) -> list[str]:
         name: name of the release's file, quoted for the shell.
 
     Returns:
-        Commands; without queries for a design, and without an audit under a metric.
+        Commands: `sha256sum` and `explain`; `query` and `fit` if the release has a network; `audit` except under a
+        metric, where it needs the curator's own score.
     """
     promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
@@ -478,10 +523,12 @@ def _read(
         level: posterior probability of each interval.
 
     Returns:
-        (posterior, one answer for each variable); or a sentence, for a design or a release without a posterior.
+        (posterior, one answer for each variable); or a sentence: for a release without a network, whatever `posterior`
+        is, and if `noise_aware` raises an `InputError`, whose text it has.
 
     Raises:
-        InputError: a posterior of another network, unless it is the release's network without missing values.
+        InputError: a posterior of another network, unless it is the release's network without missing values; or a
+            level outside (0, 1).
     """
     if not release.networks:
         return "Its numbers are coefficients or a direction: `discreet query` prints them."
@@ -497,7 +544,7 @@ def _read(
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
-    """Compute both ends of the intervals of each table's entries, shape `(*parents, child)`."""
+    """Compute the equal-tailed interval of each table entry: (lower, upper), `(*parents, child)` each, by node."""
     return {node: equal_tails(posterior.probabilities[node], level, axis=-1) for node in posterior.network.nodes}
 
 
@@ -509,8 +556,8 @@ def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats,
         spans: for each node lower and upper ends of its table's entries, shape `(*parents, child)` each.
 
     Returns:
-        At most MOST_UNCERTAIN rows of the table, widest interval first; each row of a node's table gives its widest
-        entry only.
+        At most MOST_UNCERTAIN rows of "probability" (its text as a query), "mean", "lower" and "upper", widest interval
+        first; each row of a node's table gives its widest entry only.
     """
     network, entries = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():

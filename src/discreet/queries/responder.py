@@ -41,13 +41,13 @@ class Responder:
     and with enough of them one finds a bet that wins under these draws and loses under the posterior. A bound remains
     for losses of quantities that were fixed beforehand, because the band of a quantity's distribution holds for every
     number, quantile and interval at once. So `quantities` must be named here. Any losses of them are then answered, in
-    any order, and no other query is.
+    any order and number, and no other query is; each quantity has an equal share of `failure`.
 
     Args:
         posterior: result of `noise_aware` or `plug_in`, or posterior draws.
         failure: probability with which some bound of the sequence may fail.
-        queries: number of answers, if it is known before the first one; each then has the same share of `failure`. None
-            if it is unknown.
+        queries: number of answers, if it is known before the first one; each then has the same share of `failure`, and
+            further ones are refused. None if it is unknown. Checked, but else not used, for fixed draws.
         quantities: for fixed draws, the quantities of all queries, chosen before anybody looks at the draws.
         rng: source of new draws; None uses children of the posterior's own generator.
 
@@ -77,6 +77,7 @@ class Responder:
         quantities: Sequence[Quantity] = (),
         rng: np.random.Generator | None = None,
     ) -> None:
+        """Check the arguments, which the class documents, and store them without any answer; nothing is drawn yet."""
         probability(failure=failure)
         if queries is not None and not queries >= 1:
             raise InputError(f"a sequence has at least one query, got {queries}")
@@ -93,12 +94,15 @@ class Responder:
 
     @property
     def answers(self) -> tuple[Decision[object] | NumberDecision, ...]:
-        """All decisions so far, in their order."""
+        """All decisions so far, in their order, of both kinds; a refused query leaves none."""
         return tuple(self._answers)
 
     @property
     def regret(self) -> float:
-        """Bound on the expected utility that all answers so far lose together; it fails with probability `failure`."""
+        """Sum of the bounds of all answers so far, each in the unit of its utility or loss; 0 without answers.
+
+        It bounds the expected utility that they lose together, and fails with probability at most `failure`.
+        """
         return math.fsum(answer.regret for answer in self._answers)
 
     def decide(
@@ -109,7 +113,9 @@ class Responder:
         level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Decision[R]:
-        """Choose the response with the largest expected utility.
+        """Choose the response with the largest expected utility by `decide`, from new draws, and add it to `answers`.
+
+        The bound may fail with the next answer's share of `failure`.
 
         Args:
             utility: as in `decide`.
@@ -121,7 +127,9 @@ class Responder:
             The decision; its bound holds together with those of all other answers.
 
         Raises:
-            InputError: a posterior with fixed draws, more answers than were announced, or as in `decide`.
+            InputError: a posterior with fixed draws, more answers than were announced, or as in `decide`; `answers` is
+                then unchanged.
+            DiscreetError: new draws could not be made, as in `noise_aware`.
         """
         if self._quantities:
             raise InputError(
@@ -148,10 +156,14 @@ class Responder:
         level: float = DEFAULT_LEVEL,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> NumberDecision:
-        """Choose the number with the least expected loss.
+        """Choose the number with the least expected loss by `decide_number`, and add it to `answers`.
+
+        The bound may fail with the next answer's share of `failure`, or for fixed draws with `failure` divided by the
+        number of quantities.
 
         Args:
-            quantity: as in `decide_number`; one of the named quantities, if there are any.
+            quantity: as in `decide_number`; for fixed draws equal to one of the named quantities (the same text or
+                function).
             loss: as in `decide_number`.
             level: posterior probability of the interval.
             bounds: smallest and largest value of the quantity.
@@ -160,7 +172,9 @@ class Responder:
             The decision; its bound holds together with those of all other answers.
 
         Raises:
-            InputError: a quantity that was not named, more answers than were announced, or as in `decide_number`.
+            InputError: for fixed draws, a quantity that was not named; for others, more answers than were announced; or
+                as in `decide_number`. `answers` is then unchanged.
+            DiscreetError: new draws could not be made, as in `noise_aware`.
         """
         if self._quantities and quantity not in self._quantities:
             raise InputError(
@@ -176,7 +190,14 @@ class Responder:
         return decision
 
     def _share_failure(self) -> float:
-        """Compute the next answer's share of the failure probability; refuse one answer too many."""
+        """Compute the next answer's share of the failure probability; refuse one answer too many.
+
+        It is `failure / queries`, or for the k-th answer `6 failure / (pi k)^2` if the number of queries is unknown.
+        Nothing is counted here.
+
+        Raises:
+            InputError: all announced queries have been answered.
+        """
         number = len(self._answers) + 1
         if self.queries is None:
             return self.failure * 6 / (math.pi * number) ** 2
@@ -185,5 +206,8 @@ class Responder:
         return self.failure / self.queries
 
     def _spawn_generator(self) -> np.random.Generator | None:
-        """Spawn a new child generator for the next answer's draws; None if no generator was given."""
+        """Spawn a new child generator for the next answer's draws; None if no generator was given.
+
+        Given None, the decision takes a child of the posterior's own generator. Each call gives another child.
+        """
         return None if self._rng is None else self._rng.spawn(1)[0]

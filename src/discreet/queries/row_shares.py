@@ -61,9 +61,10 @@ class RowEffects:
     def moved(self, node: str, cell: tuple[int, ...] | EllipsisType, share: float | Floats) -> Floats:
         """Compute the answer after mixing a row with the certainty of one of its cells: `(1 - s) row + s e_cell`.
 
-        With s = 1 / (A + 1) it is the answer after one more record in that cell of a row with A records; with `s = (x -
-        theta) / (1 - theta)` the answer if the cell has probability x and the other cells of its row keep their
-        proportions.
+        It is `((1 - s) value + s w c) / ((1 - s) + s w)`, with w and c the cell's entries in `weights` and `certain`,
+        clipped to [0, 1]. With s = 1 / (A + 1) it is the answer after one more record in that cell of a row with A
+        records; with `s = (x - theta) / (1 - theta)` the answer if the cell has probability x and the other cells of
+        its row keep their proportions.
 
         Args:
             node: node of the table; one that affects the answer.
@@ -72,7 +73,11 @@ class RowEffects:
                 table.
 
         Returns:
-            Shape `(*sizes of the targets)`; with `...`, `(*family, *sizes of the targets)`.
+            Shape `(*sizes of the targets)`; with `...`, `(*family, *sizes of the targets)`. NaN if the change makes the
+            evidence impossible (s = 1 and w = 0).
+
+        Raises:
+            KeyError: a node that does not affect the answer.
 
         Source:
             Castillo, Gutierrez and Hadi (1997): an answer is a ratio of linear functions of each entry.
@@ -85,10 +90,16 @@ class RowEffects:
         return np.asarray(np.clip(mixed, 0, 1))  # rounding may leave [0, 1]
 
     def gradient(self, node: str) -> Floats:
-        """Compute the derivative of the answer by every cell before its row is normalised; shape `(*family, *targets)`.
+        """Compute the derivative of the answer by every cell before its row is normalised: `w (c - value)`.
 
-        The derivative by an entry whose row keeps its other proportions (Laskey, 1995) is this divided by `1 - theta`.
-        Zero for a node that does not affect the answer.
+        w and c are the cell's entries in `weights` and `certain`. The derivative by an entry whose row keeps its other
+        proportions (Laskey, 1995) is this divided by `1 - theta`.
+
+        Args:
+            node: node of the table, of any effect.
+
+        Returns:
+            Shape `(*family, *sizes of the targets)`; zeros for a node that does not affect the answer.
         """
         if node not in self.weights:
             return np.zeros((*self.network.shape(node), *self.value.shape))
@@ -111,8 +122,9 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
         below, 0.99 row + 0.01 e).
 
     Raises:
-        InputError: tables with draws; no target, a repeated one, or one that is observed; a code out of range;
-            evidence that is impossible; or too many cells that bear on the query.
+        InputError: tables with draws; no target, a repeated one, or one that is observed; an unknown variable, or a
+            code out of range; evidence that is impossible; cells that bear on the query, of which the number times that
+            of the largest table exceeds GRADIENT_CELLS; or a network too large for exact inference.
 
     Source:
         Laskey (1995); replaces Chowdhury et al. (ICML 2020), equations (7) and (8), whose "sensitivity" is a constant.
@@ -154,6 +166,8 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
 def _make_cells_certain(theta: Tables, node: str) -> Tables:
     """Build tables with one draw for each cell of a node, in which that cell has probability 1 in its row.
 
+    Draw d is of the d-th cell of the flattened table; the node's other rows are as in `theta`.
+
     Args:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws.
         node: node whose cells become certain one by one.
@@ -166,6 +180,7 @@ def _make_cells_certain(theta: Tables, node: str) -> Tables:
     draws = math.prod(shape)
 
     def table(name: str) -> Floats:
+        """Repeat the table of a node for all draws; make the cell of each draw certain in that of the changed node."""
         array: Floats = np.repeat(theta[name].astype(np.float64)[..., None], draws, axis=-1)
         if name == node:
             rows = array.reshape(-1, shape[-1], draws)
@@ -217,7 +232,7 @@ class RowShare:
 
     @property
     def entry(self) -> str:
-        """The entry, written as a query."""
+        """Text of the entry as a query, such as `P(lung=yes | smoke=no)`."""
         return _write_entry(self.node, self.state, self.given)
 
 
@@ -242,7 +257,7 @@ class PseudoRecord:
 
     @property
     def entry(self) -> str:
-        """The cell, written as a query."""
+        """Text of the cell as a query, such as `P(lung=yes | smoke=no)`."""
         return _write_entry(self.node, self.state, self.given)
 
 
@@ -252,8 +267,8 @@ class Dependence:
 
     Args:
         query: text of the query.
-        tables: share of the answer's variance by node whose table affects it, largest first.
-        rows: rows with the largest shares, largest first.
+        tables: share of the answer's variance by node whose table affects it, largest first, negative ones last.
+        rows: rows with the largest absolute shares, largest first.
         noise: share of the variance due to the privacy noise; None if the draws do not separate it.
         explained: squared correlation of the first-order sum with the answer; where it is small, the shares are
             unreliable.
@@ -278,7 +293,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     Args:
         posterior: draws of the public network's own rows.
         query: query for a probability; with a state for some targets, its variance is summed over the others' states.
-        level: posterior probability of the entries' intervals.
+        level: posterior probability of the entries' intervals, in (0, 1).
         rows: largest number of rows to list.
 
     Returns:
@@ -289,7 +304,8 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
 
     Raises:
         InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,
-            or an answer that does not vary over the draws.
+            a network too large for exact inference, a level outside (0, 1), or an answer that does not vary over the
+            draws.
 
     Guarantee:
         No budget is spent; only the posterior is read.
@@ -347,16 +363,20 @@ class _ExplainedQuery:
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
         """Decompose the variance of the first-order sum by rows, and separate the privacy noise by replicate draws.
 
+        With S the centred sum over rows of their effects, the share of a row is `Cov(effect, S) / Var(S)`, summed over
+        the queried states and averaged over draws and replicates. Its noise is the same with the S of the other side:
+        of the replicates for the draws, and the reverse.
+
         Args:
             query: query whose answer is explained, for the exact answer in every draw and for messages.
 
         Returns:
-            By node, each row's share of the variance and the part of it due to privacy noise, both relative to the
-            whole variance, shape (rows,) each (the second None without replicate draws); the noise's share in total, or
-            None; the squared correlation of the sum with the answer.
+            By node that affects the answer, each row's share of the variance and the part of it due to privacy noise,
+            both relative to the whole variance, shape (rows,) each (the second None without replicate draws); the
+            noise's share in total, or None; the squared correlation of the draws' sum with the exact answer.
 
         Raises:
-            InputError: the answer does not vary over the draws.
+            InputError: the answer does not vary over the draws: its variance is at most ROUNDING_VARIANCE.
         """
         sides = [side for side in (self.posterior.probabilities, self.posterior.replicates) if side is not None]
         totals = [
@@ -381,6 +401,8 @@ class _ExplainedQuery:
     def _compute_row_effects(self, node: str, cells: Tables) -> Floats:
         """Compute the first-order effect of each row of a table on the answer in every draw.
 
+        It is the sum over the row's cells of their gradient times (the draw less the posterior mean).
+
         Args:
             node: node of the table.
             cells: tables of the draws or of their replicate draws.
@@ -393,7 +415,10 @@ class _ExplainedQuery:
         return np.asarray(np.einsum("rcd,rck->rkd", table.reshape(-1, *table.shape[-2:]), gradient, optimize=True))
 
     def _compute_centred_answer(self, query: Probability) -> Floats:
-        """Compute the exact answer in every draw, less its mean; shape (queried states, draws)."""
+        """Compute the exact answer in every draw, less its mean over draws; shape (queried states, draws).
+
+        It is 0 in draws in which the evidence is impossible, which the mean leaves out.
+        """
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
         table = Laws(self.posterior.probabilities).joint([name for name, _ in query.targets], evidence)
@@ -447,14 +472,16 @@ class _ExplainedQuery:
     def record(self, states: list[dict[str, int]]) -> PseudoRecord | None:
         """Find the pseudo-record that would move the answer most; None if none would.
 
-        A row's concentration A is estimated from the variance of its draws, as for a Dirichlet law.
+        A row with sum A of a Dirichlet law changes by the share s = 1 / (A + 1), estimated as the sum over its cells of
+        the variance of the draws over the sum of `theta (1 - theta)`: at most 1, and 0 for a row that is certain. The
+        effect is exact (`RowEffects.moved`).
 
         Args:
             states: codes of each queried state, by target.
 
         Returns:
-            The cell with the state of the answer that moves most, and the answer without and with one more record in
-            the cell; None if no record moves the answer.
+            The cell with the state of the answer that moves most in absolute value, the first of equal ones, and the
+            answer without and with one more record in the cell; None if no record moves the answer.
         """
         network, best, record = self.posterior.network, 0.0, None
         before = self.effects.value.ravel()[self.kept]
@@ -476,20 +503,20 @@ class _ExplainedQuery:
         return record
 
     def _decode_row(self, node: str, row: int) -> tuple[int, ...]:
-        """Convert the position of a row to the codes of its parents' states."""
+        """Convert the position of a row to the codes of its parents' states; () for a node without parents."""
         return tuple(int(code) for code in np.unravel_index(row, self.posterior.network.shape(node)[:-1]))
 
 
 def _centre(draws: Floats) -> Floats:
-    """Subtract the mean over draws; draws in which the evidence is impossible are set to the mean."""
+    """Subtract the mean over the last axis, draws; NaN (impossible evidence) is left out of it and becomes 0."""
     return np.asarray(np.nan_to_num(draws - np.nanmean(draws, axis=-1, keepdims=True)))
 
 
 def _covary(moves: Floats, total: Floats) -> Floats:
-    """Compute the covariance of each row's effect with the total, summed over states.
+    """Compute the covariance of each row's effect with the total, with divisor `draws`, summed over states.
 
     Args:
-        moves: effects of the rows, shape (rows, states, draws).
+        moves: effects of the rows, centred or not, shape (rows, states, draws).
         total: centred total, shape (states, draws).
 
     Returns:
@@ -499,27 +526,38 @@ def _covary(moves: Floats, total: Floats) -> Floats:
 
 
 def _find_first_largest(changes: Floats) -> int:
-    """Find the position of the largest absolute change, the first of several that are equal up to rounding."""
+    """Find the position of the largest absolute change, the first of several within a relative TIE_TOLERANCE.
+
+    Args:
+        changes: shape (changes,), at least one.
+    """
     sizes = np.abs(changes)
     return int(np.argmax(sizes >= sizes.max() * (1 - TIE_TOLERANCE)))
 
 
 def _compute_squared_correlation(first: Floats, second: Floats) -> float:
-    """Compute the squared correlation of two centred answers, over all states and draws together."""
+    """Compute `(sum x y)^2 / (sum x^2 sum y^2)` of two centred answers; 1 if one of them does not vary.
+
+    The sums are over all states and draws together.
+
+    Args:
+        first: x, shape (states, draws).
+        second: y, same shape.
+    """
     both = float((first**2).sum() * (second**2).sum())
     return float((first * second).sum()) ** 2 / both if both > 0 else 1.0
 
 
 def _name_parents(network: Network, node: str, codes: tuple[int, ...]) -> dict[str, str]:
-    """Map a row's parents to the names of their states."""
+    """Map a node's parents to the names of their states, from the codes in the order of the parents."""
     return _name_states(network, dict(zip(network.parents[node], codes, strict=True)))
 
 
 def _name_states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
-    """Map variables to the names of their states."""
+    """Map variables to the names of their states, from codes."""
     return {name: network.schema[name].states[code] for name, code in codes.items()}
 
 
 def _write_entry(node: str, state: str, parents: Mapping[str, str]) -> str:
-    """Write an entry of a table as a query."""
+    """Write an entry of a table as a query, such as `P(lung=yes | smoke=no)`; without parents as `P(smoke=no)`."""
     return str(Probability(((node, state),), tuple(parents.items())))

@@ -92,14 +92,14 @@ class Score(Result):
         return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
     def content(self) -> Iterator[str | Block]:
-        """Show the score with its interval, and its release."""
+        """Yield the score with its interval as a table, an empty line, and the parts that its release shows."""
         yield IntervalTable(self.tidy())
         yield ""
         yield from self.release.content()
 
 
 def accuracy_network() -> Network:
-    """Return the public network of an accuracy: one variable with the states "wrong" and "right"."""
+    """Return the public network of an accuracy: one variable, "prediction", with the states "wrong" and "right"."""
     return Network((Variable("prediction", STATES),), {"prediction": ()})
 
 
@@ -111,6 +111,9 @@ def error_design(width: float) -> Design:
 
     Returns:
         A design without target, with one feature and a constant; its moments are the two sums.
+
+    Raises:
+        InputError: a width that is not finite and greater than 0.
     """
     return Design((Variable(ERROR_FEATURE, bounds=(0.0, width)),))
 
@@ -118,17 +121,23 @@ def error_design(width: float) -> Design:
 def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1000, rng: Seed = None) -> Score:
     """Compute the posterior of a score from its release alone.
 
+    An accuracy is read by `noise_aware` with the release's own prior; a mean absolute error by importance sampling, or
+    from its prior if the release is nearly uninformative (`LEAST_EFFECTIVE_PROPOSALS`). Intervals are by
+    `credible_interval`; that of an error is wider by half a step of the release's grid at each end, within 0 and the
+    width of the target's bounds.
+
     Args:
         release: result of `release_score`, such as one that was loaded from a file.
         level: posterior probability of the interval, between 0 and 1.
         draws: number of posterior draws; 1,000 give the ends of a 95 % interval to about 0.1 standard deviations.
-        rng: source of randomness; nothing here is private.
+        rng: source of randomness; nothing here is private. None gives new numbers in each call.
 
     Returns:
-        The score.
+        The score, with the posterior mean; an error is in the target's unit.
 
     Raises:
-        InputError: a release of another kind, or a level outside (0, 1) or too high for that number of draws.
+        InputError: a release of another kind, fewer than two draws, or a level outside (0, 1) or too high for that
+            number of draws.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -162,7 +171,9 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
 def _read_error(
     release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
 ) -> Score:
-    """Compute the score of a mean absolute error; rounding to the grid widens its interval by half a step.
+    """Compute the score of a mean absolute error; rounding to the grid widens its interval by half a step at each end.
+
+    The share of the width is (1 + u) / 2 for a mean u of `_draw_means`; the ends stay within 0 and the width.
 
     Args:
         release: release of the score.
@@ -185,6 +196,9 @@ def _read_error(
 def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
     """Draw the population mean of u by importance sampling.
 
+    Proposals are drawn in batches until their effective sample size is LEAST_EFFECTIVE_PROPOSALS; draws are picked from
+    them with replacement, in proportion to their weights.
+
     Args:
         payload: published sums with their noise.
         records: number of records if it is public, else None.
@@ -192,8 +206,8 @@ def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.
         rng: source of randomness.
 
     Returns:
-        Shape (draws,), in [-1, 1]. Draws are from the prior if MOST_PROPOSALS proposals have too small an effective
-        sample size, as where no mean fits the noisy sums.
+        Shape (draws,), in [-1, 1]. If MOST_PROPOSALS proposals have too small an effective sample size, as where no
+        mean fits the noisy sums, all draws are from the prior `(1 + u) / 2 ~ Beta(1/2, 1/2)`.
     """
     means, weights = np.empty(0), np.empty(0)
     for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
@@ -209,10 +223,12 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
     """Propose one batch of population means, and keep those possible under the noise, with importance weights.
 
     The radius of the noise is drawn first. Every sum lies within it of its published value; within these limits the
-    number of records, their mean and their mean square are drawn from their priors, and the weight is the prior
-    probability of the limits. No sum exceeds the number of records, so the radius is at least the distance of the
-    published values from such sums and is drawn from there up. The population mean is the records' mean plus a t
-    variate times its standard error.
+    number of records, at least 2 if it is not public, their mean and their mean square are drawn from their priors, and
+    the weight is the prior probability of the limits. No sum exceeds the number of records, so the radius is at least
+    the distance of the published values from such sums and is drawn from there up: the excess x over it is `Gamma(d +
+    1)` times the noise scale, with d the number of published values, and the weight has the factor `x^-d`. The
+    population mean is the records' mean plus a t variate times its standard error; proposals of weight 0 or with a mean
+    outside [-1, 1] are dropped.
 
     Args:
         payload: published sums with their noise.
@@ -249,5 +265,8 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
 
 
 def _bound_means(published: float, radius: Floats, number: Floats) -> Floats:
-    """Bound the mean of numbers in [-1, 1] given their published sum and the noise radius, shape (2, proposals)."""
+    """Bound the mean of numbers in [-1, 1] given their published sum and the noise radius, shape (2, proposals).
+
+    The ends are `(published - radius) / number` and `(published + radius) / number`, clipped to [-1, 1].
+    """
     return np.clip(np.stack([published - radius, published + radius]) / number, -1, 1)

@@ -46,13 +46,14 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Args:
         theta: probabilities, shape `(*parents, child)`.
-        n: number of records.
+        n: number of records; 0 gives a table without rows.
         rng: source of randomness; the records are simulated, not private.
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin by the log-linear law of `discreet.inference.bin_laws`, int64 if they are
-        whole, else float64; NULL for a missing value.
+        variable, numbers in the drawn bin, int64 if they are whole, else float64; NULL for a missing value. Numbers
+        follow the log-linear law of `discreet.inference.bin_laws`, or the uniform one where exact inference is too large
+        for the variable's law.
 
     Raises:
         InputError: a negative number of records.
@@ -77,10 +78,11 @@ def sample(
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make synthetic data: one set from the posterior mean, or several sets for valid pooled inference.
 
-    With several sets, set m is n records drawn from `theta_m`, a posterior draw of its own. The sets therefore differ
-    by the release's uncertainty, and `pool_estimates` computes valid intervals from them. A single set is drawn from
-    the posterior's mean: its shares have smaller errors than those of any draw, but statistics computed from it as if
-    it were data account for its own sampling variance only.
+    With several sets, set m is n records drawn from `theta_m`, a posterior draw of its own, picked at random without
+    repetition. The sets therefore differ by the release's uncertainty, and `pool_estimates` computes valid intervals
+    from them. A single set (`sets=None`) is drawn from the posterior's mean: its shares have smaller errors than those
+    of any draw, but statistics computed from it as if it were data account for its own sampling variance only. Draws
+    are of the joint law from which all answers are read.
 
     Args:
         posterior: posterior of a release.
@@ -88,12 +90,13 @@ def sample(
         rng: source of randomness for the choice of draws and the records.
         sets: number of sets, each from another posterior draw of all probabilities; None for one from the posterior's
             mean.
-        block: largest number of records that are made at once; a set of many columns uses smaller blocks.
+        block: largest number of records that are made at once; a set of many columns uses smaller blocks (BLOCK_VALUES
+            values).
 
     Returns:
-        For every set a stream of Arrow record batches, which can be read once. Columns are as in `simulate_records`,
-        and equal for all sets. Streams can be read in any order; a seed gives the same records for the same `block`
-        only.
+        For every set a stream of Arrow record batches, which can be read once; records are made as it is read. Columns
+        are as in `simulate_records`, and equal for all sets. Streams can be read in any order; a seed gives the same
+        records for the same `block` only.
 
     Raises:
         InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no records.
@@ -122,20 +125,21 @@ def sample(
 def sample_set(
     posterior: NetworkPosterior, n: int, which: int, *, rng: Seed, sets: int | None = None
 ) -> pa.RecordBatchReader:
-    """Make one of the sets of `sample`, without computing the others.
+    """Make one of the sets of `sample`, without computing the others, in blocks of the default size.
 
     Args:
         posterior: posterior of a release.
         n: number of records of each set.
         which: position of the set, counted from 0.
         rng: as in `sample`.
-        sets: number of sets.
+        sets: number of sets; None for one set from the posterior's mean.
 
     Returns:
         A stream of record batches; with a generator of the same seed, that of `sample` at this position.
 
     Raises:
         InputError: as `sample`.
+        IndexError: no set at this position.
     """
     return _sample(posterior, n, (which,), rng, sets, BLOCK_RECORDS)[0]
 
@@ -154,7 +158,7 @@ def _sample(
         posterior: posterior of a release.
         n: number of records of each set.
         wanted: positions of the sets, counted from 0.
-        rng: source of randomness; the choice of draws comes first, then a child generator for each set.
+        rng: source of randomness; the choice of draws comes first, then a child generator for each set, wanted or not.
         sets: number of all sets; None for one set from the posterior's mean.
         block: largest number of records that are made at once.
 
@@ -162,7 +166,8 @@ def _sample(
         A stream of record batches for each wanted set; records are made as it is read.
 
     Raises:
-        InputError: no sets, or more than the posterior has draws.
+        InputError: no sets, or more than the posterior has draws; a negative number of records; or blocks of no
+            records.
     """
     rng = as_generator(rng)
     draws = posterior.probabilities.draws or 0
@@ -177,7 +182,10 @@ def _sample(
 
 
 def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
-    """Yield the tables of the joint laws of some draws, or of their mean."""
+    """Yield the tables, without an axis of draws, of the joint laws of some draws in the given order.
+
+    None yields one law, their mean over all draws (`mean_law`).
+    """
     cells = law_of(posterior).cells
     if picked is None:
         yield mean_law(cells)
@@ -187,7 +195,17 @@ def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None)
 
 
 def mean_law(cells: Tables) -> Tables:
-    """Compute the conditional probability tables of each family's joint law averaged over the draws."""
+    """Compute the conditional probability tables of each family's joint law averaged over the draws.
+
+    `P(child | parents) = mean P(family) / mean P(parents)`; for parents' states whose mean is 0, the mean of the rows.
+    Family laws are exact, or from simulated records with a fixed seed where exact inference is too large.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+
+    Returns:
+        Tables of shape `(*parents, child)`, without an axis of draws.
+    """
     network = cells.network
     laws = laws_from_roots([network.family(node) for node in network.nodes], cells, seed=0)
     rows = dict[str, Array]()
@@ -199,7 +217,19 @@ def mean_law(cells: Tables) -> Tables:
 
 
 def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
-    """Make the records of one set, block by block as they are read."""
+    """Make the records of one set, block by block as they are read; arguments are checked at once.
+
+    Args:
+        theta: probabilities, shape `(*parents, child)`, without an axis of draws; it may have more variables than
+            `schema`.
+        schema: variables of the columns, in their order.
+        n: number of records; 0 gives a stream without batches.
+        rng: source of randomness, used as the stream is read.
+        block: largest number of records of a block; it has at most BLOCK_VALUES values, too, but at least one record.
+
+    Raises:
+        InputError: a negative number of records, or blocks of no records.
+    """
     check_number(n, block)
     laws, most = _find_number_laws(theta), min(block, max(1, BLOCK_VALUES // len(schema)))
     sizes = (min(most, n - start) for start in range(0, n, most))
@@ -209,7 +239,10 @@ def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator
 
 
 def make_arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of records: text for states, int64 or float64 for numbers."""
+    """Return the Arrow schema of records: a column for each variable, in the schema's order.
+
+    States are text; numbers are int64 for variables of whole numbers and float64 for real ones.
+    """
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
         [(variable.name, kinds[variable.type] if variable.numeric else pa.string()) for variable in schema]
@@ -223,8 +256,8 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws.
 
     Returns:
-        For each numeric variable its law: log-linear, or uniform if the bins' shares exceed the limits of exact
-        inference.
+        For each numeric variable its law, by name: log-linear with the exact shares of its bins, or uniform if these
+        exceed the limits of exact inference. Empty without numeric variables.
     """
     laws = dict[str, BinLaw]()
     single = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
@@ -241,13 +274,23 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
 def _make_batch(
     schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
 ) -> pa.RecordBatch:
-    """Convert codes to a batch of records."""
+    """Convert codes to a batch of records, with a column for each variable of the schema.
+
+    Codes of other variables are not used. `rng` draws the numbers inside bins, column by column.
+    """
     columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
     return pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(schema))
 
 
 def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
-    """Convert codes to names of states, or to numbers drawn in their bins; NULL for a missing value."""
+    """Convert codes to names of states, or to numbers drawn in their bins; NULL for a missing value.
+
+    Args:
+        variable: variable of the column.
+        codes: positions of states, shape (records,); that of the state for missing values becomes NULL.
+        laws: law inside bins of each numeric variable; without one, the column is text.
+        rng: source of randomness of the numbers.
+    """
     gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
         return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
@@ -262,10 +305,10 @@ def format_of(path: str | Path) -> str:
     """Find the format of a file by its name.
 
     Args:
-        path: ends in .parquet, .csv, .arrow or .feather.
+        path: ends in .parquet, .csv, .arrow or .feather, in lower case.
 
     Returns:
-        "parquet", "csv" or "arrow".
+        "parquet", "csv" or "arrow" (for .arrow and .feather).
 
     Raises:
         InputError: another suffix.
@@ -290,13 +333,14 @@ def write_records(
     """Write a stream of records to a Parquet, CSV or Arrow file, whole or not at all, one batch in memory at a time.
 
     Records are written to a hidden file in the same folder, which then gets the name `path`; it is removed in case of
-    an error. Without `replace` this needs a file system with hard links, and a file that appears meanwhile is kept.
+    an error. Without `replace` this needs a file system with hard links; an existing file is refused before any record
+    is made, and a file that appears meanwhile is kept.
 
     Args:
-        records: stream as `sample` returns it, or any table's `to_reader()`.
-        path: path of the file; its suffix determines the format, as in `format_of`.
+        records: stream as `sample` returns it, or any table's `to_reader()`; it is read to its end.
+        path: path of the file; its suffix determines the format, as in `format_of`. Its folder must exist.
         replace: whether an existing file is replaced.
-        progress: function that is called after every batch with the number of records so far.
+        progress: function that is called after every batch with the number of records so far; not after an empty one.
 
     Returns:
         The number of records.
@@ -356,7 +400,7 @@ def stream_records(
         The number of records.
 
     Raises:
-        InputError: an unknown format, or a column that CSV cannot name.
+        InputError: an unknown format, or a column that CSV cannot name; nothing is written then.
     """
     written = 0
     for number, chunk in record_chunks(records, kind):
@@ -375,10 +419,11 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
         kind: as in `stream_records`.
 
     Yields:
-        After each batch the number of its records and the new bytes of the file; at the end the remaining bytes.
+        After each batch the number of its records and the new bytes of the file (perhaps none, and those of the file's
+        head with the first); at the end 0 and the remaining bytes.
 
     Raises:
-        InputError: as `stream_records`, before anything is made.
+        InputError: as `stream_records`, when the first piece is asked for, before any batch is read.
     """
     pipe = _TailBuffer()
     with _open_writer(cast(BinaryIO, pipe), records.schema, kind) as writer:
@@ -389,9 +434,10 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
 
 
 class _TailBuffer(io.RawIOBase):
-    """Buffer that keeps only the bytes written since the last `take`."""
+    """Buffer to write to that keeps only the bytes written since the last `take`."""
 
     def __init__(self) -> None:
+        """Start without any bytes."""
         self._parts: list[bytes] = []
         self._at = 0
 
@@ -400,18 +446,18 @@ class _TailBuffer(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Append bytes; return their number."""
+        """Append a copy of some bytes; return their number."""
         data_bytes = bytes(data)
         self._parts.append(data_bytes)
         self._at += len(data_bytes)
         return len(data_bytes)
 
     def tell(self) -> int:
-        """Number of bytes written so far."""
+        """Number of all bytes written so far, those already taken included."""
         return self._at
 
     def take(self) -> bytes:
-        """Return the bytes written since the last call, and drop them."""
+        """Return the bytes written since the last call, perhaps none, and drop them."""
         tail = b"".join(self._parts)
         self._parts.clear()
         return tail

@@ -38,15 +38,19 @@ class ExpectedValues(NamedTuple):
 def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
     """Compute the expected target of records, or the probabilities of its classes, with intervals.
 
+    The mean response of each draw of the weights is computed (identity and back to the unit of the target, exp,
+    logistic or softmax), then averaged. Records are processed in blocks of bounded memory.
+
     Args:
         posterior: posterior of a regression.
         features: float64, shape (records, features), in the design's order and in the units of the columns; numbers
-            outside their bounds are clamped to the bound.
+            outside their bounds are clamped to the bound, and with a norm longer rows are shortened to it.
         level: posterior probability of each interval, between 0 and 1.
 
     Returns:
-        Means over the draws and equal-tailed intervals of the expectation; they are not predictive intervals of a
-        record.
+        Means over the draws and equal-tailed intervals of the expectation, shape (records, outputs) each. They are not
+        predictive intervals of a record. Outputs are the states of a target with classes (both of two), else the
+        target. Without records the arrays have shape (0, outputs), and `level` is not checked.
 
     Raises:
         InputError: a posterior of a direction, features of another shape or that are not finite, or as
@@ -78,14 +82,17 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Convert records with named features to rows in the design's order, shape (records, features).
+    """Convert records with named features to rows in the design's order, float64, shape (records, features).
+
+    Numbers are neither scaled nor clamped.
 
     Args:
         design: design of the regression.
-        records: for each record its features by name, in the units of the columns.
+        records: for each record its features by name, in the units of the columns; none gives shape (0, features).
 
     Raises:
-        InputError: a feature that is missing, that is not a finite number, or that is not in the design.
+        InputError: in the first faulty record a name that is not in the design or, failing that, the first feature that
+            is missing or not a finite Python `int` or `float` (booleans and NumPy integers are refused).
     """
     rows = np.empty((len(records), len(design.features)))
     for at, record in enumerate(records):
@@ -102,14 +109,16 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
 
 
 def _predict_means(design: Design, linear: Floats) -> Floats:
-    """Apply the mean function to linear predictors.
+    """Apply the mean function of the target to linear predictors.
 
     Args:
         design: design of the regression.
-        linear: shape (draws, outputs, records).
+        linear: linear predictors a, shape (draws, outputs, records).
 
     Returns:
-        Shape (draws, outputs, records); with two classes (draws, 2, records), their probabilities.
+        Shape (draws, outputs, records). A number: a, mapped from [-1, 1] to its bounds, unclipped. A count:
+        `min(exp(a), U)` records, with U its upper bound. More than two classes: softmax over the outputs. Two classes:
+        (1 - p, p) with `p = sigmoid(a)`, shape (draws, 2, records).
     """
     if design.predicts == "number":
         return design.predicted(linear)

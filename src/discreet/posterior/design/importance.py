@@ -29,14 +29,14 @@ density that counts as progress, and step of numeric derivatives."""
 
 @dataclass(frozen=True, eq=False)
 class WeightLikelihood:
-    """A likelihood of the weights and, possibly, of latent quantities centred at 0.
+    """A likelihood of the weights and, possibly, of latent quantities centred at 0, whose prior it includes.
 
     Args:
         log: log-likelihood of positions (weights, then latent quantities), from shape (draws, size + latents) to shape
             (draws,).
         near: from weights, shape (size,), with latent quantities 0, to the gradient of the log-likelihood, shape
             (size,), and the Fisher information, shape (size, size). Both may be approximate.
-        latents: approximate standard deviation of each latent quantity, shape (latents,).
+        latents: approximate standard deviation of each latent quantity, shape (latents,); shape (0,) without any.
     """
 
     log: Callable[[Floats], Floats]
@@ -45,7 +45,10 @@ class WeightLikelihood:
 
 
 class Reference(NamedTuple):
-    """A t law of five degrees of freedom: centre, shape (length,), and Cholesky factor, shape (length, length)."""
+    """A multivariate t law of five degrees of freedom, of location `centre` and scale matrix `root root'`.
+
+    `centre` has shape (length,); `root` is a lower triangular Cholesky factor, shape (length, length).
+    """
 
     centre: Floats
     root: Floats
@@ -53,11 +56,11 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
-    """Weighted draws.
+    """Weighted draws of weights and latent quantities.
 
     Args:
         positions: weights, then latent quantities, float64, shape (draws, length).
-        probabilities: shape (draws,).
+        probabilities: probability of each draw, shape (draws,), sum 1.
         size: number of weights.
     """
 
@@ -67,26 +70,39 @@ class WeightedDraws:
 
     @property
     def weights(self) -> Floats:
-        """Weights of the regression, without latent quantities, shape (draws, size)."""
+        """Weights of the regression, without latent quantities, shape (draws, size); a view of `positions`."""
         return self.positions[:, : self.size]
 
     @property
     def effective(self) -> float:
-        """Kish's effective sample size."""
+        """Kish's effective sample size, `1 / sum p_i^2`: from 1 to the number of draws."""
         return float(1 / np.sum(self.probabilities**2))
 
     def equal(self, draws: int) -> Floats:
-        """Resample weights systematically to draws of equal probability, shape (draws, size)."""
+        """Resample weights systematically to draws of equal probability, shape (draws, size).
+
+        The draws are at the quantiles `(k + 1/2) / draws` of the cumulated probabilities: deterministic, in the order
+        of `positions`. A draw of large probability is repeated.
+        """
         ends = np.cumsum(self.probabilities)
         picked = np.searchsorted(ends, (np.arange(draws) + 0.5) / draws * ends[-1])
         return np.asarray(self.weights[picked])
 
     def mean(self) -> Floats:
-        """Compute posterior means of the weights, shape (size,)."""
+        """Compute posterior means of the weights, `sum p_i w_i`, shape (size,); latent quantities are left out."""
         return np.asarray(self.probabilities @ self.weights)
 
     def reference(self, wider: float = 1.0) -> Reference:
-        """Return the t law whose centre is the weighted mean and whose root is the Cholesky factor times `wider`."""
+        """Return the t law around the weighted draws, latent quantities included.
+
+        Its centre is their weighted mean; its root is `wider` times the Cholesky factor of their weighted covariance.
+
+        Args:
+            wider: factor of the root.
+
+        Raises:
+            numpy.linalg.LinAlgError: the covariance is singular.
+        """
         centre = self.probabilities @ self.positions
         off = self.positions - centre
         covariance = (off * self.probabilities[:, None]).T @ off
@@ -97,10 +113,12 @@ class WeightedDraws:
 class Density:
     """Posterior density up to a constant: the prior N(0, deviation^2 I) of the weights times likelihoods.
 
+    The prior of latent quantities is a part of the first likelihood.
+
     Args:
         size: number of weights.
         deviation: prior standard deviation of each weight.
-        evidence: likelihoods, of which only the first may have latent quantities.
+        evidence: likelihoods, of which only the first may have latent quantities; empty for the prior alone.
     """
 
     size: int
@@ -109,11 +127,21 @@ class Density:
 
     @property
     def latents(self) -> Floats:
-        """Approximate standard deviations of the latent quantities, shape (latents,)."""
+        """Approximate standard deviations of the latent quantities of the first likelihood; shape (0,) without any."""
         return self.evidence[0].latents if self.evidence else np.empty(0)
 
     def log(self, positions: Floats) -> Floats:
-        """Compute the log density, up to a constant, at positions of shape (draws, length); shape (draws,)."""
+        """Compute the log density, up to a constant, at many positions.
+
+        `log p = -|w|^2 / (2 deviation^2) + sum of the log-likelihoods`.
+
+        Args:
+            positions: weights, then latent quantities, shape (draws, length). The first likelihood gets whole
+                positions, all others the weights.
+
+        Returns:
+            Shape (draws,), in nats.
+        """
         weights = positions[:, : self.size]
         total = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
         for index, likelihood in enumerate(self.evidence):
@@ -123,8 +151,14 @@ class Density:
     def mode(self) -> tuple[Floats, Floats]:
         """Find the mode approximately by Fisher scoring with step halving, then with numeric gradients.
 
+        The climb starts at 0. Each step tries 12 step lengths, `1, 1/2, ... 2^-11`, and takes the one of the largest
+        density. Fisher steps move the weights alone. When the log density rises by at most 0.01, central differences of
+        all coordinates replace the gradient; when that happens again, or after 40 steps in all, the climb ends.
+
         Returns:
-            (mode, shape (length,); inverse information there as covariance, shape (length, length)).
+            (mode, shape (length,); covariance, shape (length, length)). The covariance is block diagonal: the inverse
+            of prior precision plus Fisher information of the weights, with latent quantities of 0, then the squares of
+            `latents`. It is taken at the mode; after 40 steps at the point before the last one.
         """
         size, latents = self.size, self.latents
         at = np.zeros(size + len(latents))
@@ -154,15 +188,21 @@ class Density:
 def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.Generator) -> WeightedDraws:
     """Draw from a density by adaptive multiple importance sampling.
 
+    A round draws from a t law, the first one around the mode with the covariance of `Density.mode`, later ones around
+    the weighted draws so far; roots are widened by 1.3. Every draw is weighted by density over the equal mixture of all
+    t laws so far. If the effective sample size is below 3 per coordinate, weights are raised to a power below 1 before
+    the next law is fitted.
+
     Args:
         density: density of weights and latent quantities.
-        draws: number of draws of a round, or more if there are many coordinates; there are 2 to 15 rounds.
-        wanted: effective sample size that ends the rounds.
+        draws: number of draws of a round, at least six per coordinate: fewer are raised to that.
+        wanted: effective sample size that ends the rounds, from the second one on.
         rng: source of randomness.
 
     Returns:
-        The draws of all rounds. Their effective sample size (`effective`) is below `wanted` if 15 rounds do not reach
-        it.
+        The draws of all 2 to 15 rounds, in the order drawn. Their importance weights are truncated at `sqrt(N)` times
+        their mean, N the number of draws, and normalised. The effective sample size (`effective`) may be below `wanted`
+        after 15 rounds: the caller checks it.
 
     Source:
         Cornuet, Marin, Mira and Robert (2012), adaptive multiple importance sampling.
@@ -191,7 +231,7 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
 
 
 def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw independently from a t law, shape (draws, length).
+    """Draw independently from a t law, shape (draws, length): `centre + sqrt(5 / chi2_5) root z`, z standard normal.
 
     Example:
         >>> law = Reference(np.zeros(2), np.eye(2))
@@ -204,11 +244,11 @@ def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _compute_log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
-    """Compute the log density of an equal mixture of t laws, up to a constant.
+    """Compute the log density of an equal mixture of t laws, up to a constant that depends on the length alone.
 
     Args:
         positions: shape (draws, length).
-        laws: t laws of the same length.
+        laws: t laws of the same length, at least one.
 
     Returns:
         Shape (draws,).
@@ -225,10 +265,10 @@ def _compute_log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
 
 
 def _weigh_draws(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
-    """Normalise a power of the importance weights to probabilities of the draws.
+    """Normalise a power of the importance weights to probabilities: `p_i ~ exp(power * score_i)`.
 
     Args:
-        positions: weights, then latent quantities, shape (draws, length).
+        positions: weights, then latent quantities, shape (draws, length); not copied.
         score: log importance weights, up to a constant, shape (draws,).
         power: exponent of the importance weights, at most 1; smaller ones flatten them.
         size: number of weights.

@@ -35,11 +35,12 @@ class WeightedPoints:
     """Law of covariates on finitely many points with probabilities.
 
     Args:
-        points: float64, shape (points, size), scaled features, then the constant.
+        points: float64, shape (points, size), scaled features, then the constant, if there is one.
         weights: probabilities of the points, float64, shape (points,).
 
     Raises:
-        InputError: points that are not finite, no points, or weights that are not probabilities, one for each point.
+        InputError: points that are not finite or not of shape (points, size), no points or coordinates, or weights that
+            are not one for each point, at least 0, with a sum within 1e-9 of 1.
 
     Example:
         >>> import numpy as np
@@ -52,7 +53,7 @@ class WeightedPoints:
     weights: Floats
 
     def __post_init__(self) -> None:
-        """Refuse wrong shapes and values, and keep read-only copies."""
+        """Replace both arrays by read-only float64 copies, and refuse wrong shapes and values."""
         points, weights = read_only(self.points, np.float64), read_only(self.weights, np.float64)
         if points.ndim != 2 or points.size == 0 or not np.all(np.isfinite(points)):
             raise InputError("points of a law must be a finite array of shape (points, size) with neither of them 0")
@@ -63,21 +64,22 @@ class WeightedPoints:
 
     @property
     def size(self) -> int:
-        """Number of coordinates of v."""
+        """Number of coordinates of v, the constant feature included."""
         return int(self.points.shape[1])
 
 
 @dataclass(frozen=True)
 class UniformSphere:
-    """Law of covariates with uniform direction and fixed norm.
+    """Law of covariates with uniform direction and fixed norm: `v = (norm * direction, constant)`.
 
     Args:
         features: number of features, at least 2.
-        norm: their l2 norm.
+        norm: their Euclidean norm, the same for all records.
         constant: value of the constant feature; None without an intercept.
 
     Raises:
-        InputError: fewer than 2 or more than 1,000 features, a norm that is not positive, or a constant outside (0, 1].
+        InputError: fewer than 2 or more than 1,000 features, a norm that is not positive and finite, or a constant
+            outside (0, 1].
 
     Example:
         >>> import discreet as dc
@@ -90,23 +92,23 @@ class UniformSphere:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse wrong values."""
+        """Refuse features outside 2 to 1,000, a norm that is not positive and finite, or a constant outside (0, 1]."""
         _check_features(self.features, self.constant, least=2)
         if not 0 < self.norm < math.inf:
             raise InputError(f"the norm of features on a sphere must be finite and greater than 0, got {self.norm}")
 
     @property
     def size(self) -> int:
-        """Number of coordinates of v."""
+        """Number of coordinates of v: the features, and one for the constant unless it is None."""
         return self.features + (self.constant is not None)
 
 
 @dataclass(frozen=True)
 class UniformBox:
-    """Law of covariates that are independent and uniform on [-1, 1].
+    """Law of covariates that are independent and uniform on [-1, 1], then the constant.
 
     Args:
-        features: number of features.
+        features: number of features, from 1 to 1,000.
         constant: value of the constant feature; None without an intercept.
 
     Raises:
@@ -122,25 +124,26 @@ class UniformBox:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse wrong values."""
+        """Refuse a number of features outside 1 to 1,000, or a constant outside (0, 1]."""
         _check_features(self.features, self.constant, least=1)
 
     @property
     def size(self) -> int:
-        """Number of coordinates of v."""
+        """Number of coordinates of v: the features, and one for the constant unless it is None."""
         return self.features + (self.constant is not None)
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Empirical law of the covariates of public records.
+    """Empirical law of the covariates of public records: each row is equally likely.
 
     Args:
-        rows: float64, shape (records, features), scaled like the private records.
-        constant: value of the constant feature; None without an intercept.
+        rows: float64, shape (records, features), scaled like the private records, without the constant.
+        constant: value of the constant feature, the same for all rows; None without an intercept.
 
     Raises:
-        InputError: rows that are not a table of numbers in [-1, 1], or a constant outside (0, 1].
+        InputError: rows that are not a table of numbers in [-1, 1], no rows, no features or more than 1,000, or a
+            constant outside (0, 1].
 
     Example:
         >>> import numpy as np
@@ -153,7 +156,7 @@ class PublicRows:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse wrong shapes and values, and keep a read-only copy."""
+        """Replace the rows by a read-only float64 copy, and refuse wrong shapes and values."""
         rows = read_only(self.rows, np.float64)
         if rows.ndim != 2 or rows.size == 0 or not np.all(np.abs(rows) <= 1):
             raise InputError(
@@ -165,7 +168,7 @@ class PublicRows:
 
     @property
     def size(self) -> int:
-        """Number of coordinates of v."""
+        """Number of coordinates of v: the features, and one for the constant unless it is None."""
         return int(self.rows.shape[1]) + (self.constant is not None)
 
 
@@ -176,12 +179,12 @@ class Histograms:
     Args:
         edges: for each feature the edges of its cells, rising from -1 to 1, float64, shape (cells + 1,).
         counts: for each feature the noisy counts of its cells, float64, shape (cells,), unit: records. A negative count
-            is taken as 0; if no count of a histogram is positive, its law is uniform.
+            is taken as 0; if no count of a histogram is positive, its law is uniform on [-1, 1].
         constant: value of the constant feature; None without an intercept.
 
     Raises:
-        InputError: edges that do not rise from -1 to 1, counts of another number of cells, or a constant outside (0,
-            1].
+        InputError: no histogram or more than 1,000, edges that do not rise strictly from -1 to 1, counts that are not
+            finite or not one for each cell, or a constant outside (0, 1].
 
     Example:
         >>> import numpy as np
@@ -198,7 +201,7 @@ class Histograms:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Refuse wrong shapes and values, and keep read-only copies."""
+        """Replace all arrays by read-only float64 copies, and refuse wrong shapes and values."""
         _check_features(len(self.edges), self.constant, least=1)
         edges, counts = (tuple(read_only(row, np.float64) for row in rows) for rows in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
@@ -214,7 +217,7 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """Number of coordinates of v."""
+        """Number of coordinates of v: one for each histogram, and one for the constant unless it is None."""
         return len(self.edges) + (self.constant is not None)
 
 
@@ -222,15 +225,17 @@ Law: TypeAlias = WeightedPoints | UniformSphere | UniformBox | PublicRows | Hist
 
 
 def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
-    """Represent a law by weighted points.
+    """Represent a law by weighted points in the coordinates of v, the constant last; deterministic.
 
     Args:
         law: law of the features.
-        points: number of points, a power of two, for a law that does not consist of points itself.
+        points: number of points, a power of two, at least 2, for a box, a sphere or histograms; ignored for a law that
+            consists of points.
 
     Returns:
-        The law's own points if it consists of points. Otherwise Sobol points, mapped by the inverse distribution
-        functions of the law; for box and sphere each point comes with its mirror image.
+        `WeightedPoints`: the argument itself, unchanged. `PublicRows`: their rows, equally likely. Otherwise `points`
+        equally likely Sobol points, mapped by the inverse distribution functions of the law; for box and sphere half as
+        many, each with its mirror image.
 
     Source:
         Owen (2023), Practical quasi-Monte Carlo integration, chapters 5 and 15.
@@ -263,14 +268,14 @@ def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
 def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
     """Compute the quadrature nodes of the cosine between a uniform direction and a fixed one.
 
-    The quadrature is over the angle a, whose density is proportional to sin(a)^(p - 2) for p features. That density is
-    smooth at 0 and pi for every p; the density of the cosine is not.
+    It is the Gauss-Legendre quadrature with 128 nodes over the angle a, whose density is proportional to sin(a)^(p - 2)
+    for p features. That density is smooth at 0 and pi for every p; the density of the cosine is not.
 
     Args:
-        law: sphere of p features.
+        law: sphere of p features; its norm and constant are ignored.
 
     Returns:
-        (cosines, their probabilities), shape (nodes,) each.
+        (cosines, falling from about 1 to -1; their probabilities, sum 1), shape (128,) each.
 
     Example:
         >>> cosine, probability = cosines(UniformSphere(3, norm=1.0, constant=None))
@@ -288,10 +293,10 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
 
     Args:
         law: law of v.
-        weights: w, shape (size,).
+        weights: w, shape (size,), that of the constant feature last.
 
     Returns:
-        Shape (size,).
+        Shape (size,), computed as by `moments_of`.
 
     Raises:
         InputError: weights of another size, or not finite.
@@ -317,8 +322,9 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
         law: law of v.
 
     Returns:
-        A function from weights, shape (draws, size), to moments of the same shape. For a sphere the moment is one
-        integral over a cosine, as its features' part is parallel to the slopes; otherwise it is a sum over points.
+        A function from weights, shape (draws, size), to moments of the same shape. For a sphere a moment is one
+        integral over a cosine (128 nodes), as its features' part is parallel to the slopes; slopes of 0 give a
+        features' part of 0. For other laws it is a sum over the points of `spread` (4,096 for box and histograms).
     """
     if not isinstance(law, UniformSphere):
         at = spread(law)
@@ -327,6 +333,7 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
     constant = law.constant or 0.0
 
     def on_sphere(weights: Floats) -> Floats:
+        """Compute moments from weights, shape (draws, size) each; the length of slopes is floored at 1e-300."""
         # By symmetry the features' part points along w: E[sigmoid(w0 + |w| r c) r c] w / |w|, c the cosine.
         slopes = weights[:, : law.features]
         length = np.maximum(np.linalg.norm(slopes, axis=1, keepdims=True), 1e-300)
@@ -339,24 +346,30 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
 
 
 def _weigh_evenly(features: Floats, constant: float | None) -> WeightedPoints:
-    """Build the law of equally likely points, shape (points, features), and append the constant as last coordinate."""
+    """Build the law of equally likely points, and append the constant as last coordinate.
+
+    Args:
+        features: points, shape (points, features).
+        constant: value of the constant feature; None appends nothing.
+    """
     count = len(features)
     points = features if constant is None else np.column_stack([features, np.full(count, constant)])
     return WeightedPoints(points, np.full(count, 1 / count))
 
 
 def _make_sobol_points(features: int, points: int) -> Floats:
-    """Generate Sobol points in (0, 1): the unscrambled sequence, shifted by half a cell."""
+    """Generate Sobol points in (0, 1), shape (points, features): the unscrambled sequence plus `1 / (2 points)`."""
     # By its full name scipy.stats is loaded here, and not with every command.
     return np.asarray(scipy.stats.qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
 
 def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
-    """Compute a histogram's distribution function at its edges; uniform if no cell has a positive count.
+    """Compute a histogram's distribution function at its edges.
 
     Args:
         edges: edges of the cells, shape (cells + 1,).
-        counts: noisy counts of the cells, shape (cells,); negative ones are taken as 0.
+        counts: noisy counts of the cells, shape (cells,); negative ones are taken as 0. If none is positive, the widths
+            of the cells take their place: the uniform law.
 
     Returns:
         Rising from 0 to 1, shape (cells + 1,).
@@ -369,7 +382,11 @@ def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
 
 
 def _check_features(features: int, constant: float | None, *, least: int) -> None:
-    """Refuse a number of features or a constant outside its range."""
+    """Refuse a number of features outside `least` to 1,000, or a constant outside (0, 1]; None is accepted.
+
+    Raises:
+        InputError: as it says.
+    """
     if not least <= features <= MOST_FEATURES:
         raise InputError(f"this law needs {least} to {MOST_FEATURES} features, got {features}")
     if constant is not None and not 0 < constant <= 1:
@@ -383,10 +400,11 @@ def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
         design: public.
 
     Returns:
-        A law in the design's coordinates. For one feature with a norm it has two points, the ends of the range.
+        Without a norm `UniformBox`; with one `UniformSphere` of all records at that norm; for a single feature with a
+        norm `WeightedPoints` at -norm and +norm, 1/2 each. The constant is the design's, None without an intercept.
 
     Raises:
-        InputError: a design with groups.
+        InputError: a design with groups, or with more than 1,000 features.
 
     Guarantee:
         No budget is spent; no data is read. The law is an assumption: if features do not fill their bounds evenly,

@@ -78,23 +78,34 @@ class SumLayout:
     records: int | None
 
     def __post_init__(self) -> None:
+        """Refuse a layout without features."""
         if self.features < 1:
             raise InputError("a regression needs at least one feature")
 
     @property
     def coefficients(self) -> int:
-        """d: number of features, plus one for the constant."""
+        """Number d of coefficients: the features, plus one for the constant if there is an intercept."""
         return self.features + self.intercept
 
     @property
     def values(self) -> int:
-        """Number of released values: m (m + 1) / 2 for m entries of v, less the constant's square, plus a private n."""
+        """Number of released values: m (m + 1) / 2 products of the m = d + 1 entries of v, and n.
+
+        The constant's square is left out, and so is n if it is public.
+        """
         size = self.coefficients + 1
         return size * (size + 1) // 2 - self.intercept + (self.records is None)
 
     @property
     def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows and columns of the released products of v, in their order."""
+        """Rows and columns of the released products within the symmetric m x m matrix of all products, in their order.
+
+        The order is row by row in the upper triangle over (features, [constant], target), diagonal included. The
+        constant's square is left out.
+
+        Returns:
+            (rows, columns), shape (products,) each; a private number of records is not among them.
+        """
         rows, columns = np.triu_indices(self.coefficients + 1)
         if not self.intercept:
             return rows, columns
@@ -104,11 +115,11 @@ class SumLayout:
 
 @dataclass(frozen=True, eq=False)
 class RegressionSums:
-    """Sums over records; d is p + 1 with a constant feature (last), else p.
+    """Sums over records of features x and target y; d is p + 1 with a constant feature (last), else p.
 
     Args:
         records: n, shape `(...)`, unit: records.
-        gram: A = sum x x', shape `(..., d, d)`.
+        gram: A = sum x x', shape `(..., d, d)`, symmetric.
         cross: b = sum x y, shape `(..., d)`.
         square: c = sum y^2, shape `(...)`.
     """
@@ -120,7 +131,7 @@ class RegressionSums:
 
 
 def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
-    """Convert released values to sums over records.
+    """Convert released values to sums over records: a sum of squares is `(value + n) / 2`, a product its value.
 
     Args:
         values: shape `(..., entries)`: the number of records first if it is private, then the products in row order of
@@ -128,7 +139,8 @@ def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
         layout: layout of the values.
 
     Returns:
-        The sums. A private number of records is returned as it was released, and may be any real number.
+        The sums. Entry (constant, constant) of `gram` is n. A private n is returned as it was released, and may be any
+        real number; a public one is repeated in the shape `(...)`. Nothing is clipped.
 
     Raises:
         InputError: a number of values other than the layout's.
@@ -167,8 +179,11 @@ def moment_draws(
 ) -> tuple[Floats, Floats]:
     """Draw coefficients and residual variance given noisy second moments, by weighted resampling.
 
+    Batches of proposals are drawn until their effective sample size is at least 1,000. Draws are picked from all
+    proposals in proportion to their weights, with repetition.
+
     Args:
-        values: released values, shape `(entries,)`.
+        values: released values, float array of shape `(entries,)`.
         layout: layout of the values.
         scale: scale of the noise, whose density is `exp(-||noise||_inf / scale)`.
         prior_deviation: prior standard deviation of each coefficient, in scaled units.
@@ -176,12 +191,13 @@ def moment_draws(
         rng: source of randomness.
 
     Returns:
-        (coefficients in scaled units, that of the constant feature last, shape `(draws, d)`; residual variances, shape
-        `(draws,)`). Draws are independent given the proposals.
+        (coefficients in scaled units, that of the constant feature last, shape `(draws, d)`; residual variances of the
+        scaled target, from 1e-6 to 1, shape `(draws,)`). Draws are independent given the proposals.
 
     Raises:
-        InputError: a wrong number of values; no more records than coefficients; or noise so large that
-            `LEAST_EFFECTIVE_PROPOSALS` effective proposals would take more than `MOST_PROPOSED_NUMBERS` numbers.
+        InputError: a wrong number of values; a public number of records that is not above d (proposals of a private
+            number that is not are left out); or noise so large that 1,000 effective proposals would take more than
+            `MOST_PROPOSED_NUMBERS` numbers.
 
     Source:
         The derivation is at the head of the module.
@@ -216,7 +232,7 @@ def moment_draws(
 
 
 def _compute_effective_size(log_weight: Floats) -> float:
-    """Compute Kish's effective sample size from log weights, shape (proposals,)."""
+    """Compute Kish's effective sample size `(sum w)^2 / sum w^2` from log weights; 0 if there are none."""
     if not log_weight.size:
         return 0.0
     weight = np.exp(log_weight - log_weight.max())
@@ -229,7 +245,8 @@ def _complete_proposals(
     """Draw s2 and theta for each possible proposal, and compute its log weight (module docstring).
 
     The proposed square c is the middle of its interval, of length `radius`. Along the eigenvectors of A the covariances
-    of b, and of theta given b, are diagonal.
+    of b, and of theta given b, are diagonal. Impossible proposals are left out: those that `_find_possible` refuses,
+    those whose A is not positive definite, and those for which no s2 from 1e-6 to 1 is left.
 
     Args:
         moments: proposed sums, for each proposal.
@@ -239,7 +256,8 @@ def _complete_proposals(
         rng: source of randomness.
 
     Returns:
-        (log weights, shape (possible,); coefficients, shape (possible, d); residual variances, shape (possible,)).
+        (log weights up to a constant, shape (possible,); coefficients, shape (possible, d); residual variances, shape
+        (possible,)), in the order of the proposals.
     """
     width = moments.cross.shape[-1]
     possible, variances = _find_possible(moments, features)
@@ -271,14 +289,16 @@ def _complete_proposals(
 def _find_possible(moments: RegressionSums, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
     """Find the proposals with more records than coefficients, and with features whose moments fit in [-1, 1].
 
-    Whether A is positive definite is checked later, with its eigenvalues.
+    That is `n > d`, and for each feature a mean square below 1 and a variance above 0. Whether A is positive definite
+    is checked later, with its eigenvalues.
 
     Args:
         moments: proposed sums.
         features: p.
 
     Returns:
-        (mask of the possible proposals, shape (proposals,); variances of their features, shape (possible, p)).
+        (mask of the possible proposals, shape (proposals,); variances `C_ii / n` of their features, about 0 without a
+        constant, shape (possible, p)).
     """
     width = moments.cross.shape[-1]
     some = moments.records > width

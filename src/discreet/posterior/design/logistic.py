@@ -79,6 +79,10 @@ stays."""
 def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
     """Draw from a density by elliptical slice sampling, in rounds of doubled length until the chains have mixed.
 
+    Eight chains run in parallel. The first round has max(200, draws / 8) steps a chain, and there are at most six.
+    After each round without mixing, the t law of the ellipses is refitted to it. Only draws of the last round are
+    returned.
+
     Args:
         density: density of weights and latent quantities.
         law: t law about as wide as the density; the chains start from independent draws of it.
@@ -86,8 +90,9 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
         rng: source of randomness.
 
     Returns:
-        (weights of all chains in random order, shape (draws, size); mixing of the chains). R-hat of every weight and
-        latent quantity is at most 1.01, and the least effective sample size is at least 400.
+        (weights picked from all chains, without repetition and in random order, shape (draws, size); mixing of the last
+        round's chains, whose number of sweeps includes earlier rounds). R-hat of every weight and latent quantity is at
+        most 1.01, and the least effective sample size is at least 400.
 
     Raises:
         InputError: chains that have not mixed after the last round.
@@ -116,7 +121,7 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
 def _move_chains(
     density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move every chain by one step of elliptical slice sampling.
+    """Move every chain by one step of elliptical slice sampling; the arguments stay as they are.
 
     Args:
         density: target density.
@@ -126,7 +131,8 @@ def _move_chains(
         rng: source of randomness.
 
     Returns:
-        New (positions, log densities) in the same shapes; a chain whose interval was shrunk too often stays.
+        New (positions, log densities) in the same shapes; a chain whose interval of angles was shrunk 60 times without
+        success stays.
     """
     chains, length = places.shape
     at = np.linalg.solve(law.root, (places - law.centre).T).T
@@ -160,16 +166,24 @@ def _move_chains(
 
 
 def _compute_negative_log_t(squares: Floats, length: int) -> Floats:
-    """Compute the negative log t density at squared Mahalanobis distances, up to a constant, shape (chains,)."""
+    """Compute the negative log t density up to a constant: `(5 + length) / 2 * log(1 + squares / 5)`.
+
+    Args:
+        squares: squared Mahalanobis distances from the centre, shape (chains,).
+        length: number of coordinates.
+
+    Returns:
+        Shape (chains,).
+    """
     return np.asarray((DEGREES_OF_FREEDOM + length) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM))
 
 
 def _refit_reference(samples: Floats, law: Reference) -> Reference:
-    """Fit the t law's centre and scale to the second half of a round; keep the old law if the covariance is singular.
+    """Fit the t law's centre and scale matrix to mean and covariance of the second half of a round's steps.
 
     Args:
         samples: draws of the round, shape (chains, steps, length).
-        law: the old law.
+        law: the old law, returned if that half has fewer than ten draws for each coordinate or a singular covariance.
     """
     flat = samples[:, samples.shape[1] // 2 :].reshape(-1, samples.shape[-1])
     spread = np.cov(flat.T)
@@ -179,15 +193,16 @@ def _refit_reference(samples: Floats, law: Reference) -> Reference:
 
 
 def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
-    """Compute R-hat and effective sample size of all coordinates, and name the worst one.
+    """Compute the largest R-hat of all coordinates, and the least effective sample size with its coordinate's name.
 
     Args:
         samples: draws, shape (chains, steps, length): weights first, then latent quantities.
         size: number of weights.
-        done: number of steps of each chain so far, warm-up included.
+        done: number of steps of each chain so far, warm-up included; returned as `sweeps`.
     """
 
     def name(worst: int) -> str:
+        """Name a coordinate: "weight i", counted from 0, or "a latent quantity"."""
         return f"weight {worst}" if worst < size else "a latent quantity"
 
     return measure_mixing(np.moveaxis(samples, 2, 0), name, done)
@@ -213,13 +228,17 @@ class LabelledPoints:
     Args:
         points: float64, shape (records, size); scaled features, then the constant, as for private records.
         labels: shape (records,), 0 or 1.
+
+    Raises:
+        InputError: points that are not finite or not of two axes, or labels that are not one for each point, 0 or 1; an
+            empty table is not refused here.
     """
 
     points: Floats
     labels: Ints
 
     def __post_init__(self) -> None:
-        """Refuse wrong shapes and values."""
+        """Refuse wrong shapes and values; the arrays are neither converted nor copied."""
         if self.points.ndim != 2 or not np.all(np.isfinite(self.points)):
             raise InputError("public points must be a finite array of shape (records, size)")
         if self.labels.shape != self.points.shape[:1] or not np.all(np.isin(self.labels, (0, 1))):
@@ -238,11 +257,12 @@ class NoisyGradients:
         gradients: sums over records, with noise, shape (T, size).
         scale: scale s of the noise, the same for all t; noises are independent given the records.
         shape: "cube" for the density exp(-max_j |b_j| / s), "ball" for exp(-|b|_2 / s), "diamond" for exp(-|b|_1 / s).
-        records: n, public or noisy.
+        records: n, finite: public and positive, or noisy and of any sign.
         count_scale: scale of the discrete Laplace noise in `records`, unit: records; None if n is public.
 
     Raises:
-        InputError: arrays of the wrong shape, scales that are not positive, or an unknown shape of the noise.
+        InputError: arrays of the wrong shape, empty or not finite; a scale or a public n that is not positive and
+            finite; a noisy n that is not finite; or an unknown shape of the noise.
     """
 
     points: Floats
@@ -253,7 +273,7 @@ class NoisyGradients:
     count_scale: float | None
 
     def __post_init__(self) -> None:
-        """Convert to float64 arrays, and refuse wrong shapes and values."""
+        """Replace both arrays by float64 ones, and refuse wrong shapes and values."""
         at, gradients = np.asarray(self.points, np.float64), np.asarray(self.gradients, np.float64)
         object.__setattr__(self, "points", at)
         object.__setattr__(self, "gradients", gradients)
@@ -302,17 +322,19 @@ def logistic_draws(
         gradients: noisy gradients of a release.
         law: law of the records' features v.
         prior_deviation: prior standard deviation of each weight.
-        public: labelled records, whose exact likelihood is multiplied in.
+        public: labelled records, whose exact likelihood is multiplied in; None for none.
         draws: number of draws.
         rng: source of randomness.
 
     Returns:
-        Draws in random order. They come from importance sampling if its effective sample size is at least 1000, else
-        from chains, whose largest R-hat is at most 1.01 and least effective sample size at least 400.
+        Draws in random order. Importance sampling runs until its effective sample size is 2,000 or 15 rounds are done.
+        If it is at least 1,000 then, draws of equal probability are picked from it, large weights repeatedly
+        ("resampling", no mixing). Else they come from chains that start around it ("slices"), whose largest R-hat is at
+        most 1.01 and least effective sample size at least 400.
 
     Raises:
-        InputError: a law or public records of another size, numbers that are not positive, or chains that have not
-            mixed.
+        InputError: a law or public records of another size, a `prior_deviation` or `draws` that is not positive, or
+            chains that have not mixed.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -340,12 +362,13 @@ def logistic_draws(
 
 @dataclass(frozen=True)
 class GammaVariances:
-    """Gamma laws of noise variances, which make the noise a scale mixture of normal laws.
+    """Independent gamma laws of noise variances, which make the noise a scale mixture of normal laws.
 
     Args:
         order: shape parameter of each gamma law.
-        unit: scale parameter of each gamma law, in the unit of the noise squared.
-        parts: number of variances. Each applies to the same number of consecutive coordinates.
+        unit: scale parameter of each gamma law, in the unit of the noise squared; the mean variance is `order * unit`.
+        parts: number of variances. Each applies to the same number of consecutive coordinates of all gradients in a
+            row.
     """
 
     order: float
@@ -361,33 +384,35 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
         labels: 0 or 1, shape (records,).
 
     Returns:
-        The exact log-likelihood with its gradient and its information, which is positive semidefinite; it has no latent
-        quantities.
+        The exact log-likelihood, evaluated in blocks of bounded memory, with its exact gradient and observed
+        information, which is positive semidefinite; it has no latent quantities.
     """
     targets = np.asarray(labels, np.float64)
     signed = points * (2 * targets - 1)[:, None]
 
     def near(at: Floats) -> tuple[Floats, Floats]:
+        """Compute score `sum (y_i - p_i) v_i` and information `sum p_i (1 - p_i) v_i v_i'` at weights (size,)."""
         p = expit(points @ at)
         # Score sum_i (y_i - p_i) v_i, and observed information sum_i p_i (1 - p_i) v_i v_i'.
         return (targets - p) @ points, (points * (p * (1 - p))[:, None]).T @ points
 
     def log(weights: Floats) -> Floats:
+        """Compute `sum log P(y_i | v_i, w)` for weights of shape (draws, size); shape (draws,), in nats."""
         return np.asarray(log_expit(weights @ signed.T).sum(axis=1))
 
     return WeightLikelihood(_split_into_blocks(log, len(points)), near, np.empty(0))
 
 
 def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
-    """Build the normal likelihood of a release's noisy gradients.
+    """Build the normal likelihood of a release's noisy gradients; each gradient has a noise variance of its own.
 
     Args:
         gradients: noisy gradients of a release.
         law: law of the features.
 
     Returns:
-        A likelihood of weights and latent quantities: for each noise variance the logarithm of its ratio to its mean
-        and, if the number of records is noisy, its error in units of the noise scale.
+        A likelihood of weights and latent quantities, as `normal_sums` returns it: for each gradient the log ratio of
+        its noise variance to the mean and, if the number of records is noisy, one for its error.
     """
     noise = GammaVariances(*KNorm(gradients.scale, law.size, gradients.shape).mixture, len(gradients.points))
     return normal_sums(gradients.points, gradients.gradients, law, noise, gradients.records, gradients.count_scale)
@@ -407,7 +432,11 @@ def normal_sums(
         scale: scale of the discrete Laplace noise on the number of records; None if it is public.
 
     Returns:
-        A likelihood of weights and latent quantities, evaluated in blocks of bounded memory.
+        A likelihood of weights and latent quantities times the prior of the latter, up to a constant, evaluated in
+        blocks of bounded memory. Latent are the log ratio of each noise variance to its mean, clamped to +-50, and,
+        with a `scale`, `log(n / middle) * middle / scale`, with `middle = max(counted, scale, 1)`, so that n is
+        positive. A covariance that is not positive definite gives -inf. Means use all points of `spread(law)`,
+        covariances at most 256.
     """
     steps, size = at.shape
     repeats, diagonal = steps * size // noise.parts, np.arange(steps * size)
@@ -417,6 +446,7 @@ def normal_sums(
     covariance, means = _make_covariance(atoms, at), moments(at)
 
     def log(positions: Floats) -> Floats:
+        """Compute the log density of gradients and latent quantities, shape (draws,), at positions (draws, length)."""
         weights = positions[:, :size]
         logs = np.clip(positions[:, size : size + noise.parts], -MOST_LOG_VARIANCE, MOST_LOG_VARIANCE)
         # Gamma prior of each variance, as a density of its log ratio to the mean: order * (log ratio - ratio).
@@ -434,6 +464,10 @@ def normal_sums(
         return np.asarray(prior + _compute_log_normal(residual, total))
 
     def near(weights: Floats) -> tuple[Floats, Floats]:
+        """Compute gradient `J' V^-1 r` and Fisher information `J' V^-1 J` in the weights, at weights (size,).
+
+        Noise variances are at their means, and n is `middle`; the dependence of V on the weights is neglected.
+        """
         p = expit(atoms.points @ weights)
         # Fisher scoring, J' V^-1 r and J' V^-1 J, with the Jacobian J = n E[p (1 - p) v v'] for each gradient.
         slope = np.tile(middle * (atoms.points * (atoms.weights * p * (1 - p))[:, None]).T @ atoms.points, (steps, 1))
@@ -453,27 +487,34 @@ def normal_sums(
 def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
     """Wrap a log density so that it evaluates positions in blocks, whose arrays have at most `DENSITY_NUMBERS` numbers.
 
+    A block has at least one position, even if that has more numbers.
+
     Args:
         log: log density of positions, shape (draws, length) to shape (draws,).
         numbers: size of its largest array for one position.
+
+    Returns:
+        A function like `log`, of at least one position.
     """
     block = max(1, DENSITY_NUMBERS // numbers)
 
     def all_blocks(positions: Floats) -> Floats:
+        """Evaluate positions, shape (draws, length), block by block; shape (draws,)."""
         return np.concatenate([log(positions[at : at + block]) for at in range(0, len(positions), block)])
 
     return all_blocks
 
 
 def _compute_log_normal(off: Floats, total: Floats) -> Floats:
-    """Compute multivariate normal log densities, up to a constant, by Cholesky factorisation.
+    """Compute multivariate normal log densities `-|L^-1 r|^2 / 2 - sum log L_ii`, V = L L', up to a constant.
 
     Args:
-        off: deviations from the means, shape (draws, length).
-        total: covariances, shape (draws, length, length).
+        off: deviations r from the means, shape (draws, length).
+        total: covariances V, shape (draws, length, length).
 
     Returns:
-        Shape (draws,); -inf for a covariance that is not positive definite after rounding.
+        Shape (draws,); -inf for a covariance that is not positive definite after rounding, which leaves the other draws
+        as they are.
     """
     try:
         root = np.linalg.cholesky(total)
@@ -487,7 +528,11 @@ def _compute_log_normal(off: Floats, total: Floats) -> Floats:
 
 
 def _thin_points(law: Law) -> WeightedPoints:
-    """Represent a law by at most `COVARIANCE_POINTS` points: its own, or a systematic sample by probability."""
+    """Represent a law by at most `COVARIANCE_POINTS` (256) points in the coordinates of v; deterministic.
+
+    It is `spread(law, 256)`; if the law's own points are more, a systematic sample of 256 by probability, equally
+    likely.
+    """
     law_points = spread(law, COVARIANCE_POINTS)
     if len(law_points.points) <= COVARIANCE_POINTS:
         return law_points
@@ -497,19 +542,23 @@ def _thin_points(law: Law) -> WeightedPoints:
 
 
 def _make_covariance(atoms: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """Return a function of the weights: the covariance of one record's gradients f_1 .. f_T (module docstring).
+    """Return a function of the weights: the covariance of one record's gradients f_1 .. f_T over the law's points.
+
+    `Cov(f_t, f_s) = E[p (1 - p) v v'] + Cov[(p - p_t) v, (p - p_s) v]` (module docstring).
 
     Args:
         atoms: weighted points of the features' law.
         at: points theta_t of the release, shape (T, size).
 
     Returns:
-        A function from weights, shape (draws, size), to covariances, shape (draws, T size, T size).
+        A function from weights, shape (draws, size), to covariances, shape (draws, T size, T size), gradient after
+        gradient.
     """
     points, mass, steps = atoms.points, atoms.weights, len(at)
     before = expit(points @ at.T)
 
     def covariance(weights: Floats) -> Floats:
+        """Compute covariances, shape (draws, T size, T size), from weights, shape (draws, size)."""
         p = expit(weights @ points.T)
         # Law of total variance: E[p (1 - p) v v'] from the labels, Cov[(p - p_t) v] from the features.
         labels = np.swapaxes(points * (mass * p * (1 - p))[..., None], 1, 2) @ points

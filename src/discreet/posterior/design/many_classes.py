@@ -37,13 +37,32 @@ EIGENVECTOR_WORK, LEAST_CURVATURES = 1e8, 30
 
 
 def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
-    """Compute posterior means of the weights, class after class, shape (weights,)."""
+    """Compute the mean slopes of all classes, and the intercepts at the mean predictors given these slopes.
+
+    Args:
+        trace: release with a curvature, of more than two classes.
+        rng: source of the drawn Gram matrices.
+
+    Returns:
+        Weights in the design's coordinates, class after class, the intercept of each last, centred to sum 0 over the
+        classes; shape (weights,).
+    """
     known = _derive_predictor_law(trace, rng)
     return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
 
 
 def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw the weights of all classes, class after class, shape (draws, weights)."""
+    """Draw the weights of all classes: slopes, then the predictors at the features' centre given the slopes.
+
+    Args:
+        trace: release with a curvature, of more than two classes.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        Weights in the design's coordinates, class after class, the intercept of each last, centred to sum 0 over the
+        classes; shape (draws, weights).
+    """
     known = _derive_predictor_law(trace, rng)
     slopes, _ = known.law.draw(draws, rng)
     return centred(known.weights(slopes, rng), trace.design.outputs)
@@ -53,7 +72,7 @@ def centred(weights: Floats, outputs: int) -> Floats:
     """Centre weights over the outputs, so that they sum to 0 and predicted probabilities stay; same shape.
 
     Args:
-        weights: output after output, shape (..., outputs * size).
+        weights: output after output, shape (..., outputs * size); not changed.
         outputs: number of outputs; weights of a single output are returned as they are.
 
     Example:
@@ -73,14 +92,16 @@ class _PredictorLaw:
     Args:
         law: law of the slopes, in the order (classes, features).
         centre: common centre of the features, shape (features,).
-        constant: the design's constant feature; 0 without an intercept.
-        cross: curvature between the predictors at the centre and the slopes, shape (classes, classes * features).
+        constant: the design's constant feature; 0 without an intercept, and then there are no predictors at the centre
+            to draw.
+        cross: curvature between the predictors at the centre and the slopes, averaged over the drawn curvatures, shape
+            (classes, classes * features).
         pulled: left sides H w + Lambda w of the predictors' equations, averaged over the drawn curvatures, shape
             (classes,).
         curvature: curvature of the predictors, shape (classes, classes).
         noise: noise variance of each left side.
         there: predictors at the centre under the released weights, shape (classes,).
-        record_effect: change of a mean by one record.
+        record_effect: change of a mean response by one record.
         sums: pairs of classes, each with its noisy sums.
     """
 
@@ -98,7 +119,11 @@ class _PredictorLaw:
     def _draw_pair_weight(
         self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator
     ) -> Floats:
-        """Draw the weight of a pair of classes, and enter it for both, shape (draws, classes); the rest is 0."""
+        """Draw the true weight of a pair of classes given the noisy one, and enter it for both classes.
+
+        Returns:
+            Shape (draws, classes), 0 for all other classes; the noisy weight itself if it has no noise.
+        """
         added = np.zeros((draws, len(self.pulled)))
         added[:, pair] = (pair_sums.weight / weight_ratios(pair_sums, draws, rng))[:, None]
         return added
@@ -106,12 +131,17 @@ class _PredictorLaw:
     def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
         """Convert slopes to weights of the design: draw predictors at the centre given slopes, or take means.
 
+        The predictors are normal given the slopes. Then the change of the mean response, not of the predictor, is
+        extrapolated linearly from the released weights, times the noisy over the drawn weight of records, and mapped
+        back. Means are floored at a share, uniform on (0, 1), of one record's effect on them.
+
         Args:
             slopes: shape (draws, classes * features).
-            rng: source of randomness; None takes the means.
+            rng: source of randomness; None takes the mean predictors, a weight ratio of 1 and a share of 1/2.
 
         Returns:
-            Shape (draws, classes * size), class after class, not centred over the classes.
+            Shape (draws, classes * size), class after class, the intercept last, not centred over the classes; without
+            an intercept the slopes themselves.
         """
         classes, width = len(self.pulled), len(self.centre)
         by_class = slopes.reshape(len(slopes), classes, width)
@@ -139,6 +169,10 @@ class _PredictorLaw:
 
 def _derive_predictor_law(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
     """Derive the law of the slopes of all classes, and of the predictors at the centre given the slopes.
+
+    The equations of the predictors at the common centre (the pairs' estimated means, averaged by weight) are eliminated
+    by a Schur complement with a ridge. Slopes are scaled by the root of their mean curvature, alike for all classes,
+    and the scaled curvatures' eigenvalues are floored at 1e-9. Without an intercept nothing is centred or eliminated.
 
     Args:
         trace: release with a curvature, of more than two classes.
@@ -198,12 +232,15 @@ def _assemble_curvature(
 ) -> tuple[Floats, Floats, Floats]:
     """Assemble draws of the curvature, with features centred at a common point, from the Gram matrices of the pairs.
 
+    The curvature is `sum over pairs k < l of (e_k - e_l)(e_k - e_l)' (x) G_kl`, with G_kl the pair's drawn matrix plus
+    `weight * offset offset'`, offset being the pair's drawn means less the centre; 0 if the pair is not centred.
+
     Args:
-        pairs: pairs of classes (k, l), k < l.
+        pairs: pairs of classes (k, l), k < l, the last two classes last.
         sums: noisy sums of each pair.
         grams: drawn Gram matrices of each pair.
         centre: common centre of the features, shape (features,).
-        most: largest number of draws.
+        most: largest number of draws; it is also limited by the least number of matrices of a pair.
 
     Returns:
         Blocks of the curvature: slopes, shape (draws, classes * features, classes * features); predictors by slopes,
@@ -231,14 +268,18 @@ def _assemble_curvature(
 
 
 def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
-    """Extract the noisy sums of products of one pair of outputs, weighted by the slopes of their means.
+    """Extract the noisy sums of products of one pair of outputs, weighted by the slopes of their mean responses.
+
+    The weight is floored at its noise deviation. Squares of features outside groups are `(released + weight) / 2`; the
+    square of a group's indicator is the indicator itself, and products within a group are 0 with variance 0.
 
     Args:
         trace: release with a curvature.
         pair: position of the pair in the response's `pairs`; 0 if there is one output.
 
     Returns:
-        The sums with their noise variances, unit: weight of a record.
+        The sums with their noise variances, unit: weight of a record, which is the slope; `linear` is None without an
+        intercept.
     """
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
@@ -267,10 +308,12 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
 
 
 def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-    """Draw ratios of the estimated weight to draws of the true one, shape (draws,); 1 for a weight without noise.
+    """Draw ratios of the estimated weight to draws of the true one, shape (draws,), positive.
+
+    The true weight is normal around the estimated one with its noise deviation s, cut to `[s / 1000, weight + 20 s]`.
 
     Args:
-        sums: noisy sums of a pair.
+        sums: noisy sums of a pair; without noise in the weight all ratios are 1, and no random number is used.
         draws: number of draws.
         rng: source of randomness.
     """
@@ -283,6 +326,9 @@ def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floa
 
 
 def convexity_of(trace: GradientTrace) -> float:
-    """Compute Lambda, the convexity of the regulariser: the ratio of gradient to weight at the released minimum."""
+    """Compute Lambda, the convexity of the regulariser: the ratio of gradient to weight at the released minimum.
+
+    It is read from the weight of largest absolute value and the last gradient; 0 if all weights are 0.
+    """
     longest = int(np.argmax(np.abs(trace.weights)))
     return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0

@@ -104,7 +104,7 @@ class GramDraws:
     axes: Floats
 
     def along(self, values: Floats) -> Floats:
-        """Rotate a vector over scaled features to the axes of each draw.
+        """Rotate a vector over scaled features to the axes of each draw, `axes' values`.
 
         Args:
             values: one vector, shape (p,), or one for each draw, shape (draws, p).
@@ -115,7 +115,14 @@ class GramDraws:
         return np.asarray(np.einsum("mik,mi->mk", self.axes, np.broadcast_to(values, self.eigenvalues.shape)))
 
     def variance_along(self, variances: Floats) -> Floats:
-        """Compute variances along the axes of a vector with independent entries; `variances` has shape (p,)."""
+        """Compute variances along the axes, `sum_i axes_ik^2 v_i`, of a vector over scaled features.
+
+        Args:
+            variances: variances v of its independent entries, shape (p,).
+
+        Returns:
+            Shape (draws, p).
+        """
         return np.asarray(np.einsum("mik,i->mk", self.axes**2, variances))
 
 
@@ -125,10 +132,10 @@ class SlopeLaw:
 
     Args:
         gram: drawn matrices.
-        chosen: probabilities of the scales along each axis, shape (scales, draws, p).
+        chosen: probabilities of the scales along each axis, shape (scales, draws, p), sum 1 over the scales.
         slopes: normal means along the axes, in units of the features' scales, shape (scales, draws, p).
         variances: normal variances, shape (scales, draws, p).
-        weights: probabilities of the drawn matrices, shape (draws,).
+        weights: probabilities of the drawn matrices, shape (draws,), sum 1.
     """
 
     gram: GramDraws
@@ -139,25 +146,26 @@ class SlopeLaw:
 
     @property
     def means(self) -> Floats:
-        """Mean slope along each axis of each draw, in units of the features' scales, shape (draws, p)."""
+        """Mean slope along each axis, averaged over t, in units of the features' scales, shape (draws, p)."""
         return np.asarray((self.chosen * self.slopes).sum(axis=0))
 
     @property
     def mean(self) -> Floats:
-        """Posterior mean slopes in the units of the features, shape (p,)."""
+        """Posterior mean slopes in the units of the features, averaged over the weighted matrices, shape (p,)."""
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
     def estimate(self, weight: float, start: Floats, most: float = math.inf) -> Floats:
         """Compute the slopes that minimise the expected squared prediction error, with an intercept through the means.
 
         A prediction is off by `(x - m) (slopes - theta)`. If the true means m differ from the estimated ones, it is
-        also off by `(m - means) (slopes - start)`, which is why slopes are shrunk towards `start`.
+        also off by `(m - means) (slopes - start)`, which is why slopes are shrunk towards `start`: the change solves
+        `(E[A] + weight Var(means)) change = E[A] (mean - start)`.
 
         Args:
             weight: number of records, or sum of their weights.
             start: slopes for which the intercept does not depend on the means, shape (p,).
-            most: largest sum of squares `change' A change` that the change from `start` may explain; a longer one is
-                shortened.
+            most: largest sum of squares `change' E[A] change` that the change from `start` may explain; a longer one is
+                shortened to it in the same direction.
 
         Returns:
             Slopes in the units of the features, shape (p,).
@@ -173,13 +181,13 @@ class SlopeLaw:
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
-        """Draw slopes: a matrix by its weight, a scale t for each axis, then normal slopes.
+        """Draw slopes: a matrix by its weight, a scale t independently for each axis, then normal slopes.
 
         Args:
             number: number of draws.
             rng: source of randomness.
             most: largest sum of squares `theta' A theta` that slopes may explain, one for each matrix, shape
-                (matrices,); longer slopes are shortened.
+                (matrices,); longer slopes are shortened to it. None for no limit.
 
         Returns:
             (slopes in the units of the features, shape (number, p); index of the matrix of each draw, shape (number,)).
@@ -200,12 +208,17 @@ class SlopeLaw:
 def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
     """Draw centred sums of products given noisy sums: means, centred squares, then correlations.
 
+    Means (first clipped to +-1.5) and centred squares are shrunk towards a common centre by empirical Bayes. Means then
+    stay in [-1, 1]; each matrix has its own means, drawn around them. Centred squares are drawn from normal laws cut to
+    `[1e-6 weight, weight]`, correlations by `_draw_correlations`. Without `linear` the means are 0 without error.
+
     Args:
-        sums: noisy sums.
+        sums: noisy sums, of positive `weight` and square variances.
         rng: source of randomness.
 
     Returns:
-        Independent draws, each positive definite.
+        50 to 400 independent draws, fewer for more features, each with eigenvalues of at least 1e-9 in units of the
+        scales.
     """
     width, weight = len(sums.squares), sums.weight
     if sums.linear is None:
@@ -237,6 +250,9 @@ def slope_law(
 ) -> SlopeLaw:
     """Compute the law of theta given `cross = A theta + error`, along the axes of each draw of A.
 
+    The error's variance along an axis is `noise + sampling * eigenvalue`. The scale t of the slopes is summed out on
+    the grid `SLOPE_RATIOS`.
+
     Args:
         gram: draws of A.
         cross: left sides along the axes, in units of the features' scales, shape (draws, p).
@@ -246,7 +262,8 @@ def slope_law(
         volume: log Jacobian from the observation to `cross`, shape (draws,): 0 if `cross` is the observation itself.
 
     Returns:
-        The law, its matrices weighted by their likelihood.
+        The law. Along an axis of eigenvalue l, given t, slopes have the mean `t^2 l / total * cross` and the variance
+        `t^2 error / total`, with `total = t^2 l^2 + error`. Matrices are weighted by likelihood times `exp(volume)`.
     """
     grid = gram.eigenvalues
     # Density (1 + r)^-2 of r on a logarithmic grid, where the step is proportional to r.
@@ -278,15 +295,15 @@ def cut_normal(
     """Compute means of truncated normal laws, and draw from them by inversion.
 
     Args:
-        mean: means before truncation, shape (n,).
-        deviation: standard deviations before truncation, shape (n,).
+        mean: means before truncation, shape (n,); they may lie outside the interval.
+        deviation: standard deviations before truncation, positive, shape (n,).
         low: lower end of the interval, the same for all.
         high: upper end of the interval.
         rng: source of randomness.
         draws: number of draws of each law.
 
     Returns:
-        (means, averaged over 400 quantiles, shape (n,); draws, shape (draws, n)).
+        (means, averaged over 400 quantiles, shape (n,); draws, shape (draws, n)), all from `low` to `high`.
 
     Example:
         >>> means, draws = cut_normal(np.array([0.0]), np.array([1.0]), 0.0, 10.0, np.random.default_rng(0), 50)
@@ -300,6 +317,7 @@ def cut_normal(
     a, b = log_ndtr(near), log_ndtr(far)
 
     def at(share: Floats) -> Floats:
+        """Compute quantiles, shape (m, n), from `low` to `high`, at shares in (0, 1), shape (m, 1) or (m, n)."""
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(np.log1p(-share) + a, np.log(share) + b)
         scores = np.where(turned, -1, 1) * np.clip(ndtri_exp(logs), near, far)
@@ -313,22 +331,22 @@ def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
     """Compute the factor, at most 1, that shortens slopes so that they explain at most `most`.
 
     Args:
-        explained: sum of squares `theta' A theta` that the slopes explain, a number or shape (draws,).
+        explained: sum of squares `theta' A theta` that the slopes explain, at least 0, a number or shape (draws,).
         most: largest sum of squares that slopes may explain, same shape.
 
     Returns:
-        `sqrt(most / explained)`, or 1 where less is explained; shape of the arguments.
+        `min(1, sqrt(most / explained))`, 1 if nothing is explained; shape of the arguments.
     """
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
 def _count_matrices(width: int) -> int:
-    """Compute the number of matrices to draw, within `MATRIX_WORK`."""
+    """Compute the number of matrices to draw: `2e8 / width^3`, rounded down, but at least 50 and at most 400."""
     return int(min(MOST_MATRICES, max(LEAST_MATRICES, MATRIX_WORK // width**3)))
 
 
 def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
-    """Compute the posterior of the width of a normal prior with mean 0, and the shrinkage factors under each width.
+    """Compute the posterior of the width w of a normal prior with mean 0, and the shrinkage factors under each width.
 
     Args:
         values: noisy values, shape (n,).
@@ -336,7 +354,7 @@ def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Fl
         widths: possible widths, equally likely a priori, shape (m,).
 
     Returns:
-        (probabilities, shape (m,); factors, shape (m, n)).
+        (probabilities, shape (m,); factors `w^2 / (w^2 + variance)`, shape (m, n)).
     """
     squares = widths[:, None] ** 2
     logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
@@ -354,7 +372,9 @@ def _shrink_values(values: Floats, variances: Floats, low: float, high: float, w
         widths: possible prior widths, equally likely, shape (m,).
 
     Returns:
-        Posterior (means, variances), averaged over the widths, shape (n,) each; a single value is returned as it is.
+        Posterior (means, variances), averaged over the widths, shape (n,) each; they may lie outside `low` to `high`.
+        The variances include the error of the centre and the differences between the widths. A single value is returned
+        as it is, with its noise variance.
     """
     if len(values) < 2:
         return values, variances
@@ -379,7 +399,9 @@ def _draw_correlations(
     """Draw positive definite correlation matrices given noisy sums of products; noisy correlations are shrunk to 0.
 
     Each matrix is scaled by the squares drawn for it, so that the noise of squares widens the law of the smallest
-    eigenvalue as much as the noise of products does.
+    eigenvalue as much as the noise of products does. A prior width of all correlations is drawn for each matrix from 20
+    widths. Eigenvalues are raised to `max(1e-6, 0.12 sqrt(p * mean residual variance))`, then rows and columns are
+    rescaled to a unit diagonal.
 
     Args:
         sums: noisy sums.
@@ -389,7 +411,7 @@ def _draw_correlations(
         rng: source of randomness.
 
     Returns:
-        Shape (draws, p, p), with unit diagonals.
+        Shape (draws, p, p), with unit diagonals; ones if p is 1.
     """
     draws, width = scales.shape
     matrices = np.broadcast_to(np.eye(width), (draws, width, width)).copy()

@@ -57,13 +57,16 @@ RESIDUAL_ROUNDS = 4
 def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
     """Compute the coefficients that minimise the expected squared prediction error, given noisy second moments.
 
+    Slopes are shrunk towards 0 and explain at most the target's drawn sum of squares, averaged over the drawn matrices;
+    the intercept puts the prediction at the features' estimated means at the target's estimated mean.
+
     Args:
         moments: noisy sums of products of a design with a numeric target.
         records: number of records; None if it is private, and then its noisy value is the first sum.
 
     Returns:
-        Coefficients in the design's coordinates, shape (size,). The seed of the drawn Gram matrices is fixed, so every
-        call returns the same numbers.
+        Coefficients in the design's coordinates, shape (size,), the intercept last. The seed of the drawn Gram matrices
+        is fixed, so every call returns the same numbers.
     """
     laws = _find_laws(moments, records, np.random.default_rng(ESTIMATE_SEED))
     most = laws.count * float(np.average(laws.target, weights=laws.slopes.weights))
@@ -76,6 +79,10 @@ def normal_draws(
 ) -> tuple[Floats, Floats]:
     """Draw the coefficients and the residual variance given noisy second moments.
 
+    Slopes explain at most the target's sum of squares drawn with their matrix; longer ones are shortened. The residual
+    variance is normal around that of the matrix, clipped to 1e-6 from below and to the drawn variance of the target
+    from above. The intercept follows from drawn means of features and target.
+
     Args:
         moments: noisy sums of products of a design with a numeric target.
         records: number of records; None if it is private, and then its noisy value is the first sum.
@@ -83,8 +90,8 @@ def normal_draws(
         rng: source of randomness.
 
     Returns:
-        (coefficients in the design's coordinates, shape (draws, size); residual variances of the scaled target, shape
-        (draws,)).
+        (coefficients in the design's coordinates, the intercept last, shape (draws, size); residual variances of the
+        scaled target, shape (draws,)).
     """
     laws = _find_laws(moments, records, rng)
     gram = laws.slopes.gram
@@ -99,16 +106,16 @@ def normal_draws(
 class _RegressionLaw:
     """Laws of the slopes, of the target's mean at the features' means, and of the residual variance.
 
-    The axis "matrices" counts the drawn Gram matrices.
+    The axis "matrices" counts the drawn Gram matrices. Units are those in which features and target lie in [-1, 1].
 
     Args:
         slopes: law of the slopes.
-        middle: estimate of the target's mean.
-        middles: draws of the target's mean, one for each matrix, shape (matrices,).
+        middle: estimate of the target's mean; 0 without an intercept.
+        middles: draws of the target's mean, one for each matrix, shape (matrices,); 0 without an intercept.
         residual: variance of the residual given each matrix, shape (matrices,).
-        target: variance of the target drawn with each matrix, shape (matrices,).
+        target: variance of the target (mean square without an intercept) drawn with each matrix, shape (matrices,).
         residual_spread: standard deviation of the residual variance, from noise and sampling.
-        count: number of records.
+        count: number of records, at least p + 2.
     """
 
     slopes: SlopeLaw
@@ -123,7 +130,10 @@ class _RegressionLaw:
 def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
     """Derive the laws of the slopes, the target's mean and the residual variance from noisy second moments.
 
-    Gram matrices, target means and target sums of squares are drawn here, one of each for every matrix.
+    Gram matrices, target means and target sums of squares are drawn here, one of each for every matrix. The number of
+    records is floored at p + 2. The target's noisy mean is clipped to [-1, 1] and shrunk to 0 (prior deviation 1/3);
+    its sum of squares is drawn from a normal law cut to `[1e-6 n, n]`. Residual variances, floored at 1e-6, and slopes
+    are updated in four alternating rounds. Without an intercept nothing is centred.
 
     Args:
         moments: noisy sums of products of a design with a numeric target.
@@ -180,9 +190,11 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
 
 
 def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
-    """Arrange the noise variances of the released values in the shapes of `unpack`.
+    """Arrange the noise variances of the released values in the shapes of `unpack`, without leading axes.
 
     A sum of squares is half of (released value + number of records), so its variance is a quarter of the sum of theirs.
+    The variance of a public number is 0; that of entry (constant, constant) of `gram` is left at 0 even if the number
+    is noisy.
 
     Args:
         variances: noise variance of each released value, shape (entries,).
@@ -200,7 +212,9 @@ def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
 
 
 def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
-    """Convert slopes and the target's mean at the features' means to weights of the design, with its intercept.
+    """Convert slopes and the linear predictor at the features' means to weights of the design.
+
+    The intercept is `(middle - slopes . means) / constant`.
 
     Args:
         slopes: shape (..., features).
@@ -208,7 +222,7 @@ def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats 
         middle: linear predictor at these means, shape (...).
 
     Returns:
-        Shape (..., size), the intercept last; the slopes alone if the design has no intercept.
+        Shape (..., size), the intercept last; the slopes themselves if the design has no intercept.
     """
     if not design.intercept:
         return slopes
@@ -243,14 +257,21 @@ LARGEST_WEIGHT = 1e60
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """Compute the weights that minimise the expected squared error of the linear predictor, given a curvature.
+    """Compute a point estimate of the weights given a perturbed minimum and the noisy curvature there.
+
+    With one output these slopes minimise the expected squared error of the linear predictor, shrunk towards the
+    released ones; with more than two classes they are posterior means (`many_estimate`). Intercepts are at the mean
+    predictor, corrected for the nonlinear mean response.
 
     Args:
         trace: released minimum with its noisy curvature.
 
     Returns:
-        Weights in the design's coordinates, shape (weights,). The seed of the drawn Gram matrices is fixed, so every
-        call returns the same numbers.
+        Weights in the design's coordinates, shape (weights,), class after class, centred over more than two classes.
+        The seed of the drawn Gram matrices is fixed, so every call returns the same numbers.
+
+    Raises:
+        InputError: as `curvature_draws`.
     """
     rng = np.random.default_rng(ESTIMATE_SEED)
     _require_possible(trace)
@@ -265,7 +286,8 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
     """Draw the weights given the minimizer of a perturbed objective and its noisy Hessian.
 
     Slopes are drawn as in `noisy_gram.py`, then the intercept from drawn means of the features and a drawn predictor at
-    these means. With more than two classes all weights are drawn as in `many_classes.py`.
+    these means. With more than two classes all weights are drawn as in `many_classes.py`, and sum to 0 over the
+    classes.
 
     Args:
         trace: released minimizer with its noisy Hessian (the curvature).
@@ -273,10 +295,10 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
         rng: source of randomness.
 
     Returns:
-        Weights in the design's coordinates, shape (draws, weights), the intercept last.
+        Weights in the design's coordinates, shape (draws, weights), class after class, the intercept of each last.
 
     Raises:
-        InputError: weights, gradients or a noise scale so large that arithmetic would overflow.
+        InputError: a weight, gradient or noise scale of 1e60 or more: arithmetic would overflow.
     """
     _require_possible(trace)
     if trace.design.outputs > 1:
@@ -298,10 +320,11 @@ def _bend_predictor(
     for the predictor, which is off for rare classes and small counts; so the mean is extrapolated and mapped back.
 
     Args:
-        trace: release, whose weights are the point of expansion.
+        trace: release of one output, whose weights are the point of expansion.
         law: law of the slopes, with the features' means.
         middle: predictor by the linear equations, a number or shape (draws,).
-        share: least mean response, as a fraction of the change that one record makes to it; a number or shape (draws,).
+        share: least mean response, and least distance from 1 of a probability, as a fraction of the change that one
+            record makes to it (its slope over the weight of all records, at most 1/2); a number or shape (draws,).
         ratio: estimated weight of all records over the drawn one, by which the extrapolation is scaled; a number or
             shape (draws,).
 
@@ -323,12 +346,12 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
     """Derive the law of the slopes, and the normal law of the predictor at the features' means.
 
     Args:
-        trace: release of one output with a curvature.
+        trace: release of one output (two classes or counts) with a curvature.
         rng: source of the drawn Gram matrices.
 
     Returns:
-        (law of the slopes, mean of the predictor, its variance); mean and variance are 0 if the design has no
-        intercept.
+        (law of the slopes; mean of the predictor at the features' estimated means, by the linear equations and under
+        its prior N(0, 5^2); its variance). Mean and variance are 0 if the design has no intercept.
     """
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
@@ -364,7 +387,7 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
 
 
 def _require_possible(trace: GradientTrace) -> None:
-    """Refuse weights, gradients and noise scales so large that arithmetic would overflow."""
+    """Refuse a weight, gradient or noise scale of at least 1e60 in absolute value, by an `InputError`."""
     if not max(float(np.abs(trace.weights).max()), float(np.abs(trace.gradients).max()), trace.scale) < LARGEST_WEIGHT:
         raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
 
@@ -379,8 +402,9 @@ class PublicRecords:
     """Public labelled records, which are not among the private ones.
 
     Args:
-        features: float64, shape `(records, features)`, in the units of the design's bounds.
-        labels: 0 for the target's first state, 1 for its second, shape `(records,)`.
+        features: shape `(records, features)`, in the units of the design's bounds; kept as a float64 copy.
+        labels: 0 for the target's first state, 1 for its second, shape `(records,)`; kept as an int64 copy, fractions
+            cut off.
 
     Raises:
         InputError: arrays of other shapes, features that are not finite, labels other than 0 and 1, or no records.
@@ -395,7 +419,7 @@ class PublicRecords:
     labels: Ints
 
     def __post_init__(self) -> None:
-        """Convert to arrays, and refuse wrong shapes and values."""
+        """Replace both arrays by copies (float64, int64), and refuse wrong shapes and values."""
         object.__setattr__(self, "features", np.array(self.features, np.float64))
         object.__setattr__(self, "labels", np.array(self.labels, np.int64))
         if self.features.ndim != 2 or self.labels.shape != (len(self.features),) or not len(self.labels):
@@ -412,7 +436,8 @@ class WeightPosterior(Posterior):
         design: public.
         weights: float64, shape `(draws, design.weights)`, in the design's coordinates. With more than two classes, the
             weights of one class follow those of the class before, and weights sum to 0 over the classes.
-        variance: residual variance of the scaled target, shape `(draws,)`; None unless the target is numeric.
+        variance: residual variance of the scaled target, shape `(draws,)`; None if it was not drawn, as for any target
+            that is not numeric.
         method: "normal", "curvature", "resampling", "slices", "walk" or "draws".
         mixing: mixing of the chains; None if the draws are independent.
 
@@ -443,12 +468,18 @@ class WeightPosterior(Posterior):
         return len(self.weights)
 
     def ess(self) -> float:
-        """Return the effective sample size of the worst weight."""
+        """Return the effective sample size of the worst weight, at most the number of draws.
+
+        It is that number if `mixing` is None.
+        """
         return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 
     @property
     def slopes(self) -> tuple[Floats, Floats]:
-        """Slopes and intercepts in the units of the columns, as `Design.slopes` returns them.
+        """Slopes and intercepts of all draws in the units of the columns, as `Design.slopes` returns them.
+
+        A slope is the change of the target (of a count its logarithm, of classes log odds or a class's predictor) for
+        one unit of the feature. An intercept is the predictor where all columns are 0, also of a design without one.
 
         Returns:
             Shapes `(draws, features)` and `(draws,)`; with more than two classes `(draws, classes, features)` and
@@ -459,7 +490,7 @@ class WeightPosterior(Posterior):
         return self.design.slopes(self.weights.reshape(shape))
 
     def mean(self) -> Floats:
-        """Compute posterior means of the weights.
+        """Compute posterior means of the weights over the draws.
 
         Returns:
             Shape `(weights,)`, in the design's coordinates.
@@ -473,10 +504,11 @@ class WeightPosterior(Posterior):
             level: posterior probability, between 0 and 1.
 
         Returns:
-            (lower, upper), shape `(size,)` each, in the design's coordinates.
+            (lower, upper), shape `(weights,)` each, in the design's coordinates.
 
         Raises:
-            InputError: a level outside (0, 1), a single draw, or chains that have not mixed.
+            InputError: a level outside (0, 1), a single draw, a level so close to 1 that less than one draw lies beyond
+                each end, or chains that have not mixed (`MIXING_BY_METHOD`).
         """
         return self.tails(self.weights, level)
 
@@ -488,10 +520,11 @@ class WeightPosterior(Posterior):
             level: posterior probability, between 0 and 1.
 
         Returns:
-            (lower, upper), shape `(...)` each.
+            (lower, upper), shape `(...)` each: the quantiles (1 - level) / 2 and (1 + level) / 2 over the draws.
 
         Raises:
-            InputError: as `interval`. Draws of chains that have not mixed have a mean, but no reliable spread.
+            InputError: as `interval`. Chains ("slices", "walk") that have not mixed have a mean, but no reliable
+                spread.
         """
         if self.mixing is not None and self.method in MIXING_BY_METHOD:
             advice = "release with more epsilon, tighter bounds or fewer features"
@@ -505,10 +538,12 @@ class WeightPosterior(Posterior):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            `{"name", "mean", "lower", "upper"}` for each feature, then for the intercept. A slope is the change of the
-            target, of the log odds of the second class, or of the logarithm of a count, per unit of the feature; for a
-            direction it is the vector's coordinate. With more than two classes there is a row for each class and name,
-            with the key `"class"`.
+            `{"name", "mean", "lower", "upper"}` for each feature, then, if the design has one, for the "intercept", the
+            predictor where all columns are 0. A slope is the change of the target, of the log odds of the second class,
+            or of the logarithm of a count, per unit of the feature; for a direction it is the vector's coordinate in
+            the unit of the column. With more than two classes there is a row for each class and name, class after
+            class, with the key `"class"` first; a slope is then the change of the class's predictor, the log
+            probability up to a term that all classes share.
 
         Raises:
             InputError: as `interval`.
@@ -525,7 +560,7 @@ class WeightPosterior(Posterior):
 
 
 def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
-    """Refuse intervals from chains that have not mixed.
+    """Refuse intervals from chains that have not mixed; pass in silence if they have.
 
     Args:
         mixing: mixing of the chains.
@@ -534,7 +569,7 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
         advice: end of the error message: what the user can do.
 
     Raises:
-        InputError: chains that have not mixed.
+        InputError: R-hat above `ratio`, an effective sample size below `least`, or NaN in either.
 
     Example:
         >>> require_met(Mixing(4, 100, 80.0, "weight 0", 1.02), 1.1, 50, "ask for more draws")
@@ -550,7 +585,16 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
 
 
 def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draw the posterior of a linear regression from noisy moments, by the normal approximation."""
+    """Draw the posterior of a linear regression from noisy moments, by the normal approximation (`normal_draws`).
+
+    Args:
+        release: noisy moments, also grouped ones, of a design with a numeric target; its prior deviation is not used.
+        draws: number of draws.
+        rng: source of randomness.
+
+    Returns:
+        The posterior with method "normal", residual variances and independent draws.
+    """
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
@@ -570,10 +614,12 @@ def resample(release: Release, *, draws: int, rng: np.random.Generator) -> Weigh
         rng: source of randomness.
 
     Returns:
-        The posterior: weights, shape `(draws, weights)`, and residual variances, shape `(draws,)`.
+        The posterior with method "resampling": weights, shape `(draws, weights)`, and residual variances, shape
+        `(draws,)`.
 
     Raises:
-        InputError: no more records than coefficients, or noise so large that resampling would need too many proposals.
+        InputError: a release of another kind (grouped moments, too), a public number of records that is not above that
+            of coefficients, or noise so large that resampling would need too many proposals.
     """
     payload = release.payload_as(NoisyMoments)
     layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
@@ -595,8 +641,9 @@ def read_gradients(
 ) -> WeightPosterior:
     """Draw the posterior of a classification or count regression from noisy gradients.
 
-    With neither `covariates` nor `public` the curvature in the release is used. Otherwise weights are drawn given the
-    gradients and a law of the features, by importance sampling or slice sampling.
+    Without `covariates` the curvature in the release is used (method "curvature"), and the release's prior is not. With
+    them the curvature is ignored, and weights of two classes are drawn given the gradients, a law of the features and
+    the release's normal prior, by importance sampling ("resampling") or, if that fails, slice sampling ("slices").
 
     Args:
         release: noisy gradients, or a perturbed minimum.
@@ -605,8 +652,13 @@ def read_gradients(
         covariates: law of the features, for two classes; needed if the release has no curvature or `public` is passed.
         public: labelled records, for two classes, whose likelihood is multiplied in.
 
+    Returns:
+        The posterior, without residual variances; `mixing` is that of the chains for "slices", else None.
+
     Raises:
-        InputError: no curvature and no law of the features, or a law or public records that do not match the design.
+        InputError: a release of another kind; no curvature, or `public`, and no law of the features; a law or public
+            records that do not match the design (`require_known`); with a law Gaussian noise or no number of records
+            (`gradients_of`); numbers that would overflow (`curvature_draws`); or chains that have not mixed.
     """
     design, trace = release.design, release.payload_as(GradientTrace)
     if covariates is None:
@@ -629,12 +681,22 @@ def read_gradients(
 
 
 def estimate_moments(release: Release) -> Floats:
-    """Compute the coefficients of `normal_estimate` from a release of noisy moments, shape (size,)."""
+    """Compute the coefficients of `normal_estimate` from a release of noisy moments, shape (size,), the intercept last.
+
+    The number of records is the release's public one, or the first of the noisy sums if it is private.
+    """
     return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
 
 
 def estimate_gradients(release: Release) -> Floats:
-    """Return `curvature_estimate` if there is a curvature and no groups; else the released weights, centred."""
+    """Return a point estimate of the weights of a classification or count regression, shape (weights,).
+
+    It is `curvature_estimate` if the release has a curvature and its design no groups; else the released weights,
+    centred to sum 0 over more than two classes.
+
+    Raises:
+        InputError: a release of another kind, or as `curvature_estimate`.
+    """
     trace = release.payload_as(GradientTrace)
     if trace.curvature is not None and not release.design.groups:
         return curvature_estimate(trace)
@@ -647,11 +709,12 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
     Args:
         design: the release's design.
         covariates: law of the features, as for `read`; None is accepted.
-        public: labelled records, as for `read`; None is accepted.
+        public: labelled records, as for `read`; None is accepted. If both are None, any design passes.
 
     Raises:
         InputError: a design of another target than two classes, an argument of another type, another number of
-            features, or another constant feature.
+            coordinates or features, or, with an intercept, a constant feature that differs from the design's by more
+            than 1/4096 (of `WeightedPoints` in any point).
     """
     if design.predicts != "class" and not (covariates is None and public is None):
         raise InputError("a law of covariates and public records are for a regression of two classes")
@@ -677,10 +740,12 @@ def gradients_of(release: Release) -> NoisyGradients:
         release: noisy gradients of two classes, or a perturbed minimum.
 
     Returns:
-        The gradients with the law of their noise and the number of records.
+        The gradients with the law of their noise (norm and scale) and the number of records with its noise scale, None
+        if public.
 
     Raises:
-        InputError: a release of something else, or one that has no number of records.
+        InputError: a release of something else, a target other than two classes, Gaussian noise, or no number of
+            records.
     """
     payload = release.payload_as(GradientTrace)
     if payload.design.predicts != "class" or payload.normal:
@@ -693,14 +758,15 @@ def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float |
     """Return the number of records, public or noisy, and the scale of its noise.
 
     Args:
-        release: release of the records.
+        release: release of the records; its number is read only if `total` is None.
         total: noisy number; None if the number is public.
 
     Returns:
-        (number, noise scale); the scale is None if the number is public.
+        (number, which may be negative if it is noisy; noise scale, unit: records); the scale is None if the number is
+        public.
 
     Raises:
-        InputError: the release has no number of records.
+        InputError: `total` is None and the release has no public number of records.
     """
     if total is not None:
         return total.value, total.scale

@@ -51,7 +51,13 @@ TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
 
 
 def positions(a: Array) -> Single:
-    """Compute grid positions of concentrations; those below 4^-16 are raised to it.
+    """Compute grid positions of concentrations, float32: `512 + 32 log_4(max(a, 4^-16))`, at least 0 and not rounded.
+
+    Args:
+        a: concentrations, any shape; 0 is accepted, as those below 4^-16 are raised to it. There is no upper limit.
+
+    Returns:
+        New array, same shape.
 
     Example:
         >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
@@ -64,7 +70,10 @@ def positions(a: Array) -> Single:
 
 
 def concentrations(position: Single) -> Single:
-    """Compute concentrations at grid positions, to a relative error of 1e-5.
+    """Compute concentrations at grid positions, float32, same shape: `4^((position - 512) / 32)`.
+
+    This is the inverse of `positions`, except that concentrations raised to 4^-16 stay there; the relative error is at
+    most about 1e-5.
 
     Example:
         >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
@@ -74,16 +83,19 @@ def concentrations(position: Single) -> Single:
 
 
 def cell_weights(position: Single, counts: Array) -> Single:
-    """Look up `log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
+    """Look up `log Gamma(a + n) - log Gamma(a) - log n!` of each cell, by linear interpolation in the position.
 
-    It is computed exactly if any concentration is larger than the components'.
+    If any position is above TOP_POSITION (a above 256), all cells are computed by `gammaln` in double precision
+    instead. Otherwise counts n of TABLE_COUNTS (512) or more are extrapolated from the last column (`_extrapolate`).
+    The first call builds a table, which is cached.
 
     Args:
-        position: grid positions of the concentrations a, any shape.
+        position: grid positions of the concentrations a, at least 0, any shape, empty included.
         counts: counts n, whole numbers from 0, same shape.
 
     Returns:
-        Log weights, same shape.
+        Log weights, float32, same shape, a new array. Errors of looked-up weights are below 0.03 at n near a = 256 and
+        below 0.002 for n below 32.
 
     Example:
         >>> found = cell_weights(positions(np.array([1.0])), np.array([3]))  # log Gamma(4) - log Gamma(1) - log 3! = 0
@@ -112,9 +124,9 @@ def cell_weights(position: Single, counts: Array) -> Single:
 def component_weights(position: Single, counts: Array) -> Single:
     """Look up the log weights of cells under each component of the prior of a row, summed over the first axis.
 
-    The positions of the other back-off components follow by whole steps. A component without back-off has the same
-    concentration in each cell and ignores `position`. Weights of counts beyond the table are extrapolated; unlike in
-    `cell_weights`, none is computed exactly.
+    Back-off component i has the concentration `4^i` times that of `position`. A component without back-off has its
+    LONE_CONCENTRATIONS entry in each cell and ignores `position`. Weights of counts n of TABLE_COUNTS (512) or more are
+    extrapolated; unlike in `cell_weights`, none is computed exactly.
 
     Args:
         position: grid positions of the smallest of BACK_OFF_CONCENTRATIONS times the mean of the cell, shape `(child,
@@ -122,8 +134,8 @@ def component_weights(position: Single, counts: Array) -> Single:
         counts: counts n, whole numbers from 0, same shape.
 
     Returns:
-        Log weights of whole rows, without the factor of the row's total, shape `(COMPONENTS, ...)`: the back-off
-        components by increasing concentration, then the others.
+        `sum over cells of log Gamma(a + n) - log Gamma(a) - log n!`, without the factor of the row's total, float32,
+        shape `(COMPONENTS, ...)`: the back-off components by increasing concentration, then the others, likewise.
     """
     weights, rises = _tabulate_weights()
     index, fraction = _find_places(position, counts)
@@ -156,7 +168,12 @@ def component_weights(position: Single, counts: Array) -> Single:
 
 @lru_cache(maxsize=1)
 def _tabulate_weights() -> tuple[Single, Single]:
-    """Tabulate the weights by step and count, flattened, and their increase to the next step; cached."""
+    """Tabulate the weights by step and count, flattened, and their increase to the next step; cached.
+
+    Returns:
+        Two float32 arrays. Entry `512 s + n` of the first is the weight of count n, from 0 to 511, at `a = 4^(-16 + s /
+        32)`, s from 0 to 672; of the second, the weight at step s + 1 less that at step s.
+    """
     a = 4.0 ** (LOWEST_POWER + np.arange((HIGHEST_POWER - LOWEST_POWER) * GRID_STEPS + 2) / GRID_STEPS)[:, None]
     n = np.arange(TABLE_COUNTS, dtype=np.float64)
     table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
@@ -164,7 +181,11 @@ def _tabulate_weights() -> tuple[Single, Single]:
 
 
 def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
-    """Compute indices of cells in the flattened table, and the fraction of a step beyond them."""
+    """Compute where cells are in the flattened table, and the fraction of a step beyond; both in the cells' shape.
+
+    Returns:
+        (`512 floor(position) + min(n, 511)`, int64; `position - floor(position)`, float32).
+    """
     row = np.floor(position)
     fraction = position - row
     # Indices are below 2^24, so single precision represents them exactly.
@@ -174,17 +195,17 @@ def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
 
 
 def _extrapolate(a: Single, counts: Array) -> Single:
-    """Compute the increase of the weight from the table's last column to counts beyond it.
+    """Compute the increase of the weight from the table's last column (n = 511) to counts beyond it.
 
-    `log(Gamma(n + a) / Gamma(n + 1)) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; the
-    remainder is below 0.01 for a up to 256.
+    `log(Gamma(n + a) / Gamma(n + 1)) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`. The
+    result is the difference of these two terms at n and at 511; the remainder is below 0.01 for a up to 256.
 
     Args:
         a: concentrations themselves, not positions, any shape.
         counts: counts n, at least LAST_COUNT, of a shape that broadcasts with `a`.
 
     Returns:
-        Difference of the log weights at n and at LAST_COUNT, broadcast shape.
+        Difference of the log weights at n and at LAST_COUNT, float32, broadcast shape.
     """
     e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2

@@ -60,12 +60,15 @@ MOST_LEARNED_CONTRASTS = 128
 def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
     """Learn the weights of the sizes of pairs' interactions beyond the network, by EM from audited pairs.
 
+    Pairs without contrasts (a variable of one state) or with more than MOST_LEARNED_CONTRASTS are ignored. The prior is
+    Dirichlet with mean PAIR_PRIOR and a sample size of PRIOR_WORTH_PAIRS pairs.
+
     Args:
         margins: least squares with the interactions of the audited pairs and of their variables.
         laws: network's law of each audited pair given the tables of the first stage alone, shape `(*sizes, draws)`.
 
     Returns:
-        Shape (sizes,), sum 1; PAIR_PRIOR if no pair was audited.
+        Weights of INTERACTION_SIZES after EM_STEPS steps, shape (sizes,), sum 1; PAIR_PRIOR if no pair is left.
     """
     learnable = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
     return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, learnable))))
@@ -74,11 +77,15 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
 def triple_weights(pairs: Floats) -> Floats:
     """Derive the weights of the sizes of triples' interactions beyond their pairs.
 
+    `log tau ~ Normal(2 log t, TRIPLE_SPREAD^2)` for a pair size t. Size i of the grid gets the probability that tau is
+    between the midpoints to its neighbours, averaged over t with the given weights. Pairs of size 0 give triples of
+    size 0 alone.
+
     Args:
-        pairs: weights of the sizes of pairs' interactions beyond the network, shape (sizes,).
+        pairs: weights of the sizes of pairs' interactions beyond the network, shape (sizes,), sum 1.
 
     Returns:
-        Same shape, sum 1.
+        Weights of INTERACTION_SIZES, same shape, sum 1.
 
     Example:
         >>> triple_weights(np.array([0, 0, 0, 0, 0, 1.0, 0])).round(2).tolist()  # around .16^2 = .0256
@@ -93,19 +100,23 @@ def triple_weights(pairs: Floats) -> Floats:
 
 
 def _is_learnable(margins: Margins, names: Scope) -> bool:
-    """Return whether a set has contrasts, and at most MOST_LEARNED_CONTRASTS of them."""
+    """True if a set has contrasts, and at most MOST_LEARNED_CONTRASTS of them: `prod(size - 1)` is from 1 to 128."""
     return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_LEARNED_CONTRASTS
 
 
 def _learn_weights(prior: Floats, logs: Floats) -> Floats:
-    """Learn mixture weights by the EM algorithm.
+    """Learn mixture weights by EM_STEPS steps of the EM algorithm, starting at the prior.
+
+    A step: `w = (K prior + sum over interactions of P(size | interaction, w)) / (K + interactions)` with `K =
+    PRIOR_WORTH_PAIRS`.
 
     Args:
-        prior: prior mean of the weights, shape (sizes,).
-        logs: log-likelihood of each interaction under each size, shape (interactions, sizes).
+        prior: prior mean of the weights, shape (sizes,), sum 1.
+        logs: log-likelihood of each interaction under each size, up to a constant for each interaction, shape
+            (interactions, sizes); may have no interactions.
 
     Returns:
-        Shape (sizes,), sum 1.
+        Shape (sizes,), sum 1; the prior itself if there are no interactions.
     """
     weights = prior
     for _ in range(EM_STEPS if len(logs) else 0):
@@ -119,12 +130,21 @@ def _learn_weights(prior: Floats, logs: Floats) -> Floats:
 def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
     """Yield, for each set, the log-likelihood of its interaction under each size, relative to the largest.
 
+    The misfit `y - n E[phi p]` has, under size t, the law `Normal(0, g I + n (phi diag(E p) phi' - E[phi p] E[phi p]')
+    + n^2 Cov(phi p) + (n t)^2 phi D phi')`: noise, sampling, uncertainty of the network's law, interaction. Moments of
+    the law p are those over draws; y and g are `margins`' values and variance of the set, phi its contrasts, D as in
+    this module's docstring, and n the estimated number of records, at least 1.
+
     Args:
         margins: least squares with the interactions of the sets.
-        laws: network's law of each set, shape `(*sizes, draws)`.
+        laws: network's law of each set, shape `(*sizes, draws)`; at least one contrast each.
 
     Yields:
-        Shape (sizes,); the largest entry is 0.
+        For each set, in the order of `laws`, one entry for each of INTERACTION_SIZES, shape (sizes,); the largest entry
+        is 0.
+
+    Raises:
+        KeyError: a set whose interaction is not among those of `margins`.
     """
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():
@@ -144,7 +164,12 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
 
 
 def _independent_covariance(law: Floats) -> Floats:
-    """Compute the Kronecker product of `diag(p) - p p'` over the axes of a law, shape (cells, cells)."""
+    """Compute the Kronecker product of `diag(p) - p p'` over the axes of a law, shape (cells, cells).
+
+    Args:
+        law: probabilities, shape `(*sizes)`, without draws; p is its margin on an axis. Cells are in the order of the
+            flattened law.
+    """
     covariance: Floats = np.ones((1, 1))
     for axis in range(law.ndim):
         single = law.sum(axis=tuple(summed for summed in range(law.ndim) if summed != axis))
@@ -153,7 +178,12 @@ def _independent_covariance(law: Floats) -> Floats:
 
 
 def _log_density(values: Floats, covariance: Floats) -> float:
-    """Compute the log density of a centred normal law by Cholesky factorisation, up to a constant."""
+    """Compute `-log(det C) / 2 - x' C^-1 x / 2`, the log density of a centred normal law without its constant.
+
+    Args:
+        values: x, shape (k,).
+        covariance: C, shape (k, k); a matrix that is not positive definite raises `numpy.linalg.LinAlgError`.
+    """
     root = np.linalg.cholesky(covariance)
     return float(-np.log(np.diag(root)).sum() - 0.5 * np.sum(np.linalg.solve(root, values) ** 2))
 
@@ -163,15 +193,20 @@ def draw_interaction(
 ) -> Floats:
     """Draw an interaction of all variables of a law, normal with covariance `tau^2 D`, for some of the draws.
 
+    D is the Kronecker product of `diag(p) - p p'` over the variables, with p the variable's margin of the law in the
+    same draw.
+
     Args:
-        law: probabilities in the picked draws, shape `(*sizes, picked)`.
+        law: probabilities in the picked draws, shape `(*sizes, picked)`; not changed.
         tau: size of the interaction in all draws, shape (draws,).
-        rng: source of randomness; the numbers of a draw do not depend on which draws are picked.
+        rng: source of randomness; numbers for all draws are taken from it, so those of a draw do not depend on which
+            draws are picked.
         draws: number of posterior draws.
         picked: positions of the picked draws, shape (picked,).
 
     Returns:
-        Change of the cells, shape of `law`; sums along every axis of a variable are 0.
+        Change of the cells, shape of `law`, 0 where tau is 0; sums along every axis of a variable are 0. Cells of the
+        law plus the change may be negative.
 
     Example:
         >>> law = np.full((2, 2, 1), 0.25)

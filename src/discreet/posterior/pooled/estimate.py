@@ -28,22 +28,25 @@ def estimate(
 ) -> Tables:
     """Estimate all probabilities by posterior means (or medians), more precisely than by averaging draws.
 
-    The model is that of `noise_aware`, with its learned prior.
+    The model is that of `noise_aware`, with its learned prior, but without the corrections that intervals need; the
+    public network's independences are assumed. Means are averages of `(alpha + counts) / sum` over sweeps and 50 draws.
 
     Args:
-        release: release of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or
-            external figures.
-        rng: seed or generator; nothing here is private.
+        release: release of noisy tables, contrasts or weighted sums (`planned`, `laplace`, `gaussian`, `fourier`,
+            `allocated`), or external figures; at most MOST_POOLED variables in a table.
+        rng: seed or generator; nothing here is private. None takes a new seed.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are used
-            as they are: rows with the least expected sum of absolute errors, which favour one state where a row is
-            nearly deterministic, at about three times the CPU time.
-        prior: Dirichlet prior of the rows, as in `noise_aware`.
+            as they are: rows with the least expected sum of absolute errors, from 400 draws (`PosteriorDraws.median`),
+            which favour one state where a row is nearly deterministic, at about three times the CPU time.
+        prior: Dirichlet prior of the rows. None learns it if the curator's prior has the same concentration in every
+            cell and no family has more than 14 variables, and takes the curator's otherwise.
 
     Returns:
         Probabilities by node, shape `(*parents, child)`; rows sum to 1.
 
     Raises:
-        InputError: a release of another kind, another loss, or a prior over another network.
+        InputError: a release of another kind, tables too large, another loss, a prior over another network or from the
+            same records, measurements that do not determine the number of records, or counts beyond 2^60.
 
     Guarantee:
         No budget is spent; only the release is read.

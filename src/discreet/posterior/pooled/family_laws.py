@@ -41,12 +41,20 @@ class ParentLaws:
     """
 
     def __init__(self, cells: Tables, seed: int) -> None:
+        """Keep the draws and the seed; nothing is computed yet."""
         self._cells, self._seed = cells, seed
         self._found: dict[Scope, Floats] = {}
         self._seen = set[str]()
 
     def law(self, parents: Scope) -> Floats:
-        """Compute `P(parents)` of a node in every draw, shape `(*parents, draws)`; keep those of its ancestors."""
+        """Compute `P(parents)` of a node in every draw, shape `(*parents, draws)`; keep those of its ancestors.
+
+        Kept are the laws of the parents' own parents, and of theirs up to the roots, each once; the returned law itself
+        is recomputed by each call unless it is one of these. Tables of the ancestors are drawn where they are not yet.
+
+        Args:
+            parents: all parents of a node, at least one, in the order of the network's family.
+        """
         network = self._cells.network
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(network, parents, self._seen):
@@ -56,7 +64,14 @@ class ParentLaws:
         return self._compute_law(parents)
 
     def _compute_law(self, parents: Scope) -> Floats:
-        """Compute the law as a margin of the family that contains all parents, or by a forward pass if none does."""
+        """Compute the law as a margin of the family that contains all parents, or by a forward pass if none does.
+
+        The family is that of one of the parents; its law is its rows times the law of its own parents, found in the
+        same way. A law that is kept is returned as it is; this method keeps none.
+
+        Returns:
+            Shape `(*parents, draws)`.
+        """
         network, held = self._cells.network, held_sets(self._cells.network, parents)
         if parents in self._found:
             return self._found[parents]
@@ -70,7 +85,10 @@ class ParentLaws:
 
     @cached_property
     def _apart(self) -> ForwardPass | RecordPass:
-        """Laws of all sets of parents that no single family contains."""
+        """Object that computes the laws of all sets of parents that no single family contains, at first use; cached.
+
+        They are exact if affordable, else estimated from records simulated with the seed.
+        """
         network = self._cells.network
         apart = {parents for parents in network.parents.values() if parents and len(held_sets(network, parents)) > 1}
         return laws_from_roots(sorted(apart), self._cells, self._seed)
@@ -78,6 +96,16 @@ class ParentLaws:
 
 def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
     """Map the largest sets of parents that lie in the family of one of them to the node of that family.
+
+    For each parent the set is its family's members among `parents`; sets within another such set are dropped. If the
+    family of one parent contains all, the result has only this set.
+
+    Args:
+        network: network that gives the families.
+        parents: names of nodes; the sets keep their order.
+
+    Returns:
+        Node by set; of several nodes with the same set the last in `parents`. Empty if `parents` is.
 
     Example:
         >>> from discreet import Variable
@@ -93,20 +121,25 @@ def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
 
 
 def parents_apart(network: Network) -> tuple[Scope, ...]:
-    """List the sets of parents that no family of one of them contains, in the order of their children."""
+    """List the sets of parents that no family of one of them contains, each once, in the order of their children."""
     parent_sets = (network.parents[node] for node in network.order if network.parents[node])
     return tuple(dict.fromkeys(parents for parents in parent_sets if len(held_sets(network, parents)) > 1))
 
 
 def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
-    """Compute the joint laws of all families in every draw, from the roots down.
+    """Compute the joint laws of all families in every draw, from the roots down: `P(parents)` times the rows.
+
+    The law of the parents is the margin of an earlier family that contains them all. Otherwise it is the drawn law, or
+    if there is none the network's, raked to the margins of earlier families (`fit_margins`, at most eight rounds). The
+    network's law is exact if affordable, else estimated from simulated records with a fixed seed.
 
     Args:
-        cells: rows by node, shape `(*parents, child, draws)`.
-        drawn: separately drawn laws of sets of parents, shape `(*sizes, draws)`.
+        cells: rows by node, shape `(*parents, child, draws)`; all are drawn.
+        drawn: separately drawn laws of sets of parents, shape `(*sizes, draws)`, in any precision; sets that a family
+            contains are not used.
 
     Returns:
-        Laws by node, shape `(*parents, child, draws)`.
+        Laws by node in topological order, shape `(*parents, child, draws)`; that of a root is its row.
     """
     network, laws = cells.network, dict[str, Floats]()
     forward = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
@@ -128,16 +161,18 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
 def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
     """Rake the law of a set of variables to the margins that it shares with families.
 
-    Interactions that no family contains keep their odds ratios.
+    A family's margin is used if it has at least two of the variables, but not all of them, or its node alone; where
+    several families share the same variables, the last one's. Interactions that no such margin contains keep their odds
+    ratios. Several margins are fitted for at most eight rounds (`fit_margins`).
 
     Args:
-        law: probabilities, shape `(*sizes, draws)`.
+        law: probabilities, shape `(*sizes, draws)`; not changed.
         names: names of its axes.
         network: network of the families.
         families: laws by node, as `family_laws` returns them.
 
     Returns:
-        Shape of `law`.
+        New float64 array, shape of `law`; equal to it for a single variable.
     """
     shared = dict[Scope, Floats]()
     for node, family_law in families.items():

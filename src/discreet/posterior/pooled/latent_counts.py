@@ -115,22 +115,24 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     """Draw the probabilities of a family's rows, raked to margins that are drawn by the Bayesian bootstrap.
 
     The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
-    only the first. They are drawn from the gamma variates of the rows' own records, each row's scaled to the records
-    that `weights` expect in it, with half a record for each state of the child; in DOUBT_SHARE of the draws, an empty
-    cell of a conditional margin has at least one pseudo-record, less where its slice has few records. After
+    only the first. Rows are first drawn from Dirichlet(alpha + counts). The gamma variates of a row's own records are
+    scaled to sum to `weights * records`; a margin is drawn as their sums plus gamma variates of its pseudo-records,
+    normalised over the child. The child's law has half a record for each state. A slice of a conditional margin has as
+    many in all, in proportion to the drawn child's law; in DOUBT_SHARE of the draws, at random for each of its empty
+    cells, such a cell has at least `n / (n + FILLED_RECORDS)`, with n the expected records of the slice. After
     MOVING_ROUNDS rounds of proportional fitting (two for a single margin) the margins are met approximately, and not at
     all for states that no row expects.
 
     Args:
         counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
-        alpha: pseudo-records of each cell, same shape.
+        alpha: pseudo-records of each cell, above 0, same shape.
         weights: probabilities of the parents, shape `(*parents, draws)`.
         records: total number of records, shape (draws,).
         rng: source of randomness.
 
     Returns:
-        Probabilities, all positive, shape of the counts; rows of weight 0, and those without records, are not raked:
-        they are draws from Dirichlet(alpha + counts).
+        Probabilities, float64, all positive, shape of the counts; rows sum to 1 over the child. Rows of weight 0, and
+        those without records, are not raked: they are draws from Dirichlet(alpha + counts).
     """
     gammas, theta = _draw_gammas_and_rows(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
@@ -161,13 +163,17 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
 def _draw_gammas_and_rows(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
     """Draw a gamma variate for the records of each cell, and rows from these and the variates of the pseudo-records.
 
+    A row is `(G(n) + G(alpha)) / sum`, a draw from Dirichlet(alpha + n). In a row without records the G(alpha) are
+    divided by their largest, so that they do not all underflow.
+
     Args:
-        counts: records of each cell, shape `(*parents, child, draws)`.
-        alpha: pseudo-records of each cell, same shape.
+        counts: records n of each cell, shape `(*parents, child, draws)`.
+        alpha: pseudo-records of each cell, above 0, same shape.
         rng: source of randomness.
 
     Returns:
-        The records' gamma variates (0 in empty cells) and the rows' probabilities, both of the shape of the counts.
+        The records' gamma variates (0 in empty cells), float32, and the rows' probabilities, float64, both of the shape
+        of the counts. A probability can underflow to 0.
     """
     gammas = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
     # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.
@@ -182,14 +188,17 @@ def _draw_gammas_and_rows(counts: Ints, alpha: Floats, rng: np.random.Generator)
 def _rake_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
     """Rake rows to the child's laws in slices by proportional fitting; rows of weight 0 stay.
 
+    A step multiplies each probability by wanted / current law of its slice, at most LARGEST_FACTOR, then normalises the
+    rows. There are MOVING_ROUNDS rounds over all margins, two if there is a single margin.
+
     Args:
-        theta: probabilities, shape `(*parents, child, draws)`.
+        theta: probabilities, shape `(*parents, child, draws)`; not changed.
         weights: weights of the rows, shape `(*parents, 1, draws)`.
         goals: for each margin the axes to sum over, the child's law in each slice and the slice's weight; summed axes
             have length 1.
 
     Returns:
-        Probabilities, shape of `theta`.
+        Probabilities, float64, all positive, shape of `theta`; rows sum to 1. Margins are met approximately.
     """
     moved = np.maximum(theta, LEAST_PROBABILITY).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
@@ -233,23 +242,26 @@ def spread_rows(
     """Draw all rows of a family around the rows of a measured part of it, and rake their counts to the part's.
 
     Under the learned prior each row has a Dirichlet prior around the part's row (at least LEAST_MEAN in each cell),
-    with a concentration drawn from the mixture weights that the part's rows arrived at. Under a given prior it is
-    `alpha`, and the part enters only by its counts. Counts are multinomial draws given probabilities from this prior;
-    after raking, probabilities are drawn anew given the counts.
+    with a concentration drawn from the mixture weights that the part's rows arrived at: in proportion to `part.usage +
+    PRIOR_WORTH_ROWS * weights`. Under a given prior it is `alpha`, and the part enters only by its counts. Counts are
+    multinomial draws given probabilities from this prior; they are raked to the part's, and probabilities are then
+    drawn anew given the counts. Draws are made in blocks of at most about SPREAD_CELLS_AT_ONCE cells, at least one draw
+    at a time.
 
     Args:
-        part: draws of the part's rows, parents in the order of the family.
-        part_axes: positions of the part's parents among those of the family.
+        part: draws of the part's rows, parents in the order of the family; not changed.
+        part_axes: positions of the part's parents among those of the family, in increasing order; empty for a part
+            without parents.
         totals: records of each row of the family, shape `(*parents, draws)`; the part's row totals are their sums.
-        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        weights: prior mean of the mixture weights, shape (COMPONENTS,); not used under a given prior.
         rng: source of randomness.
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as the part has, parents in the order of the family. Row totals are met exactly, the part's counts
-        up to random rounding and the error after RAKING_ROUNDS rounds. `mean` is the part's, repeated over the other
-        parents, under the learned prior, and the mean over draws of `(alpha + counts) / sum` under a given one; `usage`
-        is the part's.
+        As many draws as the part has, parents in the order of the family; `alpha` has the concentrations of the prior.
+        Row totals are met exactly, the part's counts up to random rounding and the error after RAKING_ROUNDS rounds.
+        `mean` is the part's, repeated over the other parents, under the learned prior, and the mean over draws of
+        `(alpha + counts) / sum` under a given one; `usage` is the part's.
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
@@ -267,7 +279,11 @@ def spread_rows(
     back = [*np.argsort(order).tolist(), len(sizes)]
 
     def ordered(index: int) -> Floats:
-        """Join one of the three arrays over blocks, with the parents in the family's order."""
+        """Join one of three arrays over blocks: shape `(*parents, child, draws)`, parents in the family's order.
+
+        Args:
+            index: 0 for counts, 1 for concentrations, 2 for probabilities.
+        """
         table = np.concatenate([arrays[index] for arrays in drawn], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
 
@@ -286,17 +302,18 @@ def unmeasured_rows(
     """Draw all rows of a family without any measurement from the prior.
 
     Under the learned prior, rows are drawn around a common row from Dirichlet(1/2), by `spread_rows`; the single row of
-    a family without parents is that row itself. Counts are multinomial given the totals.
+    a family without parents is that row itself. Under a given prior rows are draws from Dirichlet(alpha). Counts are
+    multinomial given the totals, and the returned probabilities are drawn anew from Dirichlet(concentrations + counts).
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
         states: number of states of the child.
-        weights: prior mean of the mixture weights, shape (COMPONENTS,).
+        weights: prior mean of the mixture weights, shape (COMPONENTS,); used only under the learned prior with parents.
         rng: source of randomness.
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
 
     Returns:
-        As many draws as `totals` has; `mean` is the prior's mean, and `usage` zero.
+        As many draws as `totals` has. `mean` is the prior's mean, uniform under the learned prior, and `usage` zero.
     """
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
@@ -311,7 +328,7 @@ def unmeasured_rows(
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
-    """Draw Dirichlet rows for concentrations of shape `(*parents, child, draws)`; same shape."""
+    """Draw independent Dirichlet rows; concentrations and result have the shape `(*parents, child, draws)`."""
     shape = concentrations.shape
     return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
@@ -321,18 +338,20 @@ def _spread_block(
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of a family's rows around the part's rows, and rake the counts to the part's.
 
-    "Other rows" are the configurations of the parents that the part lacks.
+    "Other rows" are the configurations of the parents that the part lacks. Each row and draw has a concentration and
+    probabilities of its own, as `spread_rows` says.
 
     Args:
         part: draws of the part's rows.
         which: slice of the draws.
-        totals: records of each row of the family, shape `(part rows, other rows, draws)`.
+        totals: records of each row of the family in all draws, shape `(part rows, other rows, draws)`.
         weights: prior mean of the mixture weights, shape (COMPONENTS,).
         alpha: given concentrations, shape `(part rows, other rows, child)`; None for the learned prior.
         rng: source of randomness.
 
     Returns:
-        Counts, concentrations and probabilities, each of shape `(part rows, other rows, child, draws)`.
+        Counts, concentrations and probabilities of the block's draws, each of shape `(part rows, other rows, child,
+        draws)`. Probabilities are drawn given concentrations and raked counts.
     """
     rows, of_each, _ = totals.shape
     theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))
@@ -379,19 +398,23 @@ DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
     """Draw the counts of a parent and the child given both margins and evidence on their interaction.
 
-    Each draw picks its dependence tau from DEPENDENCES by the likelihood of the evidence. Cells of the drawn normal
-    table that are negative are set to 0; the table is then raked to both margins and rounded at random. The principal
-    axes are those at the mean shares over the draws.
+    Each draw picks its dependence tau from DEPENDENCES by the likelihood of the evidence, then draws the interaction
+    from its conjugate normal law around that of independent counts. Cells of the drawn normal table that are negative
+    are set to 0; the table is then raked to both margins and rounded at random. The principal axes are those at the
+    mean shares over the draws. If either variable has one state, there is no interaction, and the independent counts
+    are raked and rounded.
 
     Args:
-        values: measured coordinates of the interaction, shape `(parent - 1, child - 1)`.
+        values: measured coordinates of the interaction, shape `(parent - 1, child - 1)`; unit: records.
         variance: variance of the error of each coordinate; raised to KNOWN_VARIANCE.
-        rows: records of the parent's states, shape (parent, draws).
+        rows: records of the parent's states, shape (parent, draws). Their sums are the numbers of records, taken as 1
+            if 0.
         child: records of the child's states, shape (child, draws).
         rng: source of randomness.
 
     Returns:
-        Whole counts, shape (parent, child, draws); row totals are met exactly, the child's margin up to rounding.
+        Whole counts, int64, shape (parent, child, draws); row totals are met exactly, the child's margin up to rounding
+        and the error after RAKING_ROUNDS rounds.
     """
     records = np.maximum(rows.sum(axis=0), 1.0)
     (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
@@ -415,14 +438,15 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
 
 
 def _diagonalise(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
-    """Diagonalise the multinomial covariance of a variable's contrasts at the mean share over draws.
+    """Diagonalise the multinomial covariance `C (diag(p) - p p') C'` of a variable's contrasts; p is its mean share.
 
     Args:
-        shares: shares of the states, shape (states, draws).
-        contrasts: contrast matrix, shape (states, states); its first row is the total and is left out.
+        shares: shares of the states, shape (states, draws); p is their mean over draws.
+        contrasts: contrast matrix, shape (states, states); its first row is the total and is left out of C.
 
     Returns:
-        Variances along the principal axes, shape (states - 1,), and the axes as columns.
+        Variances along the principal axes in increasing order, at least 2^-52, shape (states - 1,), and the axes as
+        columns, shape (states - 1, states - 1).
     """
     mean = shares.mean(axis=-1)
     scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
@@ -489,6 +513,10 @@ class LatentCounts:
         doubt: bool = False,
         quick: bool = False,
     ) -> None:
+        """Draw the number of records of each draw, and give each family a generator; families are drawn at first use.
+
+        The number is normal around the estimated total with its error variance, rounded, at least 0.
+        """
         self._doubt, self._quick = doubt, quick or doubt
         self.network = margins.network
         self._margins = margins
@@ -514,18 +542,26 @@ class LatentCounts:
         return self._rows[node]
 
     def _redraw_rows(self, node: str) -> Floats:
-        """Draw a family's probabilities anew, given the same counts and concentrations."""
+        """Draw a family's probabilities anew, given the same counts and concentrations.
+
+        They are from Dirichlet(alpha + counts). If the family's rows are raked (`_is_moved`), so are these, to margins
+        drawn anew, with weights from the replicates of the ancestors. A family that is missing is drawn first. The
+        result is not kept here.
+
+        Returns:
+            Shape `(*parents, child, draws)`.
+        """
         rows = self.rows(node)
         if not self._is_moved(node):
             return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
         return self._move_rows(node, rows, self._replicate_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
-        """Return whether a family's rows are raked to separately drawn margins."""
+        """True if a family's rows are raked to separately drawn margins: `doubt`, the learned prior, and parents."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
-        """Draw the probabilities of a family's rows, raked to margins that are each drawn once.
+        """Draw the probabilities of a family's rows, raked to margins that are each drawn once (`draw_moved_rows`).
 
         Args:
             node: child of the family; it has parents.
@@ -534,17 +570,17 @@ class LatentCounts:
             rng: source of randomness.
 
         Returns:
-            Probabilities, shape `(*parents, child, draws)`.
+            Probabilities, float64, shape `(*parents, child, draws)`; `rows` is not changed.
         """
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
 
-        Without any measurement its rows are draws from the prior. Else the rows of the largest measured part are drawn,
-        the family's own rows around them if the part is not all of it, and their counts are raked to draws of the other
-        measured parts. With `doubt`, the learned prior and at least one parent, the probabilities are then drawn anew,
-        raked to separately drawn margins.
+        Without any measurement its rows are draws from the prior, and nothing is raked. Else the rows of the largest
+        measured part are drawn, the family's own rows around them if the part is not all of it, and their counts are
+        raked to draws of the other measured parts, one after the other. With `doubt`, the learned prior and at least
+        one parent, the probabilities are then drawn anew, raked to separately drawn margins.
         """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
@@ -570,12 +606,12 @@ class LatentCounts:
 
         Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
         are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
-        no more precise than the rest.
+        no more precise than the rest (`_raise_margin_variances`).
 
         Margins that are far more precise than the rest (PRECISE_VARIANCE_RATIO) are applied last, one after the other:
-        rows are drawn as if no coordinate were so precise; then each margin is drawn from its own evidence, the rows'
-        counts are raked to it, and their probabilities are drawn anew. Under `quick` with the learned prior these are
-        only margins of three or more variables.
+        rows are drawn as if no coordinate had a variance below PRECISE_VARIANCE_RATIO times the largest; then each
+        margin is drawn from its own evidence, the rows' counts are raked to it, and their probabilities are drawn anew.
+        Under `quick` with the learned prior these are only margins of three or more variables.
 
         Args:
             part: names of the parents and the child, the child last.
@@ -603,14 +639,17 @@ class LatentCounts:
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
         """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
 
+        The child's counts have the prior Dirichlet(1/2); those with a parent are drawn given both of their margins
+        (`draw_pair_counts`).
+
         Args:
             part: names of the parents and the child, the child last.
             totals: records of each row, shape `(*parents, draws)`.
             rng: source of randomness.
 
         Returns:
-            Goals of `raking.rake_to`. None without parents; the child's margin alone with one parent; else one for each
-            parent.
+            Goals of `raking.rake_to`: an empty list without parents; the child's margin alone with one parent; else one
+            for each parent, its table with the child.
         """
         *parents, child = part
         if not parents:
@@ -632,12 +671,18 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw counts of a part from its own margin alone, rake the rows' counts to them, and draw probabilities anew.
 
+        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2).
+
         Args:
-            rows: draws to move.
+            rows: draws to move; not changed.
             names: names of the rows' parents and child, the child last.
             part: names of the part, in the same order.
             sums: records of each row and given concentrations (or None), as `_sum_to_part` takes them.
             rng: source of randomness.
+
+        Returns:
+            A copy with moved counts and new probabilities; row totals are met exactly, the part's counts approximately.
+            `mean` and `usage` stay those of `rows`.
         """
         totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
@@ -648,24 +693,36 @@ class LatentCounts:
 
     @staticmethod
     def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
-        """Sum row totals and concentrations over the parents that a part of a family lacks."""
+        """Sum row totals and concentrations over the parents that a part of a family lacks.
+
+        Args:
+            family: names of the parents and the child, the child last.
+            part: some of these names, in any order but the child last.
+            totals: records of each row, shape `(*parents, draws)`.
+            alpha: concentrations, shape `(*parents, child)`, or None.
+
+        Returns:
+            Both sums, parents in the order of the part; None for the concentrations if they are None.
+        """
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
         """Draw the number of records of each parent configuration.
 
         Without parents, these are the numbers of all records. If one family contains all parents, its counts are
-        summed. Else expected counts from the draw's probabilities are raked to the families' counts, updated by a draw
-        from the evidence on interactions that no family contains, and raked again; without such evidence they get no
-        variation but the rounding. Every cell is then rounded by itself at random: families' counts and the number of
-        records are met only up to rounding and the error after HELD_FIT_ROUNDS rounds.
+        summed. Else expected counts `N P(parents)` from the draw's probabilities, at least LEAST_CELL_RECORDS, are
+        raked to the families' counts, updated by a draw from the evidence on interactions that no family contains (with
+        the mean of their variances), and raked again; without such evidence they get no variation but the rounding. The
+        prior variance of a cell is its expected count plus `_excess_variance`. Every cell is then rounded by itself at
+        random: families' counts and the number of records are met only up to rounding and the error after
+        HELD_FIT_ROUNDS rounds.
 
         Args:
             node: child of the parents; all ancestors are drawn.
             rng: source of randomness.
 
         Returns:
-            Counts, shape `(*parents, draws)`.
+            Counts, int64, shape `(*parents, draws)`; (draws,) without parents.
         """
         parents = self.network.parents[node]
         if not parents:
@@ -693,10 +750,11 @@ class LatentCounts:
         return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 
     def _sum_to_held_sets(self, parents: Sequence[str]) -> dict[Scope, Ints]:
-        """Sum drawn families to the largest sets of parents that they contain.
+        """Sum the parents' families, already drawn, to the largest sets of parents that they contain (`held_sets`).
 
         Returns:
-            By set of parents, counts of shape `(*sizes, draws)`, axes in the order of the set.
+            By set of parents, counts of shape `(*sizes, draws)`, axes in the order of the set; one set if it has all
+            parents.
         """
         family, rows = self.network.family, self._rows
         return {
@@ -706,15 +764,17 @@ class LatentCounts:
 
 
 def _excess_variance(news: Floats, explained: float) -> float:
-    """Estimate the variance of parents' interactions beyond sampling and noise, in squared records.
+    """Estimate the variance of parents' interactions beyond sampling and noise: `max(mean square - explained, 0)`.
 
     The variance of Poisson counts is their mean. Parents that depend on each other although no arc joins them deviate
-    from the network's expectation by more; a moment estimate of the excess is the mean square less the explained
-    variance.
+    from the network's expectation by more; this is a moment estimate of the excess.
 
     Args:
-        news: measured less expected coordinates, shape `(coordinates, draws)`.
+        news: measured less expected coordinates, in records, shape `(coordinates, draws)`.
         explained: variance of a coordinate due to sampling and noise.
+
+    Returns:
+        Squared records, the same for all coordinates and draws; 0 without coordinates.
     """
     return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
@@ -722,10 +782,15 @@ def _excess_variance(news: Floats, explained: float) -> float:
 def _raise_margin_variances(variances: Floats) -> Floats:
     """Raise the variances of separately drawn margins to the least of a family's other coordinates.
 
-    These margins are the child's and, with several parents, each parent's with the child.
+    These margins are the child's and, with several parents, each parent's with the child. Coordinates of row totals
+    (index 0 on the child's axis) are neither raised nor among the others.
 
     Args:
-        variances: error variances of coordinates, shape `(*parents, child)`; infinite where not measured.
+        variances: error variances of coordinates, shape `(*parents, child)`; infinite where not measured, and these are
+            not raised.
+
+    Returns:
+        A copy; equal to the argument without parents, and the argument itself without other coordinates.
     """
     parents = variances.ndim - 1
     sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)
@@ -746,17 +811,17 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws all families from plain least squares, to learn mixture weights and to simulate the errors of
-    the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted sums, or if
-    the tables have more than MOST_REPEATED_CELLS cells, there is no constrained fit, and the second pass draws from
-    plain least squares, too. Under a given prior with `doubt` the only pass draws from plain least squares, without any
-    correction. Families of the last pass are drawn at first use.
+    The first pass draws all families from plain least squares, 4 to 16 times, to learn mixture weights and to simulate
+    the errors of the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted
+    sums, or if the tables have more than MOST_REPEATED_CELLS cells together, there is no constrained fit, and the
+    second pass draws from plain least squares, too. Under a given prior with `doubt` the only pass draws from plain
+    least squares, without any correction. Families of the last pass are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
         draws: number of posterior draws.
-        rng: source of randomness.
-        prior: given Dirichlet prior of the rows; None for the learned prior.
+        rng: source of randomness; two children are spawned, and no numbers are drawn from it itself.
+        prior: given Dirichlet prior of the rows, over the network whose rows are drawn; None for the learned prior.
         doubt: whether to apply the corrections that intervals need; without them the means are as precise as the model
             allows.
         saturated: network whose rows are drawn, over the same variables; by default that of the releases.
@@ -812,7 +877,10 @@ class _Constrained:
     records: Mapping[Scope, Floats]
 
     def as_measured(self) -> Margins:
-        """Return the fitted values; variances are mean squared errors (bias included), at most the plain ones."""
+        """Return the fitted values; variances are mean squared errors (bias included), at most the plain ones.
+
+        The total (the empty set) keeps the value and variance of plain least squares.
+        """
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
             variances[subset] = min(self._estimate_variance(subset, error), variances[subset])
@@ -821,7 +889,10 @@ class _Constrained:
     def for_intervals(self) -> Margins:
         """Return bias-corrected fitted values with cautious variances (VARIANCE_CAUTION), where the error shrinks.
 
-        Interactions whose error does not shrink keep the values and variances of plain least squares.
+        The bias is the mean simulated error, subtracted from the value. With v the mean square around it times `(R + 1)
+        / (R - 1)` for R repetitions, and w the variance of plain least squares, the variance is `v^(1 -
+        VARIANCE_CAUTION) w^VARIANCE_CAUTION` if v < w. Interactions with v >= w, all if R = 1, and the total keep the
+        values and variances of plain least squares.
         """
         values, variances = dict(self.plain.values), dict(self.plain.variances)
         for subset, error in self.errors.items():
@@ -837,11 +908,15 @@ class _Constrained:
     def _estimate_variance(self, subset: Scope, error: Floats) -> float:
         """Estimate the variance of an interaction's coordinates from squared errors in cells, averaged over records.
 
-        Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
+        Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell. The
+        estimate is the mean squared error of cells, weighted by the simulated records in them, divided by this product.
 
         Args:
-            subset: variables of the interaction.
-            error: errors of its coordinates, shape `(size - 1 for S, repetitions)`.
+            subset: variables of the interaction, at least one.
+            error: errors of its coordinates, in records, shape `(size - 1 for S, repetitions)`.
+
+        Returns:
+            Squared records, one number for all coordinates; 0 if a variable has a single state.
         """
         sizes = [self.plain.network.schema[name].size for name in subset]
         share = math.prod(1 - 1 / size for size in sizes)
@@ -855,14 +930,18 @@ class _Constrained:
         return float((records / records.sum() * squares).sum() / share)
 
     def _count_margin(self, subset: Scope) -> Floats:
-        """Sum the smallest table of simulated records that contains some variables; shape `(*sizes, draws)`."""
+        """Sum the smallest table of simulated records that contains some variables; shape `(*sizes, draws)`.
+
+        Args:
+            subset: variables, at least one, that some table contains together; their order is that of the axes.
+        """
         fewest = min((self._tables_by_variable[name] for name in subset), key=len)
         smallest = next(scope for scope in fewest if set(subset) <= set(scope))
         return margin(self.records[smallest], smallest, subset)
 
     @cached_property
     def _tables_by_variable(self) -> dict[str, list[Scope]]:
-        """Scopes of the tables that contain each variable, the smallest table first."""
+        """Scopes of the tables that contain each variable, the smallest table first; cached."""
         having: dict[str, list[Scope]] = {}
         for scope in sorted(self.records, key=lambda scope: self.records[scope].size):
             for name in scope:
@@ -874,13 +953,18 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
     """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
 
     All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
-    of each draw are fitted, fewer for large tables, to ROUGH_TOLERANCE.
+    of each draw are fitted, fewer for large tables but at least one, to ROUGH_TOLERANCE. The released tables are fitted
+    to FIT_TOLERANCE.
 
     Args:
-        noisy: released tables.
+        noisy: released tables, of one repetition.
         plain: plain least squares of the same tables.
         cells: draws of the probabilities from which records are simulated.
         rng: source of randomness.
+
+    Returns:
+        The fit's coordinates, and those of the simulated fits less the truth, for every interaction of `plain` but the
+        total.
     """
     total = max(plain.total[0], 1.0)
     tables = _make_up_tables(cells, list(noisy.tables), total, rng)
@@ -901,13 +985,14 @@ def _make_up_tables(
     """Simulate records from each draw of the probabilities and count them in tables.
 
     Args:
-        cells: draws of the probabilities.
-        scopes: variables of each table.
-        total: number of records that each table sums to; at most MOST_MADE_UP_RECORDS are simulated and rescaled to it.
+        cells: draws of the probabilities, shape `(*parents, child, draws)`.
+        scopes: variables of each table; one over no variables has a single cell.
+        total: number of records that each table sums to, at least 1; it is rounded, at most MOST_MADE_UP_RECORDS
+            records are simulated, and their counts are scaled to it.
         rng: source of randomness.
 
     Returns:
-        Tables by scope, shape `(*sizes, draws)`.
+        Tables by scope, float64, shape `(*sizes, draws)`; the tables of a draw count the same records.
     """
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_MADE_UP_RECORDS)
@@ -923,12 +1008,16 @@ def _make_up_tables(
 
 
 def _rake_to_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
-    """Rake a positive table to fixed margins by proportional fitting.
+    """Rake a positive table to fixed margins by HELD_FIT_ROUNDS rounds of proportional fitting.
 
     Args:
-        table: shape `(*parents, draws)`.
-        held: target counts by set of parents, shape `(*sizes of the set, draws)`.
+        table: records, shape `(*parents, draws)`; not changed.
+        held: target counts by set of parents, axes in the order of `parents`, shape `(*sizes of the set, draws)`.
         parents: names of the table's axes.
+
+    Returns:
+        Same shape, every cell at least LEAST_CELL_RECORDS; margins are met approximately, the last one exactly but for
+        this floor. Without margins the table itself.
     """
     for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():

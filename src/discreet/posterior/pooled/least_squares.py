@@ -65,18 +65,21 @@ class Margins:
 
     @property
     def total(self) -> tuple[float, float]:
-        """Estimate of the number of records, and the variance of its error."""
+        """Estimate of the number of records, and the variance of its error; 0 if the number is public."""
         return float(self.values[()]), self.variances[()]
 
     def coordinates(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Compute the coordinates of the table over some variables of a family, and the variances of their errors.
+        """Compute the coordinates of the table over some variables, and the variances of their errors.
+
+        The coordinates of the interaction of S are `sqrt(|S| / |t|)` times those in `values`, and their variances `|S|
+        / |t|` times; |t| and |S| are the numbers of cells of the tables over all names and over S.
 
         Args:
             names: variables of the table; their order is that of the axes.
 
         Returns:
-            Two arrays with an axis for each name. Interactions that were not measured have value 0 and infinite
-            variance.
+            Two new arrays with an axis for each name, in records and squared records. Interactions that were not
+            measured have value 0 and infinite variance.
         """
         network, cells = self.network, self.network.cells(names)
         sizes = [network.schema[name].size for name in names]
@@ -95,6 +98,8 @@ class Margins:
     def measured_parts(self, node: str) -> list[Scope]:
         """List the largest measured subsets of a node's family with the node; the family itself if it was measured.
 
+        A set counts as measured if its own interaction has an estimate.
+
         Returns:
             Names in the order of the family, the node last. No subset contains another; the one of the most cells comes
             first. Empty if nothing of the node was measured.
@@ -107,11 +112,12 @@ class Margins:
     def precise_parts(self, scope: Scope, ratio: float) -> list[Scope]:
         """Find the largest subsets of a measured family with variance below `ratio` times the largest interaction's.
 
-        All interactions of such a subset that involve the node have small variances.
+        Only interactions that involve the node, the last name, count. All those within such a subset have variances
+        below the limit; sets with a variable of one state have no coordinates and are ignored.
 
         Args:
             scope: names of a family or of a part of it, the node last.
-            ratio: largest ratio of a coordinate's variance to the largest variance of the scope.
+            ratio: largest ratio of a coordinate's variance to the largest variance of the scope, at most 1.
 
         Returns:
             Subsets in the form of `measured_parts`; never `scope` itself, and empty if all variances are similar.
@@ -125,7 +131,15 @@ class Margins:
         return self._keep_largest(scope, whole)
 
     def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
-        """Keep the sets within `names` that are subsets of no other, those of the most cells first."""
+        """Keep the sets within `names` that are subsets of no other, each once, those of the most cells first.
+
+        Args:
+            names: names of variables.
+            sets: sets of variables; those with a variable outside of `names` are dropped.
+
+        Returns:
+            Tuples in the order of `names`.
+        """
         inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
         largest: list[set[str]] = []
         for subset in inside:
@@ -135,11 +149,18 @@ class Margins:
         return sorted(named, key=self.network.cells, reverse=True)
 
     def deviation(self, names: Sequence[str]) -> float:
-        """Compute the standard deviation of a cell's error in the table over some variables; unit: records."""
+        """Compute the standard deviation of a cell's error in the table over some variables; unit: records.
+
+        It is the root of the mean variance of the table's coordinates, infinite if one of its interactions was not
+        measured.
+        """
         return math.sqrt(float(self.coordinates(names)[1].mean()))
 
     def table(self, names: Sequence[str]) -> Floats:
-        """Compute the estimated table over some variables of a family, axes in their order; unit: records."""
+        """Compute the estimated table over some variables, axes in their order; unit: records.
+
+        Interactions that were not measured are 0, as if spread evenly. Cells may be negative.
+        """
         values, _ = self.coordinates(names)
         return transformed(values, contrast_matrices(values.shape), back=True)
 
@@ -203,8 +224,13 @@ def pooled_margins(
 def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, Floats, float]:
     """Convert measured contrasts to the coordinates of an interaction: its variables, the values, and their variance.
 
+    Contrasts are differences of neighbouring states along every axis; coordinates are Helmert's (`from_neighbours`).
     With more than two states the errors of the coordinates are unequal and correlated; they are treated as independent,
     with the mean of their variances.
+
+    Returns:
+        (variables in the schema's order; values, float64, shape `(size - 1 for S)`; variance of a coordinate, squared
+        records).
     """
     scope = network.ordered(measurement.scope)
     values, variance = margin(measurement.values, measurement.scope, scope).astype(np.float64), measurement.variance
@@ -220,12 +246,14 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 
     Args:
         noisy: tables of one repetition.
-        records: number of records if it is public, else None. It replaces the fitted total, with variance 0.
+        records: number of records if it is public, else None. It replaces the fitted total, with variance 0; no other
+            interaction changes.
         also: additional sets of variables, as in `pooled_margins`.
 
     Returns:
         Estimates and variances of the measured interactions of all families and of the additional sets; sets that no
-        table contains are left out.
+        table contains are left out. The variance of an interaction is the largest over its coordinates, 0 if it has
+        none.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
@@ -241,7 +269,8 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
     """Fit tables by least squares with a fixed total and no cell below 0, by ADMM.
 
-    The tolerance is checked at every tenth iteration, and the iteration continues until all repetitions meet it.
+    The tolerance `2 gap <= close^2 coordinates` is checked at every tenth iteration, and the iteration continues until
+    all repetitions meet it.
 
     Args:
         noisy: tables of any number of repetitions, which are solved side by side; all have the same noise variances.
@@ -251,8 +280,9 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
             mean square over coordinates); see FIT_TOLERANCE.
 
     Returns:
-        The feasible tables of the last iterate, which are consistent, with the certificate of each repetition. After
-        MOST_ITERATIONS they are returned without an error, whatever the gap.
+        The feasible tables of the last iterate, mixed with uniform tables until no cell is negative; they are
+        consistent and sum to the total. With them the certificate of each repetition, at least 0. After MOST_ITERATIONS
+        they are returned without an error, whatever the gap.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -287,24 +317,27 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
     """Compute the coordinates of all interactions of families from consistent tables.
 
+    Of tables that disagree it computes the weighted least-squares fit, with the precisions of `noisy`.
+
     Args:
         noisy: released tables with the same scopes.
         tables: counts by scope, shape `(*sizes, repetitions)`.
 
     Returns:
-        Coordinates by subset S of a family, shape `(size - 1 for S, repetitions)`.
+        Coordinates by subset S of a family, in records, shape `(size - 1 for S, repetitions)`; subsets that no table
+        contains are left out.
     """
     layout = _CoordinatePlaces.of(noisy)
     return layout.parts(layout.fit(layout.join(tables)))
 
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
-    """Compute the coordinates of a fit of one repetition, without the axis of repetitions."""
+    """Compute the coordinates of a fit of one repetition as `coordinates_of` does, without the axis of repetitions."""
     return {subset: values[..., 0] for subset, values in coordinates_of(noisy, fit.tables).items()}
 
 
 def _hold_total(margins: Margins, records: int | None) -> Margins:
-    """Fix the total of margins at the public number of records, if there is one."""
+    """Fix the total at the public number of records, with variance 0; return the margins as they are if it is None."""
     if records is None:
         return margins
     return Margins(margins.network, {**margins.values, (): np.array(float(records))}, {**margins.variances, (): 0.0})
@@ -341,7 +374,7 @@ class _CoordinatePlaces:
 
     @staticmethod
     def of(noisy: Measured) -> _CoordinatePlaces:
-        """Return the layout of some tables, from the cache where possible."""
+        """Return the layout of some tables: `number` of their network and noise, from the cache where possible."""
         return _CoordinatePlaces.number(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
@@ -380,6 +413,14 @@ class _CoordinatePlaces:
         index, factor = np.concatenate(indices), np.concatenate(factors)
 
         def gathering(precision: Floats) -> tuple[Floats, sp.csr_matrix]:
+            """Compute `sum of precision * factor^2` by unknown, and the matrix that sums `precision * factor * cell`.
+
+            Args:
+                precision: precision of each cell's coordinate, shape (cells,).
+
+            Returns:
+                (shape (unknowns,); sparse, shape (unknowns, cells)).
+            """
             weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
 
@@ -387,23 +428,37 @@ class _CoordinatePlaces:
         return _CoordinatePlaces(network, scopes, starts, index, factor, *by_precision, *by_mean)
 
     def join(self, tables: Mapping[Scope, Floats]) -> Floats:
-        """Concatenate the cells of all tables, shape (cells, repetitions)."""
+        """Concatenate the cells of all tables, in the order of the layout's scopes; shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
     def split(self, cells: Floats) -> dict[Scope, Floats]:
-        """Split the cells by table; the inverse of `join`."""
+        """Split all cells by table, the inverse of `join`: views of shape `(*sizes, repetitions)`, by scope."""
         return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
     def fit(self, cells: Floats) -> Floats:
-        """Compute the least-squares coordinates of the interactions, shape (unknowns, repetitions)."""
+        """Compute the least-squares coordinates of the interactions, means over tables weighted by precision.
+
+        Args:
+            cells: shape (cells, repetitions).
+
+        Returns:
+            Shape (unknowns, repetitions).
+        """
         return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
     def gather(self, cells: Floats) -> Floats:
-        """Sum the coordinates of cells over tables, weighted by each table's mean precision."""
+        """Sum the coordinates of cells over tables, weighted by each table's mean precision; a sum, not a mean.
+
+        Args:
+            cells: shape (cells, repetitions).
+
+        Returns:
+            Shape (unknowns, repetitions).
+        """
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Transform the cells of each table to the table's coordinates; same shape."""
+        """Transform the cells of each table to the table's own coordinates; a new array of the same shape."""
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
@@ -412,7 +467,14 @@ class _CoordinatePlaces:
         return coordinates
 
     def to_cells(self, values: Floats) -> Floats:
-        """Compute the cells of all tables from the coordinates of the interactions."""
+        """Compute the cells of all tables from the coordinates of the interactions.
+
+        Args:
+            values: shape (unknowns, repetitions).
+
+        Returns:
+            Shape (cells, repetitions); tables are consistent, and cells may be negative.
+        """
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
         for first, scope in self._place_tables():
@@ -422,15 +484,17 @@ class _CoordinatePlaces:
         return cells
 
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mix tables with the uniform table until no cell is negative.
+        """Mix tables T with the uniform table until no cell is negative: `(1 - s) T + s uniform`.
+
+        Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative.
 
         Args:
-            cells: cells of consistent tables, shape (cells, repetitions).
-            values: their coordinates, shape (unknowns, repetitions).
-            total: number of records.
+            cells: cells of consistent tables, shape (cells, repetitions); not changed.
+            values: their coordinates, shape (unknowns, repetitions); not changed.
+            total: number of records of each table.
 
         Returns:
-            Cells and coordinates of the mixed tables.
+            Cells, at least 0, and coordinates of the mixed tables, shapes as given; their total is set to `total`.
         """
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
@@ -442,14 +506,15 @@ class _CoordinatePlaces:
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """Split the long vector by interaction.
+        """Split the long vector by interaction: subsets of families, smaller ones first, then additional sets.
 
         Args:
             values: shape (unknowns, repetitions).
-            also: sets of variables to return besides all subsets of families.
+            also: sets of variables in the schema's order to return besides all subsets of families.
 
         Returns:
-            Coordinates by set S, shape `(size - 1 for S, repetitions)`; sets that no table contains are left out.
+            Coordinates by set S, views of shape `(size - 1 for S, repetitions)`; sets that no table contains are left
+            out.
         """
         interactions = dict[Scope, Floats]()
         families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
@@ -462,11 +527,11 @@ class _CoordinatePlaces:
         return interactions
 
     def _place_tables(self) -> list[tuple[int, Scope]]:
-        """List the first cell and the scope of each table."""
+        """List for each table the position of its first cell among all cells, and its scope."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), self.scopes, strict=True))
 
     def _cut_table(self, cells: Floats, first: int, scope: Scope) -> Floats:
-        """Cut one table out of all cells, shape `(*sizes, repetitions)`."""
+        """Cut one table out of all cells, from the position `first`: a view, shape `(*sizes, repetitions)`."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])

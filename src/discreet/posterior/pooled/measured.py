@@ -40,15 +40,30 @@ class Measured:
     laws: Mapping[Scope, NoiseLaw]
 
     def variance(self, scope: Scope, subset: Scope) -> float:
-        """Compute the variance of independent cell errors with the same effect on an interaction as the noise."""
+        """Compute the variance of independent cell errors with the same effect on an interaction as the noise.
+
+        It is `1 / sum(1 / v)` over the measurements that the table is the mean of.
+
+        Args:
+            scope: variables of the table.
+            subset: variables of the interaction, among those of the scope.
+
+        Returns:
+            Squared records.
+        """
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
 
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
         """Add new noise of the same laws to other counts.
 
+        The noise of tied tables is drawn jointly.
+
         Args:
-            counts: tables with the same scopes, shape `(*sizes, repetitions)`.
+            counts: tables with the same scopes, shape `(*sizes, repetitions)`; not changed.
             rng: source of randomness; nothing here is private.
+
+        Returns:
+            Noisy tables, with the variances and laws of this object.
         """
         noisy = dict[Scope, Floats]()
         for scope, table in counts.items():
@@ -59,14 +74,22 @@ class Measured:
         )
 
     def _draw_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
-        """Draw the noise of a table and of all tables whose noise is tied to it."""
+        """Draw the noise of a table and of all tables whose noise is tied to it, by scope.
+
+        A table without a law has normal noise of its own.
+
+        Args:
+            scope: variables of the table.
+            shape: shape of the table, `(*sizes, repetitions)`.
+            rng: source of randomness.
+        """
         if scope not in self.laws:
             return {scope: self._draw_normal_noise(scope, shape, rng)}
         sizes = {variable.name: variable.size for variable in self.network.variables}
         return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Draw normal errors with the variance of each interaction, shape `(*sizes, repetitions)`."""
+        """Draw normal errors of cells, of shape `shape`: independent coordinates, with each interaction's variance."""
         coordinates = rng.standard_normal(shape)
         for subset, index in positions(scope):
             coordinates[index] *= math.sqrt(self.variance(scope, subset))
@@ -77,14 +100,16 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
     """Collect the tables of one data set, in the schema's order, as one repetition.
 
     Tables over the same variables are averaged, with the precision of each interaction as weight; tables of samples are
-    first scaled to all records. The noise of a mean, or of a sample, is treated as normal.
+    first scaled to all records, by the number of records that the other tables estimate (the samples themselves if
+    there are no others). The noise of a mean, or of a sample, is treated as normal: it has no entry in `laws`, and
+    neither has a table whose noise is tied to that of a table without entry.
 
     Args:
         network: network that gives the variables' sizes.
-        measured: tables of counts; contrasts are not accepted.
+        measured: tables of counts; contrasts and weighted sums must not be among them, which is not checked.
 
     Returns:
-        One table for each set of variables.
+        One table for each set of variables, float64, shape `(*sizes, 1)`, axes and tables in the schema's order.
     """
     number, _ = number_of_records([datum for datum in measured if datum.sampling is None] or measured)
     noisy: dict[Scope, list[tuple[Floats, Blur]]] = {}
@@ -110,8 +135,12 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
     Args:
         table: noisy counts of the sample, any shape.
         noise: noise variances of these counts.
-        share: sampling fraction.
-        number: estimated number of records.
+        share: sampling fraction q.
+        number: estimated number of records n.
+
+    Returns:
+        `table / q`, and the variances `v / q^2 + max(n / cells, 1) (1 - q) / q`: the sampling variance is that of the
+        mean cell, at least one record.
     """
     # A binomial count scaled by 1 / share has the variance count (1 - share) / share, at the table's mean count.
     sampled = max(number / table.size, 1.0) * (1 - share) / share
@@ -120,7 +149,7 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
 
 
 def _drop_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
-    """Drop laws of tied tables (stars) that lack a table: their noise is drawn per table instead."""
+    """Keep laws all of whose tied tables have a law here, too; noise of the others is drawn per table, as normal."""
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
@@ -129,7 +158,10 @@ def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Float
 
     Args:
         scope: variables of the tables.
-        noisy: tables of shape `(*sizes, repetitions)` with their noise variances.
+        noisy: tables of shape `(*sizes, repetitions)` with their noise variances, at least one.
+
+    Returns:
+        Same shape; a single table as it is.
     """
     if len(noisy) == 1:
         return noisy[0][0]
@@ -145,12 +177,16 @@ def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Float
 
 
 def in_order(network: Network, datum: Measurement) -> Floats:
-    """Transpose a measured table to the schema's order and append an axis of one repetition."""
+    """Transpose a measured table to the schema's order and append an axis of one repetition; float64, `(*sizes, 1)`."""
     return margin(datum.values, datum.scope, network.ordered(datum.scope))[..., None].astype(np.float64)
 
 
 def is_poolable(measured: Iterable[Measurement]) -> bool:
-    """Return whether tables and weighted sums have so few variables and cells that fitting takes under a minute."""
+    """True if tables and weighted sums have so few variables and cells that fitting takes under a minute.
+
+    Every measurement has at most MOST_POOLED variables, and the sets of variables of weighted sums, each counted once,
+    at most MOST_WEIGHTED cells together. True for no measurements.
+    """
     listed = list(measured)
     weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
     return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

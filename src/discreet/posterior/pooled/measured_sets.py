@@ -81,14 +81,19 @@ class PairEvidence(NamedTuple):
 def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.random.Generator) -> PairDraws:
     """Draw the records of a pair in every posterior draw, given the tables' evidence and the network's law.
 
+    The interaction is drawn from its conjugate normal law: prior `Normal(n phi p(s), (n + n^2 tau^2) D)`, with D at the
+    mean law over draws, and the evidence's normal error. Negative cells are then set to 0, and HALF_RECORD is added to
+    each.
+
     Args:
-        evidence: evidence of tables on the pair.
-        expected: network's law of the pair in every draw, shape `(size, size, draws)`.
+        evidence: evidence of tables on the pair; its number of records n is raised to 1.
+        expected: network's law p of the pair in every draw, shape `(size, size, draws)`.
         tau: size of the interaction beyond the network, shape (draws,).
         rng: source of randomness.
 
     Returns:
-        Records from which the laws of draws and of their replicates can be drawn.
+        Records, not whole, from which the laws of draws and of their replicates can be drawn; their share is `tau^2 /
+        (tau^2 + 1 / n)`.
     """
     sizes, draws, n = expected.shape[:2], expected.shape[2], max(evidence.records, 1.0)
     matrices, mean = contrast_matrices(sizes), expected.mean(axis=-1)
@@ -123,10 +128,13 @@ class PairDraws(NamedTuple):
     def draw(self, law: Floats, rng: np.random.Generator, step: int = 1) -> Floats:
         """Draw the population's law of the pair given the records.
 
+        `max(p + r (c - p) + sqrt(r) (g - c), LEAST_CELL_SHARE p)`, normalised: p is the network's law, r the share, c
+        the records' shares and g a draw from Dirichlet(records). At r = 0 this is p.
+
         Args:
             law: network's law of the pair in every `step`-th draw, shape `(size, size, picked)`.
             rng: source of randomness.
-            step: distance between the draws that are used.
+            step: distance between the draws that are used, from the first on.
 
         Returns:
             Probabilities, same shape; each draw sums to 1.
@@ -141,14 +149,14 @@ class PairDraws(NamedTuple):
 
 
 def _diagonalise_contrasts(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
-    """Diagonalise the multinomial covariance of a variable's contrasts.
+    """Diagonalise the multinomial covariance `C (diag(p) - p p') C'` of a variable's contrasts.
 
     Args:
-        margin: probabilities of the states, shape (size,).
-        matrix: contrast matrix, shape (size, size); its first row is the total and is left out.
+        margin: probabilities p of the states, shape (size,).
+        matrix: contrast matrix, shape (size, size); its first row is the total and is left out of C.
 
     Returns:
-        Variances along the principal axes, shape (size - 1,), and the axes as columns.
+        Variances along the principal axes in increasing order, at least 0, shape (size - 1,), and the axes as columns.
     """
     means = matrix[1:] @ margin
     values, vectors = np.linalg.eigh((matrix[1:] * margin) @ matrix[1:].T - np.outer(means, means))
@@ -175,7 +183,7 @@ class DrawnSet(NamedTuple):
 
     @staticmethod
     def of(law: Floats, replicates: Floats) -> DrawnSet:
-        """Convert both arrays to single precision."""
+        """Build the pair from both arrays, converted to single precision."""
         return DrawnSet(law.astype(np.float32), replicates.astype(np.float32))
 
 
@@ -204,26 +212,34 @@ class MeasuredSets:
 
     @property
     def draws(self) -> int:
-        """Number of draws."""
+        """Number of draws; 1 for rows without an axis of draws."""
         return self.cells.draws or 1
 
     @cached_property
     def some_replicates(self) -> Tables:
-        """Rows of those replicates that the joint law keeps (every `replicate_step`-th)."""
+        """Rows of those replicates that the joint law keeps (every `replicate_step`-th, from the first on); cached."""
         return pick_replicates(self.replicates)
 
     @cached_property
     def tables(self) -> tuple[frozenset[str], ...]:
-        """Largest sets of variables that were measured together; none contains another."""
+        """Largest sets of variables that were measured together, none inside another, larger ones first; cached."""
         return measured_sets(self.evidence)
 
     @cached_property
     def pairs(self) -> frozenset[frozenset[str]]:
-        """Pairs of variables that some table contains."""
+        """Pairs of variables that were measured together, by a table or otherwise; cached."""
         return frozenset(frozenset(pair) for table in self.tables for pair in combinations(table, 2))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
-        """List the largest subsets of some variables that a table contains, in the schema's order."""
+        """List the largest subsets of some variables that a table contains, none inside another.
+
+        Args:
+            names: names of variables.
+
+        Returns:
+            Subsets with at least one variable, names in the schema's order; the tuples are sorted as texts. Empty if no
+            table has any of the variables.
+        """
         variables = frozenset(names)
         once = dict.fromkeys(variables & table for table in self.tables)
         largest = [subset for subset in once if subset and not any(subset < larger for larger in once)]
@@ -233,10 +249,17 @@ class MeasuredSets:
         """Draw the law of a measured set: a pair around the network's law, a larger set under a complete network.
 
         Args:
-            names: variables of the set; their order is that of the axes.
+            names: variables of the set, at least two; their order is that of the axes. A larger set's law does not use
+                the families.
             families: laws of the network's families by node, shape `(*family, draws)`; the pair's network law is raked
                 to them.
             of_replicates: the same for the replicates that the joint law keeps.
+
+        Returns:
+            Laws in all draws and in these replicates. The same arguments give the same draws.
+
+        Raises:
+            InputError: a network too large for exact inference of a set's law.
         """
         if len(names) > 2:
             return self._draw_whole(names)
@@ -249,7 +272,8 @@ class MeasuredSets:
     def draw_parents(self, parents: Scope, counts: Ints) -> DrawnSet:
         """Draw the law of parents without arcs between them from a Dirichlet law given their records.
 
-        The prior is one record with the network's law.
+        The concentrations are the records plus the network's law, which counts as one record. Replicates are second
+        draws given the same concentrations, for every `replicate_step`-th draw.
 
         Args:
             parents: variables of the set; their order is that of the axes.
@@ -262,11 +286,19 @@ class MeasuredSets:
         return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
-        """Compute the network's own law of some variables by exact inference, shape `(*sizes, draws)`."""
+        """Compute the network's own law of some variables by exact inference, shape `(*sizes, draws)`.
+
+        Raises:
+            InputError: the law is too large.
+        """
         return np.asarray(Laws(cells).joint(names))
 
     def _draw_pair(self, pair: Scope, expected: Floats, of_replicates: Floats) -> DrawnSet:
         """Draw tau for every draw, then the law of a pair around the network's law of draws and of replicates.
+
+        tau has the probability `pair_sizes` times the likelihood of the pair's interaction (`compare_sizes`), on the
+        grid INTERACTION_SIZES; without the likelihood if a variable has one state. Replicates share the records of
+        their draws.
 
         Args:
             pair: both variables.
@@ -284,7 +316,14 @@ class MeasuredSets:
         return DrawnSet.of(records.draw(expected, rng), records.draw(of_replicates, rng, replicate_step(self.draws)))
 
     def _draw_whole(self, names: Scope) -> DrawnSet:
-        """Draw the law of three variables or more under a complete network of them, by the model of families."""
+        """Draw the law of three variables or more under a complete network of them, by the model of families.
+
+        Each variable has all that are before it in the network's order as parents. Margins that were not measured are
+        left out. The prior is learned, and all corrections for intervals are made (`LatentCounts` with `doubt`).
+
+        Args:
+            names: variables of the set; their order is that of the axes.
+        """
         ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(
             tuple(self.network.schema[name] for name in names), {name: ordered[: ordered.index(name)] for name in names}
@@ -302,7 +341,11 @@ class MeasuredSets:
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
 
-        It is infinite for sets that are no pairs and for pairs without contrasts.
+        The ratio is at least 0, in nats. The network's law is that of the first AUDIT_DRAWS draws. It is infinite for
+        sets that are no pairs and for pairs without contrasts.
+
+        Args:
+            sets: sets of variables that tables contain, in the schema's order.
         """
         some, fitted = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(sets)
         pairs: dict[Scope, Floats] = {
@@ -313,10 +356,11 @@ class MeasuredSets:
 
     @cached_property
     def pair_sizes(self) -> Floats:
-        """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), learned from audited pairs.
+        """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from audited pairs; cached.
 
-        The network's law of an audited pair is the one given the tables of the first stage alone. Pairs that were
-        chosen for their misfit count like those chosen at random.
+        The network's law of an audited pair is the one given the tables of the first stage alone, in the first
+        AUDIT_DRAWS draws. At most the first MOST_AUDITED_PAIRS pairs are used; pairs that were chosen for their misfit
+        count like those chosen at random. Without audited pairs the weights are PAIR_PRIOR.
         """
         pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
@@ -326,14 +370,27 @@ class MeasuredSets:
 
     @cached_property
     def triple_sizes(self) -> Floats:
-        """Weights of the sizes of triples' interactions, shape (sizes,), derived from those of pairs."""
+        """Weights of the sizes of triples' interactions, shape (sizes,), derived from those of pairs; cached."""
         return triple_weights(self.pair_sizes)
 
     def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
-        """Return a new generator for a set of variables; equal for equal arguments, independent of other calls."""
+        """Return a new generator for a set of variables; equal for equal arguments, independent of other calls.
+
+        Args:
+            names: variables of the set; another order gives another generator.
+            more: number of the stream.
+        """
         return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def fit(self, also: Iterable[Scope]) -> Margins:
-        """Fit all tables by plain least squares, including the interactions of some sets and their subsets."""
+        """Fit all measurements by plain least squares, including the interactions of some sets and all their subsets.
+
+        Args:
+            also: sets of variables in the schema's order, beside the families; those that no table contains are
+                ignored.
+
+        Returns:
+            Margins of the network; a public number of records fixes the total. Nothing is cached.
+        """
         measured, records = measurements(self.evidence.parts), self.evidence.records[0]
         return pooled_margins(self.network, measured, records, also=subsets(also))

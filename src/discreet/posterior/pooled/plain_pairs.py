@@ -43,16 +43,17 @@ PLAIN_STREAM = 2
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
     """Move a law of some variables, in every draw, to unbiased estimates of its measured pairs.
 
-    The law is returned unchanged if no table contains a pair, or if a count is not well above its noise
-    (CLEAR_NOISE_DEVIATIONS). Results are equal for equal arguments.
+    The law itself is returned if no table contains a pair, or if the number of records or a state's count, of a
+    variable in a measured pair, is not well above its noise (CLEAR_NOISE_DEVIATIONS). Results are equal for equal
+    arguments.
 
     Args:
         sets: measured sets of the posterior.
-        law: probabilities, shape `(*sizes, draws)`.
+        law: probabilities, shape `(*sizes, draws)`; not changed.
         names: names of its axes.
 
     Returns:
-        Shape of `law`; cells may be negative.
+        Shape of `law`; each draw sums to 1, and cells may be negative.
     """
     plain, records, rng = _draw_measured_pairs(sets, sets.network.ordered(names), law.shape[-1])
     return move_to_pairs(law, names, plain, records, rng) if plain else law
@@ -60,6 +61,10 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
     """Compute the laws of all pairs, moved as by `move_without_bias`, for variables whose joint law is too large.
+
+    The laws of `cells` are returned unmoved in the cases that `move_without_bias` names. The sampling error is that of
+    SIMULATED_RECORDS records from each draw, the same for all pairs, times `sqrt(SIMULATED_RECORDS / records)`. Of
+    pairs that no table contains only the margins are moved.
 
     Args:
         sets: measured sets of the posterior.
@@ -91,8 +96,14 @@ def _draw_measured_pairs(
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
     """Draw unbiased laws of the measured pairs of some variables; none if a count is not well above its noise.
 
+    Args:
+        sets: measured sets of the posterior.
+        names: names of variables, in the schema's order.
+        draws: number of draws.
+
     Returns:
-        Laws by pair, shape `(*sizes, draws)`; the estimated number of records; the generator of this set of variables.
+        Laws by pair, shape `(*sizes, draws)`, empty also if no pair was measured; the estimated number of records,
+        rounded, at least 1; the generator of this set of variables.
     """
     pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
     fitted, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
@@ -101,7 +112,11 @@ def _draw_measured_pairs(
 
 
 def _is_clear(fitted: Margins, name: str) -> bool:
-    """Return whether the number of records and, unless the variable is numeric, each state's count exceed the noise."""
+    """True if the number of records and, unless the variable is numeric, each state's count are well above their noise.
+
+    Well above: more than CLEAR_NOISE_DEVIATIONS times the larger of the total's standard deviation and that of the
+    variable's counts.
+    """
     total, variance = fitted.total
     counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
     return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, fitted.deviation((name,))))
@@ -116,7 +131,7 @@ def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...])
         sizes: their numbers of states.
 
     Returns:
-        Shape `(*sizes, draws)`.
+        Whole numbers, float64, shape `(*sizes, draws)`.
     """
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
@@ -129,6 +144,9 @@ def draw_plain_pairs(
 ) -> dict[Scope, Floats]:
     """Draw unbiased shares of records in the cells of pairs: least squares plus the privacy noise's error.
 
+    Each interaction gets one normal error a draw, which all pairs share, so that pairs agree on their margins. The
+    drawn tables are divided by their drawn total.
+
     Args:
         margins: plain least squares of all tables, with the interactions of the pairs and of their subsets.
         pairs: pairs of different variables, in the schema's order.
@@ -136,7 +154,7 @@ def draw_plain_pairs(
         rng: source of randomness.
 
     Returns:
-        Shares by pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
+        Shares by pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1. Empty without pairs.
     """
     moved: dict[Scope, Floats] = {}
     for subset in subsets(pairs):
@@ -159,17 +177,20 @@ def move_to_pairs(
 ) -> Floats:
     """Move laws to unbiased margins of pairs, with the sampling error of the records added.
 
-    A change of a margin is spread over the other variables as if they were independent.
+    The wanted margin of a pair is its shares plus the error of `records` multinomial records from the law, less the
+    law. First the margins of single variables are moved, then those of pairs. A change of a margin is spread over the
+    other variables as if they were independent.
 
     Args:
-        law: probabilities in every draw, shape `(*sizes, draws)`.
+        law: probabilities in every draw, shape `(*sizes, draws)`; not changed. Records are drawn from its cells raised
+            to 0 and normalised.
         names: names of its axes.
         pairs: shares by pair, as `draw_plain_pairs` returns them; both variables of a pair are among the names.
         records: number of records whose sampling error is drawn from the law and added.
         rng: source of randomness.
 
     Returns:
-        Shape of `law`; cells may be negative.
+        Shape of `law`; cells may be negative. Without pairs the law itself.
     """
     flat = np.clip(law.reshape(-1, law.shape[-1]), 0.0, None)
     # Sampling error of the records: multinomial shares less the law.
@@ -202,7 +223,9 @@ def move_pairs(
             records.
 
     Returns:
-        Laws by pair. Of pairs that no table contains only the margins are moved.
+        Laws by pair, the measured first: `pairs + errors`. Another pair is moved to the margins that its variables have
+        in the first measured pair that contains them, by rank-one changes as if the variables were independent; a
+        variable in no measured pair keeps its margin.
     """
     joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}
@@ -222,12 +245,12 @@ def _spread_change(change: Floats, names: Scope, scope: Scope, alone: Mapping[st
 
     Args:
         change: change of the margin, shape `(*sizes of the scope, draws)`.
-        names: names of the law's axes.
-        scope: variables of the margin.
+        names: names of the law's axes, at most 25.
+        scope: variables of the margin, in the order of the change's axes.
         alone: shares of each variable's states, shape (size, draws).
 
     Returns:
-        Change of the law, shape `(*sizes, draws)`.
+        Change of the law, shape `(*sizes, draws)`; the margin of `scope` changes by `change` if the shares sum to 1.
     """
     letters = {name: chr(ord("a") + axis) for axis, name in enumerate(names)}
     terms = ["".join(letters[name] for name in scope) + "z"]

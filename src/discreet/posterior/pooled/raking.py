@@ -40,13 +40,14 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
     """Rake counts of a family to a margin of its child, and round them at random; row totals are kept.
 
     Args:
-        counts: records of each cell, shape `(*parents, child, draws)`.
+        counts: records of each cell, shape `(*parents, child, draws)`; not changed.
         margin: target records of each state of the child, shape (child, draws), with the same total.
         rng: source of randomness for the rounding.
 
     Returns:
-        Whole counts, same shape. Row totals are met exactly; the margin is off by the sum of the rows' rounding errors,
-        and by what RAKING_ROUNDS rounds leave.
+        Whole counts, int64, same shape. Row totals are met exactly; the margin is off by the sum of the rows' rounding
+        errors, and by what RAKING_ROUNDS rounds leave. An empty cell of a nonempty row may get a record
+        (EMPTY_CELL_RECORDS).
 
     Example:
         >>> counts = np.array([[[8], [2]], [[5], [5]]])  # two rows of ten records, two states, one draw
@@ -68,19 +69,25 @@ def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random
         rng: source of randomness for the rounding.
 
     Returns:
-        Whole counts, same shape, with the accuracy of `rake_counts` in each row of the part.
+        Whole counts, int64, same shape, with the accuracy of `rake_counts` in each row of the part; row totals of the
+        family are met exactly.
     """
     wanted = goal(counts.ndim - 2, part_axes, part)
     return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
 def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
-    """Convert counts of a part of a family to a goal of `rake_to`.
+    """Convert counts of a part of a family to a goal of `rake_to`, for cells of shape `(child, *parents, draws)`.
 
     Args:
         parents: number of parents of the family.
-        part_axes: axes of the part's parents among those of the family, in the order of the part.
+        part_axes: axes of the part's parents among those of the family, in the order of the part; empty for the child
+            alone.
         part: target records, shape `(*parents of the part, child, draws)`.
+
+    Returns:
+        (axes of the cells to sum over, those of the parents that the part lacks; target with the axes of the cells, of
+        length 1 on these).
     """
     axes = tuple(1 + axis for axis in range(parents) if axis not in part_axes)
     order = [len(part_axes), *np.argsort(part_axes).tolist(), len(part_axes) + 1]
@@ -115,16 +122,18 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
     """Rake cells to several margins at once by proportional fitting, without rounding.
 
-    Empty cells of nonempty rows start at EMPTY_CELL_RECORDS. Every round ends with the row totals.
+    Empty cells of nonempty rows start at EMPTY_CELL_RECORDS. Each of RAKING_ROUNDS rounds fits one margin after the
+    other and ends with the row totals.
 
     Args:
-        cells: records of each cell, at least 0, shape `(child, *parents, draws)`.
+        cells: records of each cell, at least 0, shape `(child, *parents, draws)`; not changed.
         totals: records of each row, shape `(*parents, draws)`.
-        goals: for each margin the axes to sum over and its target records, with length 1 on these axes.
+        goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Targets and
+            current margins below LEAST_MARGIN_RECORDS count as this.
 
     Returns:
-        Records of each cell, same shape, not whole. Row totals are met exactly, margins up to the error after
-        RAKING_ROUNDS rounds; a row without records is 0.
+        Records of each cell, type and shape of `cells`, not whole. Row totals are met exactly, margins up to the error
+        after RAKING_ROUNDS rounds; a row without records is 0. Without goals rows are scaled to their totals.
     """
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     row_totals = totals.astype(cells.dtype)
@@ -138,25 +147,29 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Arr
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """Move the child's axis from the last but one to the front."""
+    """Move the child's axis from the last but one to the front; a view."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Convert to integers and move the child's axis from the front to the last but one."""
+    """Move the child's axis from the front to the last but one, as a contiguous int64 array; fractions are cut off."""
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 
 def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
-    """Rake a law to the margins of several subsets, for at most eight rounds or until no margin changes.
+    """Rake a law to the margins of several subsets, one after the other in each round of proportional fitting.
+
+    It ends after MARGIN_FIT_ROUNDS rounds, or after one in which no cell of a margin was off by more than
+    LEAST_FIT_CHANGE of its value; a single subset takes one round. Cells that are 0 stay 0.
 
     Args:
-        law: probabilities, shape `(*sizes, draws)`.
+        law: probabilities, shape `(*sizes, draws)`; not changed.
         names: names of its axes.
         wanted: target margin by subset, its axes in the subset's order, then draws.
 
     Returns:
-        Shape of `law`; with several subsets the margins are met up to the error after eight rounds.
+        New array, shape of `law`; with several subsets the margins are met up to the error after eight rounds. A copy
+        without subsets.
 
     Example:
         >>> law = np.full((2, 2, 1), 0.25)
@@ -179,13 +192,20 @@ def _find_margin_axes(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ..
     Args:
         names: names of the law's axes.
         scope: names of the margin's axes, which end with one of draws.
+
+    Returns:
+        (positions in `names` of those not in the scope; positions in the scope of those in it, in the law's order, then
+        the axis of draws, which stays last).
     """
     ordered = [name for name in names if name in scope]
     return tuple(axis for axis, name in enumerate(names) if name not in scope), [*map(scope.index, ordered), len(scope)]
 
 
 def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], target: Floats) -> bool:
-    """Scale a law in place to one margin; return whether any cell of the margin was off by more than the tolerance.
+    """Scale a law in place to one margin; return True if any cell of the margin was off by more than LEAST_FIT_CHANGE.
+
+    A cell is off if `|wanted - current| > LEAST_FIT_CHANGE * current`, before the scaling. Cells are multiplied by
+    wanted / current, with current at least LEAST_MARGIN_PROBABILITY.
 
     Args:
         law: probabilities, shape `(*sizes, draws)`; changed in place.

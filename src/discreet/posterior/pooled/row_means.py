@@ -46,6 +46,7 @@ class RowMeans:
     """
 
     def __init__(self, totals: Array, states: int) -> None:
+        """Prepare the margins: those of single parents and of all but one parent; none with fewer than two parents."""
         self._n, self._states = totals[None], states
         parents = totals.ndim - 1
         self._every = tuple(range(1, parents + 1))
@@ -60,12 +61,17 @@ class RowMeans:
     def renew(self, counts: Array, rng: np.random.Generator) -> Array:
         """Continue the fit with new counts and return the prior mean of each row, computed without the row itself.
 
+        With one parent the mean is `(records of the state in other rows + 1 / states) / (records of other rows + 1)`;
+        with two or more the log-linear fit continues from there, by one round for each level of margins, FIRST_ROUNDS
+        in the first call.
+
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
-            rng: source of randomness for the pseudo-records of slices.
+            rng: source of randomness for the pseudo-records of slices; not used with fewer than two parents.
 
         Returns:
-            Probabilities, at least LEAST_MEAN, shape of the counts; uniform for a node without parents.
+            Probabilities, at least LEAST_MEAN, which may raise their sum above 1 a little, type and shape of the
+            counts; uniform for a node without parents.
         """
         if not self._every:
             return np.full_like(counts, 1 / self._states)
@@ -87,6 +93,7 @@ class _Level:
     """
 
     def __init__(self, n: Array, sets: list[Axes]) -> None:
+        """Prepare the records of each slice, and equal weights of the sizes in SLICE_RECORDS; nothing is fitted yet."""
         self._n, self._sets = n, sets
         self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]
         self._shares = [n / np.maximum(records, LEAST_RECORDS) for records in self._records]
@@ -96,7 +103,11 @@ class _Level:
         self._sweep = 0
 
     def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Run one more round of proportional fitting to this level's margins, several in the first call.
+        """Run one more round of proportional fitting to this level's margins, FIRST_ROUNDS in the first call.
+
+        The first call starts at `law`, later ones at the kept fit. A step multiplies the fit by `(counts + s
+        prediction) / (fitted counts (1 + s / n))` of the slice; slices without records are left out. Every round ends
+        with rows normalised, then raised to LEAST_FIT.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -129,7 +140,8 @@ class _Level:
     ) -> tuple[Array, Array, Array]:
         """Return a margin's counts by slice, the prediction of smaller margins, and each slice's pseudo-records.
 
-        The pseudo-records of a margin and the weights of their sizes are drawn anew every PICKING_SWEEPS sweeps.
+        The pseudo-records of a margin and the weights of their sizes are drawn and kept every PICKING_SWEEPS sweeps,
+        from the first on; between these the kept ones are returned.
 
         Args:
             index: position of the margin among the level's.
@@ -138,7 +150,9 @@ class _Level:
             rng: source of randomness.
 
         Returns:
-            Counts of the slices, the predicted law of the slices, and their pseudo-records; summed axes have length 1.
+            Counts of the slices; their predicted law, the mean of their rows' weighted by records, or `law` itself if
+            it is the same in all rows; and their pseudo-records, with an axis of length 1 for the child. Summed axes
+            have length 1.
         """
         axes = self._sets[index]
         counted, prediction = counts.sum(axis=axes, keepdims=True), law
@@ -153,7 +167,9 @@ class _Level:
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
         """Compute each row's prediction without the row's own records, to first order.
 
-        A row that is alone in its slice gets the prediction of smaller margins.
+        For each margin in turn the fit is multiplied by wanted / fitted of the slice, both less the row's own part, and
+        normalised. A row that is alone in its slice gets the prediction of smaller margins; slices without records are
+        left out.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -161,7 +177,7 @@ class _Level:
             apart: prediction by smaller margins without the row itself, broadcast to the counts.
 
         Returns:
-            Probabilities, shape of the counts.
+            Probabilities, shape of the counts; a new array, as the kept fit is not changed.
         """
         assert self._fit is not None
         expected, fit = self._fit * self._n, self._fit
@@ -183,6 +199,9 @@ def _draw_slice_records(
 ) -> tuple[Floats, Floats]:
     """Draw the pseudo-records of each slice given its counts, and then the weights of their sizes (Gibbs steps).
 
+    The likelihood is Dirichlet-multinomial with concentrations `s max(prediction, LEAST_MEAN)`. The weights are from
+    Dirichlet(WORTH_SLICES / sizes + number of slices with records that drew the size), in each posterior draw.
+
     Args:
         counted: counts of the slices, shape `(child, *slices, draws)`.
         prediction: law of the pseudo-records, broadcast to the counts.
@@ -190,7 +209,8 @@ def _draw_slice_records(
         rng: source of randomness.
 
     Returns:
-        Pseudo-records of each slice, shape `(*slices, draws)`; new weights, shape (sizes, draws).
+        Pseudo-records of each slice, entries of SLICE_RECORDS, shape `(*slices, draws)`; new weights, shape (sizes,
+        draws).
     """
     n = counted.sum(axis=0)
     sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
@@ -212,7 +232,12 @@ def _draw_slice_records(
 
 
 def _compute_log_gamma_ratio(a: Floats, n: Array) -> Floats:
-    """Compute `log Gamma(a + n) - log Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
+    """Compute `log Gamma(a + n) - log Gamma(a)` to .002, by Stirling's series for both arguments plus one.
+
+    Args:
+        a: concentrations, above 0.
+        n: counts, at least 0, of a shape that broadcasts with `a`.
+    """
 
     def stirling(x: Floats) -> Floats:
         """Compute `log Gamma(x + 1)` up to a constant."""

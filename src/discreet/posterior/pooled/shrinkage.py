@@ -87,6 +87,10 @@ PAIRINGS_PER_SWEEP = 3
 def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng: np.random.Generator) -> None:
     """Redraw the split of records between disjoint pairs of cells of each row by Metropolis steps, in place.
 
+    Each of PAIRINGS_PER_SWEEP rounds (two for two states) pairs the cells at random, the same for all rows and draws;
+    of an odd number one is left out. The first round proposes a step around the current split, later ones a draw from
+    the evidence, and each round ends with a proposal of an end. A single state is left as it is.
+
     Args:
         counts: records of each cell, shape `(child, *parents, draws)`; changed in place. The sum of each pair is kept.
         a: concentrations as grid positions (`cell_weights.positions`), same shape.
@@ -132,12 +136,12 @@ class _Pairs:
     weights: Single
 
     def step_by_evidence(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis-Hastings step with proposals from the rounded normal law of the evidence.
+        """Take a Metropolis-Hastings step in place, with proposals from the rounded normal law of the evidence.
 
         Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record the law of
         the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio alone. For a
-        smaller spread proposals have a standard deviation of one record, and the remaining precision of the evidence
-        enters the ratio.
+        smaller spread proposals have a standard deviation of one record, and the remaining precision `1 / spread^2 - 1`
+        of the evidence enters the ratio. A proposal outside of 0 to `total` becomes the current split.
         """
         wide = max(self.spread, 1.0)
         proposed = draw_normals(self.first.shape, rng)
@@ -145,26 +149,27 @@ class _Pairs:
         self._step(self._keep_possible(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
 
     def step_around(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis step with a rounded normal proposal, symmetric around the current split.
+        """Take a Metropolis step in place, with a rounded normal proposal around the current split.
 
-        Its standard deviation is the evidence's, at least one record. These moves are the only ones that are accepted
-        where prior and evidence disagree.
+        The proposal is symmetric, with the evidence's standard deviation, at least one record; one outside of 0 to
+        `total` becomes the current split. It is accepted on the ratio of prior times evidence. These moves are the only
+        ones that are accepted where prior and evidence disagree.
         """
         proposed = draw_normals(self.first.shape, rng)
         proposed *= max(self.spread, 1.0)
         self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
     def _keep_possible(self, proposed: Array) -> Array:
-        """Replace proposals outside 0 to `total` by the current split."""
+        """Replace proposals outside of 0 to `total` by the current split; a new array."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
     def step_to_an_end(self, rng: np.random.Generator) -> None:
-        """Take a Metropolis-Hastings step to a split near 0 or near `total`, each with probability 1/2.
+        """Take a Metropolis-Hastings step in place, to a split near 0 or near `total`, each with probability 1/2.
 
-        With distance d from the chosen end, d + 1 is log-uniform on [1, total + 2), rounded down: d = 0 is the
-        likeliest, d = total the least. The Hastings correction uses the distances of the current and of the proposed
-        split from this same end.
+        With distance d from the chosen end, d + 1 is log-uniform on [1, total + 2), rounded down, so d is from 0 to
+        total: d = 0 is the likeliest, d = total the least. The Hastings correction uses the distances of the current
+        and of the proposed split from this same end; prior and evidence enter the ratio in full.
         """
         # Distance d = floor((total + 2)^U - 1): q(d) is proportional to log((d + 2) / (d + 1)).
         which = 2 * rng.random(self.first.shape)
@@ -182,6 +187,9 @@ class _Pairs:
 
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
         """Accept or reject proposed splits by the Metropolis-Hastings ratio; update the split and its weights in place.
+
+        The probability is `min(1, odds exp(prior log ratio - precision ((new - centre)^2 - (first - centre)^2) / 2))`;
+        the exponent is capped at 60.
 
         Args:
             new: proposed records of the first cell, shape `(pairs, *parents, draws)`.
@@ -282,7 +290,7 @@ class RowDoubt:
     rare: bool = True
 
     def of_draws(self, which: slice) -> RowDoubt:
-        """Return the exceptions of a slice of the draws."""
+        """Return a copy for a slice of the draws, with views of its goals."""
         return replace(self, goals=[(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
@@ -295,10 +303,10 @@ class RowDraws:
         alpha: concentrations from which `theta` was drawn, same shape: a row of theta is a draw from Dirichlet(alpha +
             counts).
         theta: probabilities, same shape; rows sum to 1 over the child's axis.
-        mean: expected probabilities given the counts, averaged over the last half of the sweeps (at most ten) and all
-            draws, shape `(*parents, child)`.
-        usage: number of rows that picked each mixture component, averaged over sweeps and draws, shape (COMPONENTS,);
-            zeros under a given prior.
+        mean: expected probabilities given the counts, averaged over the last ten sweeps (all if there are fewer) and
+            all draws, shape `(*parents, child)`.
+        usage: number of rows that picked each mixture component, averaged over the same sweeps and draws, shape
+            (COMPONENTS,); zeros under a given prior.
     """
 
     counts: Ints
@@ -308,7 +316,10 @@ class RowDraws:
     usage: Floats
 
     def with_counts(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
-        """Return a copy with new counts, the same concentrations, and probabilities drawn anew from both."""
+        """Return a copy with new counts and probabilities drawn from Dirichlet(alpha + counts).
+
+        Concentrations, `mean` and `usage` are those of this object, so `mean` does not follow the new counts.
+        """
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
 
@@ -324,19 +335,22 @@ def draw_rows(
 ) -> RowDraws:
     """Draw counts and probabilities of all rows of a family by Markov chains, one for each draw.
 
+    Draws are split into blocks that fit the cache, with a generator each (`_run_chains`).
+
     Args:
-        values: coordinates of the family's table, shape `(*parents, child)`; those of row totals (index 0 on the
-            child's axis) are not read.
+        values: coordinates of the family's table, shape `(*parents, child)`, in records; those of row totals (index 0
+            on the child's axis) are not read.
         variances: variances of the coordinates' errors, same shape.
         totals: records of each row, shape `(*parents, draws)`; the counts sum to them.
-        weights: prior mean of the mixture weights, shape (COMPONENTS,).
-        rng: source of randomness; each block of draws has a generator of its own.
+        weights: prior mean of the mixture weights, shape (COMPONENTS,); not used under a given prior.
+        rng: source of randomness; each block of draws has a generator of its own, spawned from it.
         alpha: given concentrations, shape `(*parents, child)`; None for the learned prior.
         doubt: exceptions from the learned prior, for intervals; beside a given prior it only shortens the chains of a
-            family without parents.
+            family without parents. None for no exceptions.
 
     Returns:
-        As many draws as `totals` has.
+        As many draws as `totals` has, in its order; `mean` and `usage` are averages over all draws, and `usage` is zero
+        under a given prior.
     """
     draws = totals.shape[-1]
     block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (STORED_TABLES * values.size), LEAST_TOGETHER), 1)
@@ -369,11 +383,12 @@ def _run_chains(
     Under the learned prior with target margins chains start at these, take NEAR_SWEEPS sweeps, and their last counts
     are raked to the margins and rounded at random. Otherwise they start at rounded draws from the evidence and take
     FEW_SWEEPS sweeps for a single row with `doubt` or with evidence that outweighs a given prior, else
-    `_RowEvidence.sweeps`. A child of a single state has no steps.
+    `_RowEvidence.sweeps`. A child of a single state has no steps: all its records are in this state.
 
-    With `doubt.rare` a random cell, in DOUBT_SHARE of the draws, has a least concentration during the chain; the
-    concentrations that are returned are those of the last sweep without it, raised in cells and rows without records
-    (`_raise_doubted`). `mean` ignores both.
+    With `doubt.rare` under the learned prior a random cell, in DOUBT_SHARE of the draws, has at least the concentration
+    `n / (n + FILLED_RECORDS + 3 deviation)` during the chain, n being the row's records; the concentrations that are
+    returned are those of the last sweep without it, raised in cells and set in rows without records (`_raise_doubted`).
+    `mean` ignores both; it and `usage` are averages over the last ten sweeps, or all if there are fewer.
 
     Args:
         coordinates: values and error variances of the coordinates, both of shape `(*parents, child)`.
@@ -437,7 +452,8 @@ def _raise_doubted(
     """Set the concentrations of one-sided rows, and raise those of possible cells without records.
 
     A row without records has ONE_SIDED_CONCENTRATION in every cell in DOUBT_SHARE of the draws, be it more or less than
-    before. A possible cell without records has at least n / (n + FILLED_RECORDS), with n the row's records.
+    before. A possible cell without records has at least n / (n + FILLED_RECORDS), with n the row's records; all others
+    keep theirs.
 
     Args:
         a: learned concentrations, shape `(*parents, child, draws)`.
@@ -445,6 +461,9 @@ def _raise_doubted(
         counts: records of each cell, same shape.
         n: records of each row, shape `(*parents, 1, draws)`.
         rng: source of randomness for the draws in which a row is one-sided.
+
+    Returns:
+        New array, shape of `a`.
     """
     a = np.where((n == 0) & (rng.random(n.shape) < DOUBT_SHARE), ONE_SIDED_CONCENTRATION, a)
     return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED_RECORDS)), a)
@@ -494,13 +513,19 @@ class _RowEvidence:
 
     @property
     def sweeps(self) -> int:
-        """Number of sweeps: a sweep moves a coordinate by its gain, so a small gain needs longer chains."""
+        """Number of sweeps: a sweep moves a coordinate by its gain, so a small gain needs longer chains.
+
+        It is CHAIN_SWEEPS times `ceil(SLOW_GAIN / smallest gain)`, from 1 to MOST_LENGTHENING; CHAIN_SWEEPS without
+        coordinates.
+        """
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
     def outweighs(self, alpha: Floats, totals: Ints) -> bool:
-        """Return whether the evidence on a single row is so clear that a given prior is nearly constant around it.
+        """True if the evidence on a single row is so clear that a given prior is nearly constant around it.
 
-        False if the family has parents or if the coordinates' errors differ in size.
+        The least cell of the evidence's table, at the smallest total, is above `CLEAR_DEVIATIONS * deviation * max(1,
+        max |alpha - 1|)`. False if the family has parents, if the child has one state, or if the coordinates' errors
+        differ in size.
 
         Args:
             alpha: given concentrations, shape (child,).
@@ -514,12 +539,16 @@ class _RowEvidence:
     def start(self, totals: Ints, rng: np.random.Generator) -> Array:
         """Draw start counts from the evidence's normal law, rounded so that they sum to the totals.
 
+        Cells are drawn around `totals / states` plus the evidence; negative ones are set to 0, `min(deviation, 1) /
+        states` is added to each, and rows are scaled to their totals before rounding, which is unbiased.
+
         Args:
             totals: records of each row, shape `(*parents, draws)`.
             rng: source of randomness.
 
         Returns:
-            Whole numbers, shape `(child, *parents, draws)`.
+            Whole numbers of type `kind`, shape `(child, *parents, draws)`; the totals themselves for a child of a
+            single state.
         """
         if not len(self.values):
             return totals[None].astype(self.kind)
@@ -535,8 +564,10 @@ class _RowEvidence:
         """Draw start counts with the target margins, each row at the mean implied by these margins and its evidence.
 
         The rows' prior is approximated by a normal law with the variance of the Dirichlet-multinomial law, around the
-        counts that have the margins and no other interaction. The concentration of each row is drawn given its
-        evidence, averaged over the draws, with weights that all rows learn together, by EM, in addition to their prior.
+        counts that have the margins and no other interaction. The concentration of each row is drawn from
+        BACK_OFF_CONCENTRATIONS given its evidence, averaged over the draws, with weights that all rows learn together,
+        by EM, in addition to their prior. Cells are drawn from the conjugate normal law with the mean error variance of
+        the coordinates, negative ones set to 0, then raked to the margins and rounded.
 
         Args:
             totals: records of each row, shape `(*parents, draws)`.
@@ -545,7 +576,8 @@ class _RowEvidence:
             rng: source of randomness.
 
         Returns:
-            Whole numbers, shape `(child, *parents, draws)`.
+            Whole numbers of type `kind`, shape `(child, *parents, draws)`; row totals are met exactly, margins as by
+            `rake_to`. The totals themselves for a child of a single state.
         """
         states = len(self.values) + 1
         if states == 1:
@@ -566,6 +598,9 @@ class _RowEvidence:
     def _compare_concentrations(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
         """Compute the likelihood of each concentration for each row, relative to the row's largest.
 
+        It is the product of the cells' normal likelihoods, to the power `1 - 1 / states` because a row's cells have a
+        fixed sum. The prior variance is Dirichlet-multinomial (`_compute_variances`), at the means over draws.
+
         Args:
             expected: counts implied by the margins, shape `(child, *parents, draws)`.
             totals: records of each row, shape `(*parents, draws)`.
@@ -573,7 +608,8 @@ class _RowEvidence:
             noise: error variance of a cell.
 
         Returns:
-            Shape `(concentrations, *parents)`, one entry for each of BACK_OFF_CONCENTRATIONS.
+            Shape `(concentrations, *parents)`, one entry for each of BACK_OFF_CONCENTRATIONS; the largest of a row is
+            1.
         """
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
         variances = _compute_variances(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
@@ -585,15 +621,16 @@ class _RowEvidence:
     def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
         """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
-        Given this table, rows are independent and the evidence adds nothing.
+        Its coordinates are drawn from `Normal(current + gain (values - current), (1 - gain) deviation^2)`, with
+        `current` those of the counts. Given this table, rows are independent and the evidence adds nothing.
 
         Args:
             counts: current records, shape `(child, *parents, draws)`.
             rng: source of randomness; not used if all errors have the same variance, when the evidence itself is
-                returned.
+                returned, the same in every draw.
 
         Returns:
-            The table with each row centred at zero, shape of the counts.
+            The table with each row centred at zero, of type `kind`, shape of the counts.
         """
         shape, gain = (len(self.values), *counts.shape[1:]), self.gain.astype(self.kind)
         if np.all(gain == 1):
@@ -612,7 +649,7 @@ class _RowEvidence:
         return self._invert_contrasts(coordinates)
 
     def _invert_contrasts(self, contrasts: Array) -> Array:
-        """Transform coordinates of contrasts back to a table whose rows sum to zero.
+        """Transform coordinates of contrasts back to a table, in records, whose rows sum to zero.
 
         Args:
             contrasts: shape `(child - 1, *parents, draws)`.
@@ -628,12 +665,17 @@ class _RowEvidence:
 
 
 def _compute_variances(concentration: Array, expected: Array, totals: Array) -> Array:
-    """Compute the Dirichlet-multinomial variances of cells, at least LEAST_SPREAD.
+    """Compute the Dirichlet-multinomial variances of cells, `n p (1 - p) (n + A) / (1 + A)`, at least LEAST_SPREAD.
+
+    Here n is the row's total and p the expected share of the cell. A row without records gets LEAST_SPREAD.
 
     Args:
         concentration: total concentration A of each row, broadcast against the cells.
-        expected: expected counts of the cells, shape `(child, *rows)`.
-        totals: records of the rows, shape `rows`.
+        expected: expected counts n p of the cells, shape `(child, *rows)`.
+        totals: records n of the rows, shape `rows`.
+
+    Returns:
+        Squared records, broadcast shape.
     """
     # Var(x) = n p (1 - p) (n + A) / (1 + A).
     share = (totals + concentration) / (1 + concentration)
@@ -643,13 +685,17 @@ def _compute_variances(concentration: Array, expected: Array, totals: Array) -> 
 def _pick_concentrations(fits: Floats, prior: Floats, at: Floats) -> Floats:
     """Learn the weights of concentrations by EM over all rows, and pick one for each row and draw by inverse sampling.
 
+    LEARNING_STEPS steps `w = PRIOR_WORTH_ROWS prior + sum over rows of P(concentration | row, w)` start at the prior; a
+    row's concentration is drawn from its last P.
+
     Args:
         fits: relative likelihoods, shape `(concentrations, *parents)`.
-        prior: prior mean of the mixture weights, shape (COMPONENTS,).
+        prior: prior mean of the mixture weights, shape (COMPONENTS,); only those of BACK_OFF_CONCENTRATIONS, which come
+            first, are used.
         at: uniform random numbers, shape `(*parents, draws)`.
 
     Returns:
-        Concentrations, shape of `at`.
+        Entries of BACK_OFF_CONCENTRATIONS, shape of `at`.
     """
     prior_weights = PRIOR_WORTH_ROWS * prior[: len(fits)]
     weights = prior_weights
@@ -681,6 +727,9 @@ class _RowPrior:
     def of(weights: Floats, n: Array, states: int) -> _RowPrior:
         """Build the prior for rows with given totals.
 
+        `whole` is `log Gamma(A + n) - log Gamma(A) - log n!` under each component, in single precision; A is the
+        component's entry of BACK_OFF_CONCENTRATIONS, or `states` times that of LONE_CONCENTRATIONS.
+
         Args:
             weights: prior mean of the mixture weights, shape (COMPONENTS,).
             n: records of each row, shape `(*parents, draws)`.
@@ -693,7 +742,10 @@ class _RowPrior:
         return _RowPrior(weights, whole.astype(np.float32))
 
     def pick(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
-        """Draw a mixture component for each row given its counts (Gibbs step).
+        """Draw a mixture component for each row and draw given its counts (Gibbs step).
+
+        Its probability is proportional to the learned weight times the Dirichlet-multinomial likelihood of the row's
+        counts.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -724,6 +776,14 @@ class _RowPrior:
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
     def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
-        """Draw mixture weights from their Dirichlet law given the rows' components; both `(COMPONENTS, draws)`."""
+        """Draw mixture weights from Dirichlet(PRIOR_WORTH_ROWS * weights + picked), for each draw.
+
+        Args:
+            picked: number of rows that drew each component, shape (COMPONENTS, draws).
+            rng: source of randomness.
+
+        Returns:
+            Weights, same shape; each draw sums to 1.
+        """
         gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))

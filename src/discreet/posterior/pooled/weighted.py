@@ -54,7 +54,15 @@ class _SumSystem:
 
     @staticmethod
     def of(network: Network, measured: Sequence[Measurement]) -> _SumSystem:
-        """Build the system of the measurements that have weights."""
+        """Build the system of the measurements that have weights, of which there must be at least one.
+
+        The unknowns are the coordinates of all subsets of their scopes. Subsets come once each, smaller ones first,
+        with `prod(size - 1)` unknowns.
+
+        Args:
+            network: network that gives the variables' sizes.
+            measured: measurements of one data set; those without weights are ignored.
+        """
         weighted = [datum for datum in measured if datum.weights is not None]
         places, after = dict[Scope, tuple[slice, tuple[int, ...]]](), 0
         for subset in subsets(network.ordered(datum.scope) for datum in weighted):
@@ -67,7 +75,7 @@ class _SumSystem:
         return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, interactions: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Flag the unknowns that belong to the given interactions, shape (unknowns,)."""
+        """Flag the unknowns that belong to the given interactions, shape (unknowns,); other sets are ignored."""
         flags = np.zeros(self.rows.shape[1], np.bool_)
         for subset, (block, _) in self.places.items():
             flags[block] = subset in interactions
@@ -76,11 +84,15 @@ class _SumSystem:
     def directions(self, known: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Find the directions of the unknowns beyond tables that sums determine, by singular value decomposition.
 
+        Sums are first scaled to unit length. Singular values up to OPEN_TOLERANCE of the largest (at least 1) count as
+        0.
+
         Args:
             known: whether tables determine each unknown, shape (unknowns,).
 
         Returns:
-            An orthonormal basis of these directions as columns, and whether sums determine each of the other unknowns.
+            An orthonormal basis of these directions as columns, shape (other unknowns, directions); and True for each
+            of the other unknowns that lies in their span within OPEN_TOLERANCE, so that sums determine it.
         """
         rows = self.rows[:, ~known]
         unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
@@ -93,6 +105,9 @@ def _transform_weights(
     network: Network, measurement: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
 ) -> Floats:
     """Transform the weights of a measurement to the coordinates of interactions, shape (sums, unknowns).
+
+    The sums are these rows times the coordinates c. The weights of interaction S are their Helmert coordinates times
+    `sqrt(|S| / |t|)`, with t the table over the scope; unknowns of other sets get 0.
 
     Args:
         network: network that gives the variables' sizes.
@@ -120,7 +135,9 @@ def list_determined(network: Network, measured: Sequence[Measurement]) -> set[Sc
         measured: measurements of one data set.
 
     Returns:
-        Sets of variables in the schema's order, without those that tables or contrasts contain.
+        Sets of variables in the schema's order of which sums determine all coordinates, without the subsets of tables
+        and the sets of contrasts; empty if there are no sums. A set with a variable of one state has no coordinates and
+        counts as determined.
     """
     if all(datum.weights is None for datum in measured):
         return set()
@@ -144,7 +161,8 @@ def add_sums(
 
     The sums' rows are fitted together with the given estimates, whose errors are taken to be independent. Directions of
     the other interactions that no sum determines are left out of the fit. A public number of records replaces the given
-    total, with variance KNOWN_VARIANCE, whether there are sums or not; no variance of a fitted interaction is smaller.
+    total, with variance KNOWN_VARIANCE, whether there are sums or not; no given variance counts, and no variance of a
+    fitted interaction is, smaller than this.
 
     Args:
         network: network that gives the variables' sizes.
