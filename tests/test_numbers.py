@@ -18,8 +18,8 @@ import shell
 from discreet.formats.bif import parse_bif
 from discreet.formats.bif_content import Bif
 from discreet.formats.bif_writing import format_bif
-from discreet.model.query_grammar import NumberQuery, parse_query
 from discreet.inference.bin_laws import BinLaw, Inside
+from discreet.model.query_grammar import NumberQuery, parse_query
 from discreet.releases.document import DesignPart, read_design, write_design
 from sources import PEER_WARNINGS
 
@@ -113,7 +113,7 @@ shares = st.lists(st.floats(0, 1), min_size=4, max_size=4).filter(lambda listed:
 
 
 def law_of(variable: dc.Variable, listed: list[float], inside: Inside) -> BinLaw:
-    return BinLaw(variable, np.array(listed)[:, None] / sum(listed), inside)
+    return BinLaw.of_bins(variable, np.array(listed)[:, None] / sum(listed), inside)
 
 
 @given(listed=shares, inside=st.sampled_from(LAWS), variable=st.sampled_from((AGE, WAIT)))
@@ -157,10 +157,10 @@ def test_a_law_that_is_log_linear_everywhere_is_found(rate: float) -> None:
     """Density exp(rate x) in bins of one width: every mean, quantile and share is known; of whole numbers summed up."""
     real = dc.Variable.binned("x", (-10, 50), 6)
     edges, places = np.array(real.edges), np.arange(-10, 50)
-    law = BinLaw(real, np.diff(np.exp(rate * edges))[:, None] / np.ptp(np.exp(rate * edges)))
+    law = BinLaw.of_bins(real, np.diff(np.exp(rate * edges))[:, None] / np.ptp(np.exp(rate * edges)))
     whole = np.exp(rate * places) / np.exp(rate * places).sum()
     integers = dc.Variable.binned("x", (-10, 49), 6, type="integer")
-    of_whole = BinLaw(integers, whole.reshape(6, 10).sum(axis=1)[:, None])
+    of_whole = BinLaw.of_bins(integers, whole.reshape(6, 10).sum(axis=1)[:, None])
     top, low = edges[-1], edges[0]
     grown = np.exp(rate * (top - low))
     assert law.mean()[0] == pytest.approx((top * grown - low) / (grown - 1) - 1 / rate, abs=1e-8)
@@ -181,7 +181,7 @@ def test_quantiles_are_the_inverse_of_shares(listed: list[float], inside: Inside
 
 def test_states_that_are_no_bins_do_not_count() -> None:
     listed = np.array([[1, 2, 4, 3, 90]]).T / 100
-    own, more = law_of(AGE, [1, 2, 4, 3], "log-linear"), BinLaw(AGE, listed)
+    own, more = law_of(AGE, [1, 2, 4, 3], "log-linear"), BinLaw.of_bins(AGE, listed)
     assert more.mean()[0] == pytest.approx(own.mean()[0]) and more.mean_ends()[1][0] == pytest.approx(64.8)
 
 

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 
 import discreet as dc
 from discreet.inference import sampling
+from discreet.inference.bin_laws import BinLaw
 from discreet.inference.sampling import drawn_points
 from discreet.queries import column_moments
 from discreet.queries import regress as module
-from discreet.inference.bin_laws import BinLaw
 from discreet.queries.documents import read_regression, regression_document
 from discreet.queries.regress import logit_fits
 from oracle import full_joint, random_draws, small, stacked
@@ -173,7 +173,7 @@ def test_the_law_inside_bins_is_the_stated_one() -> None:
     for inside in ("log-linear", "uniform"):
         found = dc.regress(drawn, "ill", ["x"], inside=inside)  # type: ignore[arg-type]
         shares = laws.sum(axis=1)
-        means = BinLaw(schema["x"], shares, inside).means()[:, 0]  # type: ignore[arg-type]
+        means = BinLaw.of_bins(schema["x"], shares, inside).means()[:, 0]  # type: ignore[arg-type]
         root = np.sqrt(shares[:, 0])
         z = np.column_stack([means, np.ones(4)])
         exact = np.linalg.lstsq(z * root[:, None], laws[:, 1, 0] / shares[:, 0] * root, rcond=None)[0]
@@ -182,7 +182,7 @@ def test_the_law_inside_bins_is_the_stated_one() -> None:
 
 def test_means_of_bins_are_those_of_their_law() -> None:
     variable = dc.Variable("n", bounds=(0, 30), bins=(3, 7, 15), type="integer")
-    law = BinLaw(variable, np.array([[0.4], [0.3], [0.2], [0.1]]))
+    law = BinLaw.of_bins(variable, np.array([[0.4], [0.3], [0.2], [0.1]]))
     assert float((law.means()[:, 0] * [0.4, 0.3, 0.2, 0.1]).sum()) == pytest.approx(float(law.mean()[0]))
     assert np.all(law.means()[:, 0] >= law.lowest) and np.all(law.means()[:, 0] <= law.highest)
 

@@ -103,7 +103,7 @@ def test_numbers_fall_into_their_bins_by_the_smooth_law() -> None:
         edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
         assert np.all((values >= edges[0]) & (values <= edges[-1]))
         assert np.array_equal(np.searchsorted(variable.bins, values, side="right"), codes[variable.name])
-        law = BinLaw(
+        law = BinLaw.of_bins(
             variable, full_joint(with_draws(theta)).sum(axis=1 if variable.name == "age" else 0).reshape(-1, 1)
         )
         # Kolmogorov-Smirnov over all bins together: false alarm 1e-8.

@@ -19,15 +19,16 @@ log-linear law is then geometric in each bin.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import require_word
 from discreet.model.schema import Variable
-from discreet.util.arrays import Floats
+from discreet.util.arrays import Floats, Ints
 from discreet.util.option_texts import Inside
 
 """Distribution inside bins: log-linear density or uniform."""
@@ -37,6 +38,10 @@ FLATTEST_RISE = 1e-9
 """Smallest such change, so that no denominator is 0."""
 LEAST_SHARE = 1e-300
 """Share to which smaller ones are raised, so that logarithms stay finite."""
+STEEPEST_TILT = 60.0
+"""Largest change of the log density over the widest bin by which a law is tilted towards a measured mean."""
+TILT_STEPS = 30
+"""Bisections of the tilt: it is then known to a billionth of the largest."""
 SERIES_RISE = 1e-3
 """Change below which the mean of a bin is computed by the first term of its series: the next is 1e-12 of the bin's
 width."""
@@ -129,6 +134,33 @@ class BinLaw:
             means -= 0.5 + _find_mean_offset(self.rises / width)
         return np.asarray(means)
 
+    def centres(self) -> Floats:
+        """Mean of each bin's interval law, where a whole number x stands for [x, x + 1), shape `(bins, draws)`."""
+        return np.asarray(self.edges[:-1, None] + np.diff(self.edges)[:, None] * (0.5 + _find_mean_offset(self.rises)))
+
+    def with_mean(self, mean: Floats) -> BinLaw:
+        """Return the same law whose numbers are known to have a mean in every draw, shape `(draws,)`."""
+        return replace(self, known_mean=mean)
+
+    def of_draws(self, draws: Any) -> BinLaw:
+        """Return the law under some of the draws; `draws` selects them from an array."""
+        mean = None if self.known_mean is None else self.known_mean[draws]
+        return replace(self, shares=self.shares[:, draws], rises=self.rises[:, draws], known_mean=mean)
+
+    def given(self, bins: Floats, bin_of_cell: Ints) -> BinLaw:
+        """Return the law with other shares of larger bins, and the same law inside each.
+
+        Args:
+            bins: new shares, shape `(larger bins, draws)`.
+            bin_of_cell: larger bin of each bin, ascending, shape `(bins,)`.
+
+        Returns:
+            A law without a known mean. A larger bin that had no share is divided evenly.
+        """
+        shares = self.shares[: len(self.edges) - 1] + LEAST_SHARE
+        totals = np.add.reduceat(shares, np.searchsorted(bin_of_cell, np.arange(len(bins))))
+        return replace(self, shares=bins[bin_of_cell] * shares / totals[bin_of_cell], known_mean=None)
+
     def mean(self) -> Floats:
         """Compute the mean of the numbers in every draw, shape `(draws,)`: the measured one if it is known."""
         if self.known_mean is not None:
@@ -214,6 +246,53 @@ class BinLaw:
         """
         reached = self.below[1:] >= share - 1e-12
         return np.asarray(np.argmax(reached, axis=0))
+
+
+def move_mean(law: BinLaw, bin_of_cell: Ints, target: Floats) -> BinLaw:
+    """Tilt a law inside larger bins so that its numbers have a given mean: density times `exp(slope x)` in each.
+
+    The shares of the larger bins stay. Of all laws with these shares and this mean it is the one closest to the given
+    law in relative entropy (Csiszar, 1975).
+
+    Args:
+        law: to tilt.
+        bin_of_cell: larger bin of each bin of the law, ascending, shape `(bins,)`.
+        target: wanted mean of the intervals' numbers (`centres`), shape `(draws,)`; where no tilt of `STEEPEST_TILT`
+            reaches it, the nearest is taken.
+
+    Returns:
+        A law without a known mean.
+    """
+    starts = np.searchsorted(bin_of_cell, np.arange(bin_of_cell[-1] + 1))
+    larger = np.diff(np.append(law.edges[:-1][starts], law.edges[-1]))
+    width, low = np.diff(law.edges)[:, None], law.edges[:-1, None] - law.edges[:-1][starts][bin_of_cell][:, None]
+    shares = law.shares[: len(width)] + LEAST_SHARE
+    totals = np.add.reduceat(shares, starts)
+
+    def tilted(slope: Floats) -> BinLaw:
+        rises = law.rises + slope * width
+        rises = np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, rises)
+        logs = np.log(shares) + slope * low + _log_growth(rises) - _log_growth(law.rises)
+        logs -= np.maximum.reduceat(logs, starts)[bin_of_cell]
+        parts = np.exp(logs)
+        inside = parts / np.add.reduceat(parts, starts)[bin_of_cell]
+        return replace(law, shares=totals[bin_of_cell] * inside, rises=rises, known_mean=None)
+
+    present = shares.sum(axis=0)
+    below = np.full(target.shape, -STEEPEST_TILT / larger.max())
+    above = -below
+    for _ in range(TILT_STEPS):
+        slope = (below + above) / 2
+        moved = tilted(slope)
+        under = (moved.shares * moved.centres()).sum(axis=0) / present < target
+        below, above = np.where(under, slope, below), np.where(under, above, slope)
+    return tilted((below + above) / 2)
+
+
+def _log_growth(rise: Floats) -> Floats:
+    """Compute `log((e^rise - 1) / rise)`, the log of the mean of `exp(rise t)` over t in [0, 1]."""
+    size = np.abs(rise)
+    return np.asarray(np.maximum(rise, 0.0) + np.log(-np.expm1(-size) / size))
 
 
 def _find_rises(edges: Floats, shares: Floats, inside: Inside) -> Floats:

@@ -133,7 +133,7 @@ def _draw_numbers(
     records = float(first.measurements[0].values.sum())
     leaves = {name: leaves_for(grid, records, calibration.leaf_scale) for name, grid in grids.items()}
     offsets = np.array([sums.total(name) for name in grids], np.int64)
-    moments = [_scale_moment(sums, pair, leaves) for pair in moment_names(network)]
+    moments = [_scale_moment(sums, pair) for pair in moment_names(network)]
     by_rows = []
     for name, others in row_scopes(network):
         assert calibration.row_scale is not None
@@ -153,9 +153,8 @@ def _draw_numbers(
     )
 
 
-def _scale_moment(sums: NumberSums, pair: tuple[str, str], leaves: Mapping[str, int]) -> int:
+def _scale_moment(sums: NumberSums, pair: tuple[str, str]) -> int:
     """Write a moment in parts of `MOMENT_STEPS` of its reach, rounded; in whole numbers of any size."""
-    first, second = pair
-    reach = moment_reach(sums.grids[first], sums.grids[second], leaves[first])
-    moment = sums.squares(first, leaves[first]) if first == second else sums.products(first, second)
-    return (2 * moment * MOMENT_STEPS + reach) // (2 * reach)
+    first, second = (sums.grids[name] for name in pair)
+    reach = moment_reach(first, second)
+    return (2 * sums.products(*pair) * MOMENT_STEPS + reach) // (2 * reach)

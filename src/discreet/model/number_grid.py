@@ -136,19 +136,6 @@ class NumberGrid:
         """Find the bin of each leaf, shape `(leaves in all,)`."""
         return np.repeat(np.arange(self.bins), self.leaves_of_bins(leaves))
 
-    def leaf_anchors(self, leaves: int) -> Ints:
-        """Compute the middle of each leaf less that of its bin, in whole steps, shape `(leaves in all,)`."""
-        ends = self.leaf_edges(leaves)
-        middles = (ends[1:] + ends[:-1]) / 2
-        return _round((middles - self.middles[self.bin_of_leaf(leaves)]) / self.step)
-
-    def leaf_reach(self, leaves: int) -> int:
-        """Bound the distance of a number's offset from its leaf's middle, in steps: the same for all numbers.
-
-        Half of the widest leaf, and one step for each of the two roundings.
-        """
-        return int(_round_up(np.diff(self.leaf_edges(leaves)) / (2 * self.step)).max()) + 2
-
     def coarsen(self, finest: Ints, leaves: int) -> Ints:
         """Add up a table of the finest leaves to fewer of them.
 

@@ -18,12 +18,14 @@ import numpy as np
 from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.renderers import Picture, html_of
 from discreet.errors import InputError
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
+from discreet.posterior.number_draws import NumberDraws, NumberEvidence
 from discreet.posterior.protocol import NetworkPosterior, Posterior, tails
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
@@ -110,6 +112,7 @@ class PosteriorDraws(Posterior):
         parts: draws of the laws of measured sets; together with the rows they determine the joint law of all variables.
             None if the network's own joint law is used.
         accounts: public ids of the accounts that paid for the releases behind the draws.
+        sums: released sums of numeric columns; None if there are none.
 
     Raises:
         InputError: tables without an axis of draws, or replicate draws of another network or number.
@@ -135,6 +138,7 @@ class PosteriorDraws(Posterior):
     basis: Basis | None = None
     parts: LawParts | None = None
     accounts: frozenset[str] = frozenset()
+    sums: NumberEvidence | None = None
 
     def __post_init__(self) -> None:
         """Refuse tables without draws, and replicates of another network or number of draws, by an `InputError`."""
@@ -237,6 +241,11 @@ class PosteriorDraws(Posterior):
             return JointLaw.of_rows(drawn.probabilities, drawn.replicates)
         law = drawn.parts.law
         return law if drawn.replicates is not None else replace(law, make_replicates=None)
+
+    @cached_property
+    def numbers(self) -> NumberDraws | None:
+        """Numbers of the numeric columns under every draw, from released sums; None without such sums."""
+        return None if self.sums is None else NumberDraws(self.sums, Laws(self.law.cells).joint)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.

@@ -50,6 +50,7 @@ from discreet.posterior.joint_draws import (
     prior_for,
 )
 from discreet.posterior.law_parts import LawParts
+from discreet.posterior.number_draws import number_evidence
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured_sets import MeasuredSets
@@ -425,7 +426,8 @@ def _attach_source(
         task.combined, posterior.network, task.trusted, whole=_trusts(task.combined, method), stored_fit=stored_fit
     )
     accounts = frozenset(payers_of(task.combined.parts)).union(task.believed.accounts if task.believed else ())
-    sourced = replace(posterior, source=Source(again, rng, task.believed), basis=basis, accounts=accounts)
+    sums = number_evidence(task.combined)
+    sourced = replace(posterior, source=Source(again, rng, task.believed), basis=basis, accounts=accounts, sums=sums)
     public = task.combined.network
     return sourced if posterior.network == public else PosteriorDraws.of_saturated(sourced, public)
 

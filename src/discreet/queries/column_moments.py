@@ -15,10 +15,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from discreet.inference.bin_laws import BinLaw
 from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
-from discreet.inference.bin_laws import BinLaw
 from discreet.queries.conditioning import ConditionedPosterior
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import Inside

@@ -22,6 +22,7 @@ from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import JointLaw
+from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
@@ -91,6 +92,7 @@ class ConditionedPosterior:
         read: whether the draws use all that tables contain about the query's variables.
         sampling: error of importance sampling; None if inference is exact.
         step: every `step`-th draw, from the first one on, has a replicate.
+        numbers: numbers of the numeric columns under every draw; None if no sums of them were released.
         log_evidence: `log P(evidence)` in every draw, shape (draws,), if the query's own pass computed it; else None.
     """
 
@@ -105,6 +107,7 @@ class ConditionedPosterior:
     sampling: Sampling | None = None
     step: int = 1
     log_evidence: Floats | None = None
+    numbers: NumberDraws | None = None
 
     def evidence(self, level: float) -> EvidenceProbability | None:
         """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
@@ -254,7 +257,8 @@ def condition_on(
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
     laws = ConditionalLaws(law.cells, codes, law.network, saturated.probabilities)
     basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
-    without_replicates = ConditionedPosterior(laws, None, predictive, basis, table_draws, law)
+    numbers = None if drawn is None else drawn.numbers
+    without_replicates = ConditionedPosterior(laws, None, predictive, basis, table_draws, law, numbers=numbers)
     if predictive or law.replicates is None:
         return without_replicates
     effective = None if drawn is None else drawn.ess() * (law.replicates.draws or 1) / (law.cells.draws or 1)

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, require_word, shown
+from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
+from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
-from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.partial_identification import identification_bounds
@@ -529,7 +530,8 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
         case NumberQuery() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
-            return _answer_number(query, both.for_targets((query.variable,), most=ROW_LIMIT), level, inside)
+            draws = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
+            return _answer_number(query, draws, level, inside)
         case MostProbable() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities; ask for P(...)")
         case MostProbable():
@@ -850,21 +852,18 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     Raises:
         InputError: as `possible_draws`.
     """
-    variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)
-    replicate = both.replicate
-    replicates = None if replicate is None else _draw_probabilities(query.bins, replace(both, given=replicate))[0]
     possible, weights = possible_draws(query, draws, both.weights)
-    law = BinLaw.of_bins(variable, keep_possible(draws, possible), inside)
+    every = _find_number_law(query, both, draws, inside)
+    law = every.of_draws(possible)
     row = number_row(query, law, level, weights, alike=both.weights is None)
     row["noise"] = row["noise_error"] = None
-    if replicates is not None:
+    if both.replicate is not None:
+        again = replace(both, given=both.replicate, numbers=both.numbers and both.numbers.replicate)
+        replicate = _find_number_law(query, again, _draw_probabilities(query.bins, again)[0], inside, both.step)
         paired = both.paired(possible)
-        laws = (
-            BinLaw.of_bins(variable, keep_possible(shares, paired), inside)
-            for shares in (both.paired(draws), replicates)
-        )
-        first, second = (number_draws(query, side)[0] for side in laws)
+        laws = (every.of_draws(slice(None, None, both.step)), replicate)
+        first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
     ungrounded = Answer(
         str(query),
@@ -876,5 +875,32 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         inside=inside,
         sampling=both.sampling,
     )
-    shares = law.shares if both.weights is None else law.shares[:, resample(weights)]
+    shares = keep_possible(draws, possible)
+    shares = shares if both.weights is None else shares[:, resample(weights)]
     return both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
+
+
+def _find_number_law(
+    query: NumberQuery, both: ConditionedPosterior, shares: Floats, inside: Inside, step: int = 1
+) -> BinLaw:
+    """Find the law of a query's number in every draw: by its released sums where there are some, else by its bins.
+
+    Args:
+        query: query for a number.
+        both: draws given the evidence.
+        shares: of the variable's states given the evidence, shape (states, draws).
+        inside: law inside bins without sums.
+        step: the draws are every `step`-th of the posterior.
+    """
+    name, numbers = query.variable, both.numbers
+    variable = both.given.network.schema[name]
+    if numbers is None or name not in numbers.grids:
+        return BinLaw.of_bins(variable, shares, inside)
+    return numbers.given(name, shares, numbers.offsets_given(name, both.given, step), step)
+
+
+def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scope:
+    """List the variables whose joint law an answer on a number needs: its own, and those of the family that it uses."""
+    if both.numbers is None or query.variable not in both.numbers.grids:
+        return (query.variable,)
+    return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence)))

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed, require_word, shown
+from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -36,7 +37,6 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NamedRow, NetworkPosterior, equal_tails, name_rows
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import assumption_lines
-from discreet.inference.bin_laws import check_inside
 from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,

@@ -20,6 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from discreet.errors import InputError
+from discreet.inference.bin_laws import BinLaw
 from discreet.inference.exact_laws import Laws
 from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
@@ -28,7 +29,6 @@ from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
-from discreet.inference.bin_laws import BinLaw
 from discreet.util.arrays import Array
 from discreet.util.option_texts import FileFormat
 from discreet.util.progress import under_way
@@ -52,8 +52,8 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
         variable, numbers in the drawn bin, int64 if they are whole, else float64; NULL for a missing value. Numbers
-        follow the log-linear law of `discreet.inference.bin_laws`, or the uniform one where exact inference is too large
-        for the variable's law.
+        follow the log-linear law of `discreet.inference.bin_laws`, or the uniform one where exact inference is too
+        large for the variable's law.
 
     Raises:
         InputError: a negative number of records.

@@ -75,28 +75,11 @@ class NumberSums:
         """
         return self._sum((name,), others)
 
-    def squares(self, name: str, leaves: int) -> int:
-        """Sum the squared distances of a column's offsets from the middles of their leaves, in steps squared.
-
-        Args:
-            name: of the column.
-            leaves: of each bin, a power of two.
-
-        Returns:
-            Exact.
-        """
-        grid = self.grids[name]
-        groups = grid.coarsen(self.leaves[name], leaves).tolist()
-        anchors = grid.leaf_anchors(leaves).tolist()
-        return sum(
-            squares - 2 * at * offsets + at * at * n for (n, offsets, squares), at in zip(groups, anchors, strict=True)
-        )
-
     def products(self, first: str, second: str) -> int:
-        """Sum the products of two columns less those of the middles of their bins, both from the middle of the range.
+        """Sum the products of two columns less those of the middles of their bins, all from the middle of the range.
 
         Args:
-            first, second: columns that lie in one planned table.
+            first, second: columns that lie in one planned table; the same one twice for its squares.
 
         Returns:
             Sum of `x z - a b` in steps squared, exact, with a and b the anchors of the bins; records that miss one of
@@ -104,6 +87,9 @@ class NumberSums:
         """
         pair = (first, second)
         rows, columns = (self.grids[name].anchors.tolist() for name in pair)
+        if first == second:
+            bins = self.grids[first].coarsen(self.leaves[first], 1).tolist()
+            return sum(2 * a * offsets + squares for a, (_, offsets, squares) in zip(rows, bins, strict=True))
         here, there, both = (
             self._sum(monomial, pair)[: len(rows), : len(columns)].tolist() for monomial in ((first,), (second,), pair)
         )

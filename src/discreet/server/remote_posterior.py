@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from discreet.errors import DiscreetError, InputError, require, shown
+from discreet.inference.bin_laws import check_inside
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.tables import Tables
 from discreet.posterior.remote_dispatch import RemotePosteriorBase
 from discreet.queries.answers import Answer, Answers
-from discreet.inference.bin_laws import check_inside
 from discreet.queries.credible import check_level
 from discreet.queries.decide import Decision, Payoff
 from discreet.queries.decide_number import NumberDecision, one_probability

@@ -3,8 +3,8 @@
 Offsets and leaves are those of `discreet.model.number_grid`. Four parts share the budget for numbers:
 
 * offsets: of every numeric column the sum of its offsets, with cube noise on all of these sums together;
-* moments: of every column the sum of squared distances from the middles of its leaves, and of every pair of columns in
-  one family the sum of their products less those of the middles of their bins, with cube noise on all of them;
+* moments: of every column the sum of its squares, and of every pair of columns in one family the sum of their products,
+  each less that of the middles of the bins, with cube noise on all of them;
 * rows: of every column and every family that it lies in, the sums of its offsets over the records of each state of the
   family's other variables;
 * rulers: of some columns the number of records in each leaf.
@@ -252,21 +252,20 @@ def moment_names(network: Network) -> tuple[tuple[str, str], ...]:
     return (*((name, name) for name in grids), *number_pairs(grids, families))
 
 
-def moment_reach(first: NumberGrid, second: NumberGrid, leaves: int) -> int:
+def moment_reach(first: NumberGrid, second: NumberGrid) -> int:
     """Bound what one record can add to a moment, in steps squared.
 
     Args:
-        first, second: grids of the two columns; the same twice for a square.
-        leaves: of each bin of a squared column.
+        first, second: grids of the two columns; the same one twice for a square.
 
     Returns:
-        For a square `reach^2` of a leaf. For a product of offsets q, r from the middles of bins with anchors a, b: the
-        largest `|a| |r| + |b| |q| + |q| |r|` of any two bins.
+        The largest `|a| |r| + |b| |q| + |q| |r|` of any two bins with anchors a, b and offsets q, r; for a square of
+        any one bin, `2 |a| |q| + q^2`.
     """
-    if first is second:
-        return first.leaf_reach(leaves) ** 2
-    a, q = (np.asarray(part, object)[:, None] for part in (abs(first.anchors), first.reach))
-    b, r = (np.asarray(part, object)[None] for part in (abs(second.anchors), second.reach))
+    a, q = (np.asarray(part, object) for part in (abs(first.anchors), first.reach))
+    b, r = (np.asarray(part, object) for part in (abs(second.anchors), second.reach))
+    if first is not second:
+        a, q = a[:, None], q[:, None]
     return int((a * r + b * q + q * r).max())
 
 

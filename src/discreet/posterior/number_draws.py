@@ -1,0 +1,396 @@
+"""Numbers under every draw of a posterior: means, second moments and leaves of numeric columns, from released sums.
+
+A draw of the joint law says how likely each bin is; the sums that were released beside the tables say where the numbers
+lie inside the bins. Both together are one law of the numbers under that draw. In the unit of the column, with x in bin
+k and m_k its middle (for a whole number x stands for x + 1/2):
+
+    E x   = sum_k P(k) m_k + o,         o = E(x - m_k), from the sum of offsets
+    E x z = sum_kl P(k, l) m_k m_l + s, s = E(x z - m_k m_l), from the moments, all from the middles of the ranges
+
+A quantity q such as o or s has a prior under the draw, by a law inside the bins (the leaves of the ruler where there
+is one, else the log-linear law) and a doubt of that law; the released sum measures it with noise. Each draw is moved to
+the posterior by the residual of a simulated measurement (Matheron's rule),
+
+    q + C / (C + V) (sum / n + noise - q),
+
+with C the variance of q over the draws and V that of the noise. Where the noise is small that is the measured value
+with its noise subtracted; where it is large, the prior. The draw of the population differs from that of the records by
+a sampling error of variance `Var(x - m_k | k) / n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from discreet.inference.bin_laws import FLATTEST_RISE, BinLaw, move_mean
+from discreet.inference.exact_laws import ConditionalLaws
+from discreet.model.number_grid import NumberGrid
+from discreet.model.schema import Scope
+from discreet.posterior.evidence import measurements, number_of_records
+from discreet.releases.combined import Combined
+from discreet.releases.kinds.number_tables import MOMENT_STEPS, NumberNoise, NumberTables, moment_reach
+from discreet.util.arrays import Floats, Ints
+
+INSIDE_DOUBT = 0.4
+"""Prior standard deviation of the mean of the numbers in a bin or leaf about that of the law inside, in half widths."""
+ROW_DOUBT = 0.25
+"""The same of the mean of a row's numbers about that of all rows."""
+PRODUCT_DOUBT = 0.3
+"""Prior standard deviation of the mean product of offsets, relative to the largest that typical bins allow."""
+SPLIT_CONCENTRATION = 1.5
+"""Prior records of a split of a bin's records between its halves."""
+GRID_POINTS = 64
+"""Points of the grid on which the share of a half is drawn."""
+WIDEST = 0.98
+"""Largest absolute mean offset, relative to the half width of the bins."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberEvidence:
+    """Released sums of numbers, and what a reader must know beside them.
+
+    Args:
+        payload: the sums.
+        noise: their noise.
+        records: number of units of protection, and its standard deviation.
+        steps: that one unit counts in the sums.
+    """
+
+    payload: NumberTables
+    noise: NumberNoise
+    records: tuple[float, float]
+    steps: int
+
+
+def number_evidence(evidence: Combined) -> NumberEvidence | None:
+    """Find the sums of numbers in some evidence; None if there are none.
+
+    Of several releases those with the least noise are taken.
+    """
+    known = []
+    for release in evidence.releases:
+        payload, noise = release.payload, release.calibration
+        if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise):
+            exact = None if release.records is None else (float(release.records), 0.0)
+            records = exact or number_of_records(measurements([release]))
+            known.append(NumberEvidence(payload, noise, records, release.policy.steps))
+    return min(known, key=lambda one: one.noise.offset_scale / one.steps, default=None)
+
+
+class Column(NamedTuple):
+    """A numeric column under every draw.
+
+    Args:
+        law: its numbers, with the leaves as bins; its mean is the measured one.
+        bins: shares of the bins among records that have the number, shape (bins, draws).
+        offsets: mean of x less the middle of its bin, shape (draws,).
+        second: mean of the square of x less that of the middle, both from the middle of the range, shape (draws,).
+        bin_offsets: mean offset in each bin, shape (bins, draws).
+        spread: variance of the offsets in each bin, shape (bins, draws).
+    """
+
+    law: BinLaw
+    bins: Floats
+    offsets: Floats
+    second: Floats
+    bin_offsets: Floats
+    spread: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class NumberDraws:
+    """Numbers of the columns of a release under every draw of a posterior; each column is read at first use, and kept.
+
+    Args:
+        evidence: what was released of them.
+        joint: function from some variables to their law under every draw, shape `(*sizes, draws)`.
+        stream: name of the random stream of sampling errors: draws and their replicates differ in these alone.
+    """
+
+    evidence: NumberEvidence
+    joint: Callable[[Scope], Floats]
+    stream: str = "draws"
+    _columns: dict[str, Column] = field(default_factory=dict)
+    _rows: dict[tuple[str, Scope], Floats] = field(default_factory=dict)
+
+    @cached_property
+    def replicate(self) -> NumberDraws:
+        """Numbers of the same records under every draw, with other sampling errors."""
+        return NumberDraws(self.evidence, self.joint, "replicates")
+
+    @property
+    def grids(self) -> Mapping[str, NumberGrid]:
+        """Grids of the numeric columns."""
+        return self.evidence.payload.grids
+
+    def column(self, name: str) -> Column:
+        """Read a numeric column.
+
+        Args:
+            name: of a column that has a grid.
+        """
+        if name not in self._columns:
+            self._columns[name] = _read_column(self, name)
+        return self._columns[name]
+
+    def rows(self, name: str, given: Scope) -> Floats:
+        """Read the mean offset of a column in each state of other variables of a family.
+
+        Args:
+            name: of the column.
+            given: the others, as the payload names them.
+
+        Returns:
+            Shape `(size for the others, draws)`; averaged over the rows it is the mean offset of the column.
+        """
+        if (name, given) not in self._rows:
+            self._rows[name, given] = _read_rows(self, name, given)
+        return self._rows[name, given]
+
+    def family_for(self, name: str, others: Scope) -> Scope:
+        """Find the variables by which a column's sums tell most of its numbers given others.
+
+        Args:
+            name: of the column.
+            others: variables that a question conditions on.
+
+        Returns:
+            Of the sums by rows of this column those that name most of the others, the first of equals; empty if none
+            names any.
+        """
+        families = [part.given for part in self.evidence.payload.rows_by_family if part.number == name]
+        shared = {given: len(set(given) & set(others)) for given in families}
+        best = max(shared, key=lambda given: shared[given], default=())
+        return best if shared.get(best) else ()
+
+    @cached_property
+    def per_step(self) -> Floats:
+        """Inverse of the number of steps of all units under every draw, shape (draws,)."""
+        mean, deviation = self.evidence.records
+        draws = self.joint((next(iter(self.grids)),)).shape[-1]
+        number = mean + deviation * self.generator("records").standard_normal(draws)
+        return np.asarray(1 / (self.evidence.steps * np.maximum(number, 1.0)))
+
+    @property
+    def units(self) -> float:
+        """Estimated number of units, at least 1."""
+        return max(self.evidence.records[0], 1.0)
+
+    def offsets_given(self, name: str, laws: ConditionalLaws, step: int = 1) -> Floats:
+        """Compute the mean of a column less the middle of its bin, given evidence.
+
+        Args:
+            name: of the column, which is not observed.
+            laws: conditional laws under every `step`-th draw; they can hold the column and `open_names` together.
+            step: as it says.
+
+        Returns:
+            Shape `(draws,)`: by the sums of the family that names most of what is observed; by those of each bin where
+            none does. What the family does not name is taken to tell no more of the number than of its bin and row.
+        """
+        grid, family = self.grids[name], self.family_for(name, tuple(laws.evidence))
+        if not laws.evidence:
+            return self.column(name).offsets[::step]
+        free = self.open_names(name, tuple(laws.evidence))
+        law = laws.joint((name, *free))[: grid.bins]
+        law = law / law.sum(axis=tuple(range(law.ndim - 1)))
+        if not family:
+            return np.asarray((law * self.column(name).bin_offsets[:, ::step]).sum(axis=0))
+        sizes = [self.evidence.payload.network.schema[other].size for other in family]
+        rows = self.rows(name, family)[:, ::step].reshape(*sizes, -1)
+        rows = rows[tuple(laws.evidence.get(other, slice(None)) for other in family)]
+        return np.asarray((law.sum(axis=0) * rows).reshape(-1, law.shape[-1]).sum(axis=0))
+
+    def open_names(self, name: str, observed: Scope) -> Scope:
+        """List the variables of the family for a column given others that are not observed themselves."""
+        return tuple(other for other in self.family_for(name, observed) if other not in observed)
+
+    def given(self, name: str, bins: Floats, offsets: Floats, step: int = 1) -> BinLaw:
+        """Make the law of a column's numbers given something else.
+
+        Args:
+            name: of the column.
+            bins: shares of its bins, shape `(bins, draws)`; what follows them is ignored.
+            offsets: mean of x less the middle of its bin, shape `(draws,)`.
+            step: these draws are every `step`-th.
+
+        Returns:
+            The column's own law with these shares, tilted inside the bins to the mean, which is known.
+        """
+        grid, leaves = self.grids[name], self.evidence.payload.leaves(name)
+        leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)
+        mean = grid.middles @ shares + offsets
+        own = self.column(name).law.of_draws(slice(None, None, step))
+        return move_mean(own.given(shares, leaf_bin), leaf_bin, mean).with_mean(mean - grid.shift)
+
+    def generator(self, *names: str) -> np.random.Generator:
+        """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
+        told = self.evidence.payload.offsets.astype(np.int64).tobytes()
+        return np.random.default_rng([crc32(told), *(crc32(name.encode()) for name in names)])
+
+
+def condition(draws: Floats, doubt: Floats, measured: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
+    """Condition draws of quantities on noisy measurements of them (Matheron's rule).
+
+    Args:
+        draws: of the prior, shape `(..., draws)`.
+        doubt: standard deviation of a normal error that the prior has beside them, broadcast to the draws.
+        measured: of each quantity, broadcast to the draws.
+        noise: standard deviation of the measurement, broadcast to the draws; infinite where there is none.
+        rng: source of randomness.
+
+    Returns:
+        Draws of the posterior, same shape.
+    """
+    doubted = draws + doubt * rng.standard_normal(draws.shape)
+    variance = doubted.var(axis=-1, keepdims=True) + 0 * noise
+    with np.errstate(invalid="ignore"):
+        gain = np.where(np.isinf(noise), 0.0, variance / np.maximum(variance + noise**2, 1e-300))
+    residual = measured + np.where(np.isinf(noise), 0.0, noise) * rng.standard_normal(draws.shape) - doubted
+    return np.asarray(doubted + gain * residual)
+
+
+def _read_column(numbers: NumberDraws, name: str) -> Column:
+    """Read a column from its sum of offsets, its square and its ruler."""
+    payload, noise, grid = numbers.evidence.payload, numbers.evidence.noise, numbers.grids[name]
+    at, rng = list(numbers.grids).index(name), numbers.generator(name)
+    law = numbers.joint((name,))[: grid.bins]
+    present = np.maximum(law.sum(axis=0), 1e-12)
+    bins, per_record = law / present, numbers.per_step / present
+    prior = _law_inside(numbers, name, bins, rng)
+    leaf_bin = grid.bin_of_leaf(payload.leaves(name))
+    half = np.diff(prior.edges)[:, None] / 2
+    scale = grid.step * per_record
+    dimension = len(numbers.grids)
+    offset_noise = noise.offset_scale * np.sqrt((dimension + 1) * (dimension + 2) / 3)
+    offsets = condition(
+        _average(prior, prior.centres() - grid.middles[leaf_bin][:, None]),
+        INSIDE_DOUBT * _average(prior, half),
+        payload.offsets[at] * scale,
+        offset_noise * scale,
+        rng,
+    )
+    reach = WIDEST * np.diff(grid.edges) @ bins / 2
+    offsets = np.clip(offsets, -reach, reach)
+    moved = move_mean(prior, leaf_bin, grid.middles @ bins + offsets)
+    inner = moved.centres() - grid.middles[leaf_bin][:, None]
+    bin_offsets = _by_bin(moved, leaf_bin, inner, grid.bins)
+    spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - bin_offsets**2, 0.0)
+    middles = (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None]
+    expected = (bins * (2 * middles * bin_offsets + bin_offsets**2 + spread)).sum(axis=0)
+    unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
+    moment_noise = noise.moment_scale * np.sqrt((len(payload.moments) + 1) * (len(payload.moments) + 2) / 3)
+    widths = np.diff(grid.edges)[:, None] / 2
+    doubt = INSIDE_DOUBT * (bins * (2 * np.abs(middles) * widths + widths**2 / 2)).sum(axis=0)
+    second = condition(expected, doubt, payload.moments[at] * unit, moment_noise * unit, rng)
+    # The population's means in the bins differ from those of the records.
+    rng = numbers.generator(numbers.stream, name)
+    errors = np.sqrt(bins * spread / (numbers.units * present)) * rng.standard_normal(bins.shape)
+    offsets = np.clip(offsets + errors.sum(axis=0), -reach, reach)
+    second = second + (2 * middles * errors).sum(axis=0)
+    moved = move_mean(moved, leaf_bin, grid.middles @ bins + offsets)
+    mean = grid.middles @ bins + offsets - grid.shift
+    bin_offsets = _by_bin(moved, leaf_bin, moved.centres() - grid.middles[leaf_bin][:, None], grid.bins)
+    return Column(moved.with_mean(mean), bins, offsets, second, bin_offsets, spread)
+
+
+def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
+    """Read the mean offsets of a column by rows."""
+    evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
+    rng = numbers.generator(name, *given)
+    sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, given))
+    law = numbers.joint((name, *given))[: grid.bins]
+    law = law.reshape(grid.bins, -1, law.shape[-1])
+    share = np.maximum(law.sum(axis=0), 1e-12)
+    inside = law / share
+    prior = (inside * column.bin_offsets[:, None]).sum(axis=0)
+    half = np.einsum("k,krd->rd", np.diff(grid.edges) / 2, inside)
+    scale = grid.step * numbers.per_step / share
+    assert evidence.noise.row_scale is not None
+    noise = np.sqrt(2) * evidence.noise.row_scale * scale
+    doubt = ROW_DOUBT * half
+    start = prior + doubt * rng.standard_normal(prior.shape)
+    gain = doubt**2 / (doubt**2 + noise**2)
+    offsets = start + gain * (sums[:, None] * scale + noise * rng.standard_normal(prior.shape) - start)
+    spread = (inside * column.spread[:, None]).sum(axis=0)
+    errors = numbers.generator(numbers.stream, name, *given).standard_normal(prior.shape)
+    offsets = offsets + np.sqrt(spread / (numbers.units * share)) * errors
+    # All rows together have the column's own offset, which is known better: each moves by its share of the rest.
+    open_variance = share * (gain * noise**2 + spread / (numbers.units * share))
+    present = share.sum(axis=0)
+    rest = column.offsets - (share * offsets).sum(axis=0) / present
+    offsets = offsets + rest * open_variance * present / (share * open_variance).sum(axis=0)
+    return np.asarray(np.clip(offsets, -WIDEST * half, WIDEST * half))
+
+
+def _law_inside(numbers: NumberDraws, name: str, bins: Floats, rng: np.random.Generator) -> BinLaw:
+    """Draw the law inside the bins: by the ruler's leaves where there is one, else log-linear."""
+    payload, grid = numbers.evidence.payload, numbers.grids[name]
+    ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
+    if ruler is None:
+        return BinLaw.of_bins(grid.variable, bins)
+    edges, parts = grid.leaf_edges(ruler.leaves), grid.leaves_of_bins(ruler.leaves).tolist()
+    smooth = BinLaw.of_bins(grid.variable, bins.mean(axis=1, keepdims=True))
+    expected = np.maximum(np.diff([float(smooth.up_to(edge)[0]) for edge in edges]), 1e-12)
+    noise = 2 * (numbers.evidence.noise.leaf_scale / numbers.evidence.steps) ** 2
+    counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))
+    for bin, number in enumerate(parts):
+        held = slice(start, start + number)
+        records = bins[bin] * numbers.units
+        shares[held] = bins[bin] * _split(counts[held], expected[held], records, noise, rng)
+        start += number
+    return BinLaw(edges, shares, np.full(shares.shape, FLATTEST_RISE), bool(grid.shift))
+
+
+def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
+    """Draw the shares of a bin's leaves: halves of halves, each split on a grid by its noisy counts.
+
+    Args:
+        counts: noisy records of the leaves, a power of two of them.
+        expected: shares that the prior expects, up to a factor.
+        records: of the bin in every draw, shape (draws,).
+        noise: variance of each count.
+        rng: source of randomness.
+
+    Returns:
+        Shape (leaves, draws); sums to 1 for each draw.
+    """
+    if len(counts) == 1:
+        return np.ones((1, len(records)))
+    middle = len(counts) // 2
+    points = np.sin((np.arange(GRID_POINTS) + 0.5) / GRID_POINTS * np.pi / 2) ** 2
+    prior = np.clip(expected[:middle].sum() / expected.sum(), 0.02, 0.98)
+    # Half the difference of the halves and half the bin's records estimate the records of the first.
+    estimate = (counts[:middle].sum() - counts[middle:].sum() + records) / 2
+    variance = records[:, None] * points * (1 - points) + noise * len(counts) / 4
+    logs = (SPLIT_CONCENTRATION * prior - 0.5) * np.log(points)
+    logs = logs + (SPLIT_CONCENTRATION * (1 - prior) - 0.5) * np.log1p(-points)
+    logs = logs - (estimate[:, None] - records[:, None] * points) ** 2 / (2 * variance) - np.log(variance) / 2
+    weights = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+    chosen = (weights < rng.random(len(records))[:, None] * weights[:, -1:]).sum(axis=1)
+    angles = (chosen + rng.random(len(records))) / GRID_POINTS * np.pi / 2
+    first = np.sin(angles) ** 2
+    halves = ((first, slice(middle)), (1 - first, slice(middle, None)))
+    leaves = [
+        part * _split(counts[held], expected[held], np.maximum(records * part, 1e-3), noise, rng)
+        for part, held in halves
+    ]
+    return np.asarray(np.concatenate(leaves))
+
+
+def _average(law: BinLaw, values: Floats) -> Floats:
+    """Average values of the cells of a law in every draw, shape (draws,)."""
+    return np.asarray((law.shares * values).sum(axis=0) / law.shares.sum(axis=0))
+
+
+def _by_bin(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
+    """Average values of leaves over each bin, shape (bins, draws); uniformly where a bin has no share."""
+    shares = law.shares + 1e-12
+    starts = np.searchsorted(leaf_bin, np.arange(bins))
+    return np.asarray(np.add.reduceat(shares * values, starts) / np.add.reduceat(shares, starts))
