@@ -40,8 +40,8 @@ LEAST_SHARE = 1e-300
 """Share to which smaller ones are raised, so that logarithms stay finite."""
 STEEPEST_TILT = 60.0
 """Largest change of the log density over the widest bin by which a law is tilted towards a measured mean."""
-TILT_STEPS = 30
-"""Bisections of the tilt: it is then known to a billionth of the largest."""
+TILT_STEPS = 20
+"""Bisections of the tilt: it is then known to a millionth of the largest."""
 SERIES_RISE = 1e-3
 """Change below which the mean of a bin is computed by the first term of its series: the next is 1e-12 of the bin's
 width."""
@@ -248,45 +248,43 @@ class BinLaw:
         return np.asarray(np.argmax(reached, axis=0))
 
 
-def move_mean(law: BinLaw, bin_of_cell: Ints, target: Floats) -> BinLaw:
-    """Tilt a law inside larger bins so that its numbers have a given mean: density times `exp(slope x)` in each.
+def move_means(law: BinLaw, bin_of_cell: Ints, targets: Floats) -> BinLaw:
+    """Tilt a law inside larger bins so that its numbers have a given mean in each: density times `exp(slope x)`.
 
-    The shares of the larger bins stay. Of all laws with these shares and this mean it is the one closest to the given
-    law in relative entropy (Csiszar, 1975).
+    The shares of the larger bins stay. Of all laws with these shares and means it is the one closest to the given law
+    in relative entropy (Csiszar, 1975).
 
     Args:
         law: to tilt.
         bin_of_cell: larger bin of each bin of the law, ascending, shape `(bins,)`.
-        target: wanted mean of the intervals' numbers (`centres`), shape `(draws,)`; where no tilt of `STEEPEST_TILT`
-            reaches it, the nearest is taken.
+        targets: wanted means of the intervals' numbers (`centres`), shape `(larger bins, draws)`; where no tilt of
+            `STEEPEST_TILT` reaches one, the nearest is taken.
 
     Returns:
         A law without a known mean.
     """
-    starts = np.searchsorted(bin_of_cell, np.arange(bin_of_cell[-1] + 1))
-    larger = np.diff(np.append(law.edges[:-1][starts], law.edges[-1]))
-    width, low = np.diff(law.edges)[:, None], law.edges[:-1, None] - law.edges[:-1][starts][bin_of_cell][:, None]
+    starts = np.searchsorted(bin_of_cell, np.arange(len(targets)))
+    ends = np.append(law.edges[:-1][starts], law.edges[-1])
+    width, low = np.diff(law.edges)[:, None], (law.edges[:-1] - ends[:-1][bin_of_cell])[:, None]
     shares = law.shares[: len(width)] + LEAST_SHARE
-    totals = np.add.reduceat(shares, starts)
+    totals, base = np.add.reduceat(shares, starts), np.log(shares) - _log_growth(law.rises)
 
-    def tilted(slope: Floats) -> BinLaw:
-        rises = law.rises + slope * width
+    def tilt(slope: Floats) -> tuple[Floats, BinLaw]:
+        rises = law.rises + slope[bin_of_cell] * width
         rises = np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, rises)
-        logs = np.log(shares) + slope * low + _log_growth(rises) - _log_growth(law.rises)
-        logs -= np.maximum.reduceat(logs, starts)[bin_of_cell]
-        parts = np.exp(logs)
+        logs = base + slope[bin_of_cell] * low + _log_growth(rises)
+        parts = np.exp(logs - np.maximum.reduceat(logs, starts)[bin_of_cell])
         inside = parts / np.add.reduceat(parts, starts)[bin_of_cell]
-        return replace(law, shares=totals[bin_of_cell] * inside, rises=rises, known_mean=None)
+        moved = replace(law, shares=totals[bin_of_cell] * inside, rises=rises, known_mean=None)
+        return np.asarray(np.add.reduceat(inside * moved.centres(), starts)), moved
 
-    present = shares.sum(axis=0)
-    below = np.full(target.shape, -STEEPEST_TILT / larger.max())
-    above = -below
+    above = np.broadcast_to((STEEPEST_TILT / np.diff(ends))[:, None], targets.shape)
+    below = -above
     for _ in range(TILT_STEPS):
         slope = (below + above) / 2
-        moved = tilted(slope)
-        under = (moved.shares * moved.centres()).sum(axis=0) / present < target
+        under = tilt(slope)[0] < targets
         below, above = np.where(under, slope, below), np.where(under, above, slope)
-    return tilted((below + above) / 2)
+    return tilt((below + above) / 2)[1]
 
 
 def _log_growth(rise: Floats) -> Floats:

@@ -37,10 +37,10 @@ from discreet.releases.measurement import Released
 NUMBERS_SHARE = Fraction(1, 10)
 """Share of epsilon for numbers, if there are numeric columns."""
 PARTS: Mapping[str, Fraction] = {
-    "offsets": Fraction(3, 10),
-    "moments": Fraction(2, 10),
-    "rows": Fraction(3, 10),
-    "rulers": Fraction(2, 10),
+    "offsets": Fraction(4, 20),
+    "moments": Fraction(2, 20),
+    "rows": Fraction(7, 20),
+    "rulers": Fraction(7, 20),
 }
 """Shares of that budget."""
 

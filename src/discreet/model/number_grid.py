@@ -22,7 +22,7 @@ from discreet.util.arrays import Floats, Ints
 
 STEPS = 2**14
 """Steps of half of the widest bin; the error of rounding a number to a step is at most a 65,536th of that bin."""
-MOST_LEAVES = 32
+MOST_LEAVES = 64
 """Most leaves of a column, unless it has more bins."""
 
 
@@ -41,7 +41,7 @@ class NumberGrid:
         >>> grid.step * STEPS, grid.offsets(np.array([0.0, 50.0, 90.0]), np.array([0, 1, 2])).tolist()
         (30.0, [-10923, 0, 0])
         >>> grid.finest, grid.leaf_edges(2).tolist()
-        (8, [0.0, 20.0, 40.0, 50.0, 60.0, 90.0, 120.0])
+        (16, [0.0, 20.0, 40.0, 50.0, 60.0, 90.0, 120.0])
     """
 
     variable: Variable

@@ -28,7 +28,7 @@ from zlib import crc32
 
 import numpy as np
 
-from discreet.inference.bin_laws import FLATTEST_RISE, BinLaw, move_mean
+from discreet.inference.bin_laws import FLATTEST_RISE, BinLaw, move_means
 from discreet.inference.exact_laws import ConditionalLaws
 from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Scope
@@ -47,6 +47,8 @@ SPLIT_CONCENTRATION = 1.5
 """Prior records of a split of a bin's records between its halves."""
 GRID_POINTS = 64
 """Points of the grid on which the share of a half is drawn."""
+LEAST_SHARE = 1e-12
+"""Share to which smaller ones are raised where they divide."""
 WIDEST = 0.98
 """Largest absolute mean offset, relative to the half width of the bins."""
 
@@ -87,11 +89,10 @@ class Column(NamedTuple):
     """A numeric column under every draw.
 
     Args:
-        law: its numbers, with the leaves as bins; its mean is the measured one.
+        law: its numbers, with the leaves as bins.
         bins: shares of the bins among records that have the number, shape (bins, draws).
-        offsets: mean of x less the middle of its bin, shape (draws,).
+        offsets: mean of x less the middle of its bin in each bin, shape (bins, draws).
         second: mean of the square of x less that of the middle, both from the middle of the range, shape (draws,).
-        bin_offsets: mean offset in each bin, shape (bins, draws).
         spread: variance of the offsets in each bin, shape (bins, draws).
     """
 
@@ -99,7 +100,6 @@ class Column(NamedTuple):
     bins: Floats
     offsets: Floats
     second: Floats
-    bin_offsets: Floats
     spread: Floats
 
 
@@ -140,14 +140,14 @@ class NumberDraws:
         return self._columns[name]
 
     def rows(self, name: str, given: Scope) -> Floats:
-        """Read the mean offset of a column in each state of other variables of a family.
+        """Read the mean offset of a column in each bin and each state of other variables of a family.
 
         Args:
             name: of the column.
             given: the others, as the payload names them.
 
         Returns:
-            Shape `(size for the others, draws)`; averaged over the rows it is the mean offset of the column.
+            Shape `(bins, rows, draws)`, rows with the last variable fastest.
         """
         if (name, given) not in self._rows:
             self._rows[name, given] = _read_rows(self, name, given)
@@ -183,7 +183,7 @@ class NumberDraws:
         return max(self.evidence.records[0], 1.0)
 
     def offsets_given(self, name: str, laws: ConditionalLaws, step: int = 1) -> Floats:
-        """Compute the mean of a column less the middle of its bin, given evidence.
+        """Compute the mean of a column less the middle of its bin, in each bin and given evidence.
 
         Args:
             name: of the column, which is not observed.
@@ -191,21 +191,19 @@ class NumberDraws:
             step: as it says.
 
         Returns:
-            Shape `(draws,)`: by the sums of the family that names most of what is observed; by those of each bin where
+            Shape `(bins, draws)`: by the sums of the family that names most of what is observed; the column's own where
             none does. What the family does not name is taken to tell no more of the number than of its bin and row.
         """
-        grid, family = self.grids[name], self.family_for(name, tuple(laws.evidence))
-        if not laws.evidence:
-            return self.column(name).offsets[::step]
-        free = self.open_names(name, tuple(laws.evidence))
-        law = laws.joint((name, *free))[: grid.bins]
-        law = law / law.sum(axis=tuple(range(law.ndim - 1)))
+        grid, observed = self.grids[name], tuple(laws.evidence)
+        family = self.family_for(name, observed)
         if not family:
-            return np.asarray((law * self.column(name).bin_offsets[:, ::step]).sum(axis=0))
+            return self.column(name).offsets[:, ::step]
         sizes = [self.evidence.payload.network.schema[other].size for other in family]
-        rows = self.rows(name, family)[:, ::step].reshape(*sizes, -1)
-        rows = rows[tuple(laws.evidence.get(other, slice(None)) for other in family)]
-        return np.asarray((law.sum(axis=0) * rows).reshape(-1, law.shape[-1]).sum(axis=0))
+        rows = self.rows(name, family)[..., ::step].reshape(grid.bins, *sizes, -1)
+        rows = rows[(slice(None), *(laws.evidence.get(other, slice(None)) for other in family))]
+        law = laws.joint((name, *self.open_names(name, observed)))[: grid.bins] + LEAST_SHARE
+        summed = tuple(range(1, law.ndim - 1))
+        return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
     def open_names(self, name: str, observed: Scope) -> Scope:
         """List the variables of the family for a column given others that are not observed themselves."""
@@ -217,17 +215,17 @@ class NumberDraws:
         Args:
             name: of the column.
             bins: shares of its bins, shape `(bins, draws)`; what follows them is ignored.
-            offsets: mean of x less the middle of its bin, shape `(draws,)`.
+            offsets: mean of x less the middle of its bin in each bin, shape `(bins, draws)`.
             step: these draws are every `step`-th.
 
         Returns:
-            The column's own law with these shares, tilted inside the bins to the mean, which is known.
+            The column's own law with these shares, tilted inside the bins to these means; its mean is known.
         """
         grid, leaves = self.grids[name], self.evidence.payload.leaves(name)
         leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)
-        mean = grid.middles @ shares + offsets
-        own = self.column(name).law.of_draws(slice(None, None, step))
-        return move_mean(own.given(shares, leaf_bin), leaf_bin, mean).with_mean(mean - grid.shift)
+        means = grid.middles[:, None] + offsets
+        own = self.column(name).law.of_draws(slice(None, None, step)).given(shares, leaf_bin)
+        return move_means(own, leaf_bin, means).with_mean((shares * means).sum(axis=0) - grid.shift)
 
     def generator(self, *names: str) -> np.random.Generator:
         """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
@@ -235,25 +233,25 @@ class NumberDraws:
         return np.random.default_rng([crc32(told), *(crc32(name.encode()) for name in names)])
 
 
-def condition(draws: Floats, doubt: Floats, measured: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
-    """Condition draws of quantities on noisy measurements of them (Matheron's rule).
+def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
+    """Condition draws of several means on a noisy measurement of their weighted sum (Matheron's rule).
 
     Args:
-        draws: of the prior, shape `(..., draws)`.
-        doubt: standard deviation of a normal error that the prior has beside them, broadcast to the draws.
-        measured: of each quantity, broadcast to the draws.
-        noise: standard deviation of the measurement, broadcast to the draws; infinite where there is none.
+        parts: draws of the prior, shape `(parts, ..., draws)`.
+        weights: of each part in the sum, same shape.
+        measured: the sum, shape `(..., draws)`, or what broadcasts to it.
+        noise: standard deviation of its noise, likewise.
         rng: source of randomness.
 
     Returns:
-        Draws of the posterior, same shape.
+        Draws of the posterior, same shape: each part moves by its covariance with the sum.
     """
-    doubted = draws + doubt * rng.standard_normal(draws.shape)
-    variance = doubted.var(axis=-1, keepdims=True) + 0 * noise
-    with np.errstate(invalid="ignore"):
-        gain = np.where(np.isinf(noise), 0.0, variance / np.maximum(variance + noise**2, 1e-300))
-    residual = measured + np.where(np.isinf(noise), 0.0, noise) * rng.standard_normal(draws.shape) - doubted
-    return np.asarray(doubted + gain * residual)
+    total = (weights * parts).sum(axis=0)
+    centred = total - total.mean(axis=-1, keepdims=True)
+    covariance = ((parts - parts.mean(axis=-1, keepdims=True)) * centred).mean(axis=-1, keepdims=True)
+    variance = (centred**2).mean(axis=-1, keepdims=True) + noise**2
+    residual = measured + noise * rng.standard_normal(total.shape) - total
+    return np.asarray(parts + covariance / np.maximum(variance, 1e-300) * residual)
 
 
 def _read_column(numbers: NumberDraws, name: str) -> Column:
@@ -261,72 +259,62 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     payload, noise, grid = numbers.evidence.payload, numbers.evidence.noise, numbers.grids[name]
     at, rng = list(numbers.grids).index(name), numbers.generator(name)
     law = numbers.joint((name,))[: grid.bins]
-    present = np.maximum(law.sum(axis=0), 1e-12)
+    present = np.maximum(law.sum(axis=0), LEAST_SHARE)
     bins, per_record = law / present, numbers.per_step / present
     prior = _law_inside(numbers, name, bins, rng)
     leaf_bin = grid.bin_of_leaf(payload.leaves(name))
     half = np.diff(prior.edges)[:, None] / 2
+    offsets = _by_bin(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
+    offsets = offsets + INSIDE_DOUBT * _by_bin(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
     scale = grid.step * per_record
-    dimension = len(numbers.grids)
-    offset_noise = noise.offset_scale * np.sqrt((dimension + 1) * (dimension + 2) / 3)
-    offsets = condition(
-        _average(prior, prior.centres() - grid.middles[leaf_bin][:, None]),
-        INSIDE_DOUBT * _average(prior, half),
-        payload.offsets[at] * scale,
-        offset_noise * scale,
-        rng,
-    )
-    reach = WIDEST * np.diff(grid.edges) @ bins / 2
+    deviation = noise.offset_scale * _cube_deviation(len(numbers.grids))
+    offsets = condition(offsets, bins, payload.offsets[at] * scale, deviation * scale, rng)
+    reach = WIDEST * np.diff(grid.edges)[:, None] / 2
     offsets = np.clip(offsets, -reach, reach)
-    moved = move_mean(prior, leaf_bin, grid.middles @ bins + offsets)
+    moved = move_means(prior, leaf_bin, grid.middles[:, None] + offsets)
     inner = moved.centres() - grid.middles[leaf_bin][:, None]
-    bin_offsets = _by_bin(moved, leaf_bin, inner, grid.bins)
-    spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - bin_offsets**2, 0.0)
+    spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
     middles = (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None]
-    expected = (bins * (2 * middles * bin_offsets + bin_offsets**2 + spread)).sum(axis=0)
+    squares = 2 * middles * offsets + offsets**2 + spread
+    squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
     unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
-    moment_noise = noise.moment_scale * np.sqrt((len(payload.moments) + 1) * (len(payload.moments) + 2) / 3)
-    widths = np.diff(grid.edges)[:, None] / 2
-    doubt = INSIDE_DOUBT * (bins * (2 * np.abs(middles) * widths + widths**2 / 2)).sum(axis=0)
-    second = condition(expected, doubt, payload.moments[at] * unit, moment_noise * unit, rng)
+    deviation = noise.moment_scale * _cube_deviation(len(payload.moments))
+    squares = condition(squares, bins, payload.moments[at] * unit, deviation * unit, rng)
     # The population's means in the bins differ from those of the records.
     rng = numbers.generator(numbers.stream, name)
-    errors = np.sqrt(bins * spread / (numbers.units * present)) * rng.standard_normal(bins.shape)
-    offsets = np.clip(offsets + errors.sum(axis=0), -reach, reach)
-    second = second + (2 * middles * errors).sum(axis=0)
-    moved = move_mean(moved, leaf_bin, grid.middles @ bins + offsets)
-    mean = grid.middles @ bins + offsets - grid.shift
-    bin_offsets = _by_bin(moved, leaf_bin, moved.centres() - grid.middles[leaf_bin][:, None], grid.bins)
-    return Column(moved.with_mean(mean), bins, offsets, second, bin_offsets, spread)
+    errors = np.sqrt(spread / (numbers.units * present * bins + 1)) * rng.standard_normal(bins.shape)
+    offsets = np.clip(offsets + errors, -reach, reach)
+    second = (bins * (squares + 2 * middles * errors)).sum(axis=0)
+    return Column(move_means(moved, leaf_bin, grid.middles[:, None] + offsets), bins, offsets, second, spread)
+
+
+def _cube_deviation(dimension: int) -> float:
+    """Compute the standard deviation of a coordinate of cube noise, in scales."""
+    return float(np.sqrt((dimension + 1) * (dimension + 2) / 3))
 
 
 def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
-    """Read the mean offsets of a column by rows."""
+    """Read the mean offsets of a column by bins and rows."""
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
     rng = numbers.generator(name, *given)
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, given))
     law = numbers.joint((name, *given))[: grid.bins]
-    law = law.reshape(grid.bins, -1, law.shape[-1])
-    share = np.maximum(law.sum(axis=0), 1e-12)
-    inside = law / share
-    prior = (inside * column.bin_offsets[:, None]).sum(axis=0)
-    half = np.einsum("k,krd->rd", np.diff(grid.edges) / 2, inside)
+    law = law.reshape(grid.bins, -1, law.shape[-1]) + LEAST_SHARE
+    share = law.sum(axis=0)
+    reach = np.diff(grid.edges)[:, None, None] / 2
+    offsets = column.offsets[:, None] + ROW_DOUBT * reach * rng.standard_normal(law.shape)
     scale = grid.step * numbers.per_step / share
     assert evidence.noise.row_scale is not None
     noise = np.sqrt(2) * evidence.noise.row_scale * scale
-    doubt = ROW_DOUBT * half
-    start = prior + doubt * rng.standard_normal(prior.shape)
-    gain = doubt**2 / (doubt**2 + noise**2)
-    offsets = start + gain * (sums[:, None] * scale + noise * rng.standard_normal(prior.shape) - start)
-    spread = (inside * column.spread[:, None]).sum(axis=0)
-    errors = numbers.generator(numbers.stream, name, *given).standard_normal(prior.shape)
-    offsets = offsets + np.sqrt(spread / (numbers.units * share)) * errors
-    # All rows together have the column's own offset, which is known better: each moves by its share of the rest.
-    open_variance = share * (gain * noise**2 + spread / (numbers.units * share))
-    present = share.sum(axis=0)
-    rest = column.offsets - (share * offsets).sum(axis=0) / present
-    offsets = offsets + rest * open_variance * present / (share * open_variance).sum(axis=0)
-    return np.asarray(np.clip(offsets, -WIDEST * half, WIDEST * half))
+    offsets = condition(offsets, law / share, sums[:, None] * scale, noise, rng)
+    errors = numbers.generator(numbers.stream, name, *given).standard_normal(law.shape)
+    offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
+    # In each bin all rows together have the column's own offset: each row moves by its part of the open variance.
+    part = law / law.sum(axis=1, keepdims=True)
+    variance = part * offsets.var(axis=-1, keepdims=True) + LEAST_SHARE
+    rest = column.offsets - (part * offsets).sum(axis=1)
+    offsets = offsets + variance * (rest / (part * variance).sum(axis=1))[:, None]
+    return np.asarray(np.clip(offsets, -WIDEST * reach, WIDEST * reach))
 
 
 def _law_inside(numbers: NumberDraws, name: str, bins: Floats, rng: np.random.Generator) -> BinLaw:
@@ -382,11 +370,6 @@ def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng:
         for part, held in halves
     ]
     return np.asarray(np.concatenate(leaves))
-
-
-def _average(law: BinLaw, values: Floats) -> Floats:
-    """Average values of the cells of a law in every draw, shape (draws,)."""
-    return np.asarray((law.shares * values).sum(axis=0) / law.shares.sum(axis=0))
 
 
 def _by_bin(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
