@@ -42,7 +42,7 @@ def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, .
     return tuple(measurement for release in releases for measurement in release.measurements)
 
 
-def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
+def measured_pairs(evidence: Combined) -> tuple[Scope, ...]:
     """List the sets of variables that a second stage measured because no table of the first contains them.
 
     Args:
@@ -52,21 +52,21 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
         Each set once, in the order of the releases.
     """
     measured = (datum for releases in evidence.data_sets for datum in measurements(releases))
-    return tuple(dict.fromkeys(datum.scope for datum in measured if datum.audit))
+    return tuple(dict.fromkeys(datum.scope for datum in measured if datum.selection))
 
 
-def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
+def measured_sets(evidence: Combined, *, pairs: bool = True) -> tuple[frozenset[str], ...]:
     """List the largest sets of variables that were measured together on every data set.
 
     Args:
         evidence: evidence over a network.
-        audits: whether measurements of a second stage are included.
+        pairs: whether measurements of a second stage are included.
 
     Returns:
         Sets of which none contains another, larger ones first; empty if no table or contrast was measured.
     """
     by_data_set = [
-        [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
+        [datum for datum in measurements(parts) if pairs or not datum.selection] for parts in evidence.data_sets
     ]
     largest = [_keep_largest(_list_identified_sets(evidence.network, measured)) for measured in by_data_set]
     both = reduce(lambda some, more: _keep_largest({first & second for first in some for second in more}), largest)

@@ -71,7 +71,7 @@ class BinLaw:
         return np.array(self.variable.edges)
 
     @property
-    def whole(self) -> bool:
+    def integer(self) -> bool:
         """True if the numbers are whole."""
         return self.variable.type == "integer"
 
@@ -83,7 +83,7 @@ class BinLaw:
     @cached_property
     def highest(self) -> Floats:
         """The largest number of each bin, or the first beyond it where they are real."""
-        return self.edges[1:] - self.whole
+        return self.edges[1:] - self.integer
 
     @cached_property
     def below(self) -> Floats:
@@ -122,7 +122,7 @@ class BinLaw:
         """Mean of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
-        if self.whole:  # less the mean of the fraction, which has the same slope
+        if self.integer:  # less the mean of the fraction, which has the same slope
             means -= 0.5 + _find_mean_offset(self.rises / width)
         return np.asarray(means)
 
@@ -138,7 +138,7 @@ class BinLaw:
         within = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
         numbers = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(within, self.rises[bins, columns])
         # The upper end of a whole number is the next one, up to rounding.
-        return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
+        return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.integer else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:
         """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each."""
@@ -150,27 +150,27 @@ class BinLaw:
         bins = self._find_bins(share)
         return self.lowest[bins], self.highest[bins]
 
-    def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
+    def above(self, number: float, *, inclusive: bool) -> tuple[Floats, Floats, Floats]:
         """Compute the share of the numbers above `number`, in every draw.
 
         Args:
             number: number to compare with, in the variable's unit.
-            itself: whether the number itself is included: the share at or above it. This matters for whole numbers, and
-                for the ends over all laws.
+            inclusive: whether the number itself is included: the share at or above it. This matters for whole numbers,
+                and for the ends over all laws.
 
         Returns:
             The share under the law, and the smallest and largest share over all laws inside the bins, shape `(draws,)`
             each.
         """
         shares = np.diff(self.below, axis=0)
-        if self.whole:
-            first = float(math.ceil(number) if itself else math.floor(number) + 1)
+        if self.integer:
+            first = float(math.ceil(number) if inclusive else math.floor(number) + 1)
             surely, maybe = self.lowest >= first, self.highest >= first
         else:
             first = number
-            surely = self.lowest >= number if itself else self.lowest > number
+            surely = self.lowest >= number if inclusive else self.lowest > number
             maybe = self.highest > number
-            maybe[-1] |= itself and number <= self.highest[-1]
+            maybe[-1] |= inclusive and number <= self.highest[-1]
         return 1 - self.up_to(first), surely @ shares, maybe @ shares
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
@@ -186,7 +186,7 @@ class BinLaw:
         low, width = self.edges[codes], np.diff(self.edges)[codes]
         offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
         numbers = np.minimum(low + offsets, np.nextafter(low + width, low))  # the upper end belongs to the next bin
-        return np.asarray(np.floor(numbers).astype(np.int64) if self.whole else numbers)
+        return np.asarray(np.floor(numbers).astype(np.int64) if self.integer else numbers)
 
     def _find_bins(self, share: float) -> npt.NDArray[np.intp]:
         """Find the bin in which the cumulative shares reach `share`, shape `(draws,)`."""
