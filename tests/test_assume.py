@@ -59,7 +59,7 @@ def test_audited_pairs_are_told_apart_from_tables() -> None:
     evidence = posterior.basis.evidence
     audited = measured_pairs(evidence)
     assert len(audited) >= 3
-    first = measured_sets(evidence, audits=False)
+    first = measured_sets(evidence, pairs=False)
     assert not any(set(pair) <= table for pair in audited for table in first)
     assert all(any(set(pair) <= table for table in measured_sets(evidence)) for pair in audited)
 
