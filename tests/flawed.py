@@ -78,12 +78,12 @@ def scaled(plan: dc.kinds.PlannedNoise, factor: float) -> dc.kinds.PlannedNoise:
 
 
 def half_the_planned_scale() -> dc.tools.Mechanism:
-    return misdrawn(planned(audit=0), lambda own: scaled(own, 0.5))
+    return misdrawn(planned(pairs_share=0), lambda own: scaled(own, 0.5))
 
 
 def the_whole_budget_for_every_table() -> dc.tools.Mechanism:
     """Scales as if each table were the only one."""
-    return recalibrated(planned(audit=0), lambda own: scaled(own, 1 / len(own.scales)))
+    return recalibrated(planned(pairs_share=0), lambda own: scaled(own, 1 / len(own.scales)))
 
 
 def a_merged_table_uncounted() -> dc.tools.Mechanism:
@@ -94,27 +94,27 @@ def a_merged_table_uncounted() -> dc.tools.Mechanism:
         half, whole = own.scales[first], own.scales[first] / 2
         return replace(own, scales={first: whole, second: half}, budgets={**own.budgets, first: own.reported})
 
-    return recalibrated(planned(audit=0), change)
+    return recalibrated(planned(pairs_share=0), change)
 
 
 def families_besides() -> dc.tools.Mechanism:
     """A family's own table on top, with the noise of the merged one that holds it."""
 
     def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: dc.kinds.PlannedNoise, noise: Noise) -> NoisyTables:
-        payload, scale = planned(audit=0).draw(counts, prior, own, noise), own.scales["a", "b"]
+        payload, scale = planned(pairs_share=0).draw(counts, prior, own, noise), own.scales["a", "b"]
         tables = {**payload.tables, ("a",): noise.discrete_laplace(counts.joint(("a",)), scale)}
         return replace(payload, tables=tables, scales={**payload.scales, ("a",): scale})
 
-    return replace(planned(audit=0), draw=draw)
+    return replace(planned(pairs_share=0), draw=draw)
 
 
 def a_merged_table_without_noise() -> dc.tools.Mechanism:
     def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: dc.kinds.PlannedNoise, noise: Noise) -> NoisyTables:
-        payload = planned(audit=0).draw(counts, prior, own, noise)
+        payload = planned(pairs_share=0).draw(counts, prior, own, noise)
         last = list(payload.tables)[-1]
         return replace(payload, tables={**payload.tables, last: counts.joint(last)})
 
-    return replace(planned(audit=0), draw=draw)
+    return replace(planned(pairs_share=0), draw=draw)
 
 
 def one_noise_for_all_tables() -> dc.tools.Mechanism:
@@ -126,7 +126,7 @@ def one_noise_for_all_tables() -> dc.tools.Mechanism:
         tables = {scope: counts.joint(scope) + added for scope in own.scales}
         return NoisyTables(counts.network, tables, own.scales, own.noise)
 
-    return replace(planned(audit=0), draw=draw)
+    return replace(planned(pairs_share=0), draw=draw)
 
 
 # ------------------------------------------------------------------------------------------------------------- fourier
@@ -335,7 +335,7 @@ class Flaw:
 INFINITE = float("inf")
 FLAWS = {
     "planned: half the scale": Flaw(half_the_planned_scale, "noise", ADD_REMOVE, PAIRS, 2.0),
-    "planned: the wrong relation": Flaw(lambda: for_adding(planned(audit=0)), "noise", REPLACE, PAIRS, 2.0),
+    "planned: the wrong relation": Flaw(lambda: for_adding(planned(pairs_share=0)), "noise", REPLACE, PAIRS, 2.0),
     "planned: the whole budget for every table": Flaw(
         the_whole_budget_for_every_table, "noise", ADD_REMOVE, PAIRS, 2.0
     ),
@@ -378,9 +378,11 @@ def gaussian_flaws() -> dict[str, dc.tools.Mechanism]:
 def planned_gaussian_flaws() -> dict[str, dc.tools.Mechanism]:
     """The same for the plan with a delta, and rho given to every table."""
     return {
-        "half the scale": misdrawn(planned(audit=0), lambda own: scaled(own, 0.5)),
-        "the wrong relation": for_adding(planned(audit=0)),
-        "all rho for every table": recalibrated(planned(audit=0), lambda own: scaled(own, len(own.scales) ** -0.5)),
+        "half the scale": misdrawn(planned(pairs_share=0), lambda own: scaled(own, 0.5)),
+        "the wrong relation": for_adding(planned(pairs_share=0)),
+        "all rho for every table": recalibrated(
+            planned(pairs_share=0), lambda own: scaled(own, len(own.scales) ** -0.5)
+        ),
     }
 
 

@@ -319,7 +319,7 @@ def read_sent(path: Path) -> None:
     """Read what was sent, and look at each cell."""
     wire: Any = SimpleNamespace(url="http://localhost", timeout=1)
     response: Any = SimpleNamespace(iter_stream=lambda: [path.read_bytes()], close=lambda: None)
-    remote: Any = SimpleNamespace(wire=wire)
+    remote: Any = SimpleNamespace(http=wire)
     for batch in _read_batches(remote, RecordStream(wire, response, 10**6), SHAPE, 3):
         assert len(batch.to_pylist()) == batch.num_rows
 

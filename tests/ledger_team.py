@@ -200,7 +200,7 @@ def judge(server: postgres.Server, folder: Path) -> dict[str, object]:
         "gaps": [entry["sequence"] for entry in account.export()["entries"]] != list(range(len(charges) + 1)),
         "unpaid": len(set(written["outputs"]) - names), "charged": len(set(written["refused"]) & names),
         "twice": len(charges) - len(names) + len(written["outputs"]) - len(set(written["outputs"])),
-        "people": len({charge.who for charge in charges}), "errors": " ".join(written["errors"]),
+        "people": len({charge.user for charge in charges}), "errors": " ".join(written["errors"]),
     }  # fmt: skip
 
 

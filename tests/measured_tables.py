@@ -62,7 +62,7 @@ def released(counts: np.ndarray, epsilon: object, seed: int) -> dc.Release:
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     codes = dict(zip(names, np.unravel_index(cells, counts.shape), strict=True))
     counted = dc.tools.count_codes(network, codes)
-    return dc.simulate(dc.planned(audit=0), counted, dc.Dirichlet.uniform(network), promise(epsilon), rng=seed)
+    return dc.simulate(dc.planned(pairs_share=0), counted, dc.Dirichlet.uniform(network), promise(epsilon), rng=seed)
 
 
 def margins_of(posterior: dc.PosteriorDraws, counts: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

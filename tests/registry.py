@@ -132,15 +132,15 @@ DEFAULTS = {
 
 VARIANTS = DEFAULTS | {
     "planned, workload": Variant(
-        "planned", lambda net: dc.planned(audit=0, workload=[f"P({varied(net)})"]), dc.kinds.NoisyTables
+        "planned", lambda net: dc.planned(pairs_share=0, workload=[f"P({varied(net)})"]), dc.kinds.NoisyTables
     ),
     "planned, pairs": Variant(
         "planned",
-        lambda _: dc.planned(audit="0.3"),
-        dc.kinds.AuditedTables,
+        lambda _: dc.planned(pairs_share="0.3"),
+        dc.kinds.TablesWithPairs,
         private=lambda records: counts_of(TINY["fork"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
     ),
-    "planned, delta": Variant("planned", lambda _: dc.planned(audit=0), dc.kinds.NoisyTables, LARGE_DELTA),
+    "planned, delta": Variant("planned", lambda _: dc.planned(pairs_share=0), dc.kinds.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
         "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.kinds.NoisyCounts
     ),
@@ -199,7 +199,7 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return dict(payload.tables)
         case dc.kinds.NoisyTables():
             return {"x".join(scope): table for scope, table in payload.tables.items()}
-        case dc.kinds.AuditedTables():
+        case dc.kinds.TablesWithPairs():
             return {**arrays(payload.first), **{"x".join(pair): table for pair, table in payload.pairs.items()}}
         case dc.research.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}

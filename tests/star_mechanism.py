@@ -62,7 +62,7 @@ def starred(draw_star: Draw = honest, moved: int | None = None, spent: Fraction 
                 tables[scope] = of_rows(row, scope, shared, sizes)
         return NoisyTables(counts.network, tables, own.scales, own.noise, own.stars)
 
-    return replace(dc.planned(audit=0), calibrate=calibrate, draw=draw)
+    return replace(dc.planned(pairs_share=0), calibrate=calibrate, draw=draw)
 
 
 def one_row_without_noise(noise: Noise, rows: Sequence[np.ndarray], scale: float) -> list[np.ndarray]:

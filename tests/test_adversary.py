@@ -108,7 +108,7 @@ def test_the_error_that_log_concave_laws_keep() -> None:
     """Laws of deviation 1; exact tails for Laplace, half a million draws of sums. A false alarm: below 1e-9."""
     rng = np.random.default_rng(3)
     for failure in (0.3, 0.01, 1e-4):
-        bound = largest_error(1.0, failure, whole=False)
+        bound = largest_error(1.0, failure, integers=False)
         laplace = math.exp(-math.sqrt(2) * bound)
         assert failure / 3 < laplace <= failure
         draws = rng.laplace(0, 1, (500_000, 3)) @ np.array([1.0, 0.5, -0.3])
@@ -122,7 +122,7 @@ def test_integer_noise_keeps_it(scale: float) -> None:
     q = math.exp(-1 / scale)
     deviation = math.sqrt(2 * q) / (1 - q)
     for failure in (0.3, 0.05, 1e-3, 1e-6):
-        bound = math.floor(largest_error(deviation, failure, whole=True))
+        bound = math.floor(largest_error(deviation, failure, integers=True))
         assert 2 * q ** (bound + 1) / (1 + q) <= failure
 
 
@@ -174,8 +174,8 @@ def test_the_second_order_mean_is_that_of_simulated_noise() -> None:
         lambda: records_to_tell(0.5, 1.0, 0.0),
         lambda: records_to_tell(0.05, 0.0, 0.0),
         lambda: least_distinguishable(0.0, 1, 0.1),
-        lambda: largest_error(-1.0, 0.1, whole=True),
-        lambda: largest_error(1.0, 1.0, whole=True),
+        lambda: largest_error(-1.0, 0.1, integers=True),
+        lambda: largest_error(1.0, 1.0, integers=True),
         lambda: divergence_limits([1.0, 1.0], [-1.0, 0.0], 1.0, 5),
         lambda: divergence_limits([1.0, 1.0], [1.0, 0.0], math.nan, 5),
     ],

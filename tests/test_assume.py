@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.evidence import audited_sets, measured_sets
+from discreet.posterior.evidence import measured_pairs, measured_sets
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, triple_weights
 from discreet.queries.partial_identification import identification_bounds
 from discreet.releases.combined import Combined
@@ -36,7 +36,7 @@ def codes(strength: float, seed: int) -> dict[str, np.ndarray]:
 def read(strength: float, seed: int = 1, share: str = "0.1") -> dc.results.PosteriorDraws:
     """A posterior of a release that measured some pairs at random, and not others."""
     counts, prior = dc.tools.count_codes(NETWORK, codes(strength, seed)), dc.Dirichlet.uniform(NETWORK)
-    made = dc.simulate(dc.planned(audit=share), counts, prior, promise(), rng=np.random.default_rng(seed))
+    made = dc.simulate(dc.planned(pairs_share=share), counts, prior, promise(), rng=np.random.default_rng(seed))
     return dc.noise_aware(made, draws=800, rng=np.random.default_rng(seed))
 
 
@@ -57,9 +57,9 @@ def test_audited_pairs_are_told_apart_from_tables() -> None:
     posterior = read(0.0)
     assert posterior.basis is not None
     evidence = posterior.basis.evidence
-    audited = audited_sets(evidence)
+    audited = measured_pairs(evidence)
     assert len(audited) >= 3
-    first = measured_sets(evidence, audits=False)
+    first = measured_sets(evidence, pairs=False)
     assert not any(set(pair) <= table for pair in audited for table in first)
     assert all(any(set(pair) <= table for table in measured_sets(evidence)) for pair in audited)
 
@@ -107,7 +107,7 @@ def test_robust_intervals_hold_where_the_networks_do_not() -> None:
 
 def test_without_an_audit_the_network_is_doubted_and_believed_on_request() -> None:
     counts, prior = dc.tools.count_codes(NETWORK, codes(0.0, 1)), dc.Dirichlet.uniform(NETWORK)
-    made = dc.simulate(dc.planned(audit=0), counts, prior, promise(), rng=np.random.default_rng(1))
+    made = dc.simulate(dc.planned(pairs_share=0), counts, prior, promise(), rng=np.random.default_rng(1))
     posterior = dc.noise_aware(made, draws=800, rng=np.random.default_rng(1))
     default, network, robust = (
         dc.answer(posterior, "P(a, c)", level=0.95, assume=assume)  # type: ignore[arg-type]

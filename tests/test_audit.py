@@ -133,13 +133,16 @@ def test_options_pass_in_all_families(mechanism: dc.tools.Mechanism) -> None:
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
     """Data sets that agree in every family's counts and not in the merged table's are different ones."""
-    for network, mechanism in ((TINY["chain"], planned(audit=0)), (TINY["fork"], planned(audit=0, workload=["P(b)"]))):
+    for network, mechanism in (
+        (TINY["chain"], planned(pairs_share=0)),
+        (TINY["fork"], planned(pairs_share=0, workload=["P(b)"])),
+    ):
         (finding,) = dc.audit(mechanism, promise(1, relation), {"merged": network}, most=2)
         assert finding.holds and not finding.leak
         assert finding.measured > 1 - 1e-8
-    (finding,) = dc.audit(planned(audit=0), promise(1, relation), {"pairs": PAIRS}, most=1)
+    (finding,) = dc.audit(planned(pairs_share=0), promise(1, relation), {"pairs": PAIRS}, most=1)
     assert finding.holds and finding.measured > 1 - 1e-8
-    (finding,) = dc.audit(planned(audit=0), promise("0.5", relation, "0.1"), {"gaussian": TINY["chain"]}, most=1)
+    (finding,) = dc.audit(planned(pairs_share=0), promise("0.5", relation, "0.1"), {"gaussian": TINY["chain"]}, most=1)
     assert finding.holds and 0.2 < finding.measured < 0.5
 
 

@@ -20,16 +20,16 @@ from discreet.inference.exact_laws import Laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import find_choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
-from discreet.planning.audit_size import (
+from discreet.planning.pair_budget import (
     affordable_pairs,
     all_pairs,
-    audit_of,
-    audited_pairs,
     chosen_pairs,
+    count_pairs,
+    plan_pairs,
     prefers_gaussian,
     queried_pairs,
 )
-from discreet.releases.kinds.audited_tables import pairs_beyond
+from discreet.releases.kinds.tables_with_pairs import pairs_beyond
 from discreet.verify import tiny_data
 from discreet.verify.audit import audit
 from discreet.verify.losses import _solve_epsilon
@@ -52,9 +52,9 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE, delta: obje
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def calibrated(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> dc.kinds.AuditNoise:
+def calibrated(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> dc.kinds.NoiseWithPairs:
     found = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
-    assert isinstance(found, dc.kinds.AuditNoise)
+    assert isinstance(found, dc.kinds.NoiseWithPairs)
     return found
 
 
@@ -184,7 +184,7 @@ def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
         calibration = calibrated(mechanism, PAIRS, promise(1, relation))
         source = Scripted(FIRST[1])
         payload = mechanism.draw(counts_of(PAIRS, []), dc.Dirichlet.uniform(PAIRS), calibration, source)
-        assert isinstance(payload, dc.kinds.AuditedTables)
+        assert isinstance(payload, dc.kinds.TablesWithPairs)
         assert (payload.chosen, len(source.scores)) == (chosen, chosen)
         assert len(payload.pairs) == (3 if chosen else 6)
 
@@ -210,11 +210,11 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
     network, moved = network_of(dict.fromkeys("abcdefg", 2)), 1 + (relation is REPLACE)
-    mechanism = dc.planned(records=2000 * moved**2, audit="0.2")
+    mechanism = dc.planned(records=2000 * moved**2, pairs_share="0.2")
     calibration = calibrated(mechanism, network, promise(1, relation))
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), calibration, source)
-    assert isinstance(payload, dc.kinds.AuditedTables)
+    assert isinstance(payload, dc.kinds.TablesWithPairs)
     assert (len(payload.pairs), payload.chosen, len(source.scores)) == (6, 4, 4)
     spent = sum(2 * moved / Fraction(scale) for _, scale in source.scores)
     assert float(spent) == pytest.approx(1 / 20, rel=1e-9)
@@ -226,7 +226,7 @@ def test_all_choices_together_cost_their_part(relation: dc.Relation) -> None:
 
 def test_how_many_pairs_follows_the_rule() -> None:
     def pairs(records: float, epsilon: Fraction, candidates: int) -> int:
-        return audited_pairs(affordable_pairs(records, epsilon, 1), candidates)
+        return count_pairs(affordable_pairs(records, epsilon, 1), candidates)
 
     fifth = Fraction(1, 5)
     assert [pairs(n, fifth, 9) for n in (28_155, 2_450, 2_449, 450, 449, 0, -50)] == [9, 9, 6, 3, 0, 0, 0]
@@ -290,10 +290,10 @@ def simulated(network: dc.Network, n: int, seed: int, guarantee: dc.Guarantee, *
 def test_a_workload_of_a_large_network_is_audited() -> None:
     network = network_of({f"v{index}": 2 for index in range(24)}, "v0>v1 v1>v2")
     made = simulated(network, 20_000, 3, promise(), workload=["P(v3, v9 | v20=s1)"])
-    assert isinstance(made.payload, dc.kinds.AuditedTables)
+    assert isinstance(made.payload, dc.kinds.TablesWithPairs)
     assert set(made.payload.pairs) == {("v3", "v9"), ("v3", "v20"), ("v9", "v20")}
     every = simulated(network, 20_000, 3, promise()).payload
-    assert isinstance(every, dc.kinds.AuditedTables) and len(every.pairs) == 19 and every.chosen == 12
+    assert isinstance(every, dc.kinds.TablesWithPairs) and len(every.pairs) == 19 and every.chosen == 12
 
 
 def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Laws, "marginals", refused)
     made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
-    assert isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.chosen
+    assert isinstance(made.payload, dc.kinds.TablesWithPairs) and made.payload.chosen
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -322,33 +322,33 @@ def test_budgets_add_up(relation: dc.Relation, delta: str) -> None:
 
 @every("share", ["0.1", "0.5"])
 def test_the_share_is_what_pairs_get(share: str) -> None:
-    made = simulated(PAIRS, 100_000, 1, promise(), audit=share)
-    assert isinstance(made.payload, dc.kinds.AuditedTables)
+    made = simulated(PAIRS, 100_000, 1, promise(), pairs_share=share)
+    assert isinstance(made.payload, dc.kinds.TablesWithPairs)
     assert made.payload.scale == pytest.approx(6 / float(share))
 
 
 def test_without_arcs_pairs_get_more() -> None:
     network = network_of(dict.fromkeys("abcdef", 2))
     for given, share in ((None, "0.8"), ("0.3", "0.3")):
-        found = calibrated(dc.planned(records=ALL, audit=given), network, promise())
+        found = calibrated(dc.planned(records=ALL, pairs_share=given), network, promise())
         assert found.second == Fraction(share)
 
 
 def test_few_records_leave_everything_to_the_plan() -> None:
     payload = simulated(PAIRS, 200, 1, promise()).payload
-    assert isinstance(payload, dc.kinds.AuditedTables)
+    assert isinstance(payload, dc.kinds.TablesWithPairs)
     assert not payload.pairs
     assert payload.summary(None).endswith("; no pair beside them was worth measuring")
-    alone = dc.planned(audit=0).calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
+    alone = dc.planned(pairs_share=0).calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
     assert dict(payload.first.scales) == dict(alone.scales)
 
 
 @every("case", ["nothing is left out", "a share of 0", "a stated number of records is small"])
 def test_it_is_a_planned_release_where(case: str) -> None:
     network = network_of({"a": 2, "b": 2}, "a>b") if case.startswith("nothing") else PAIRS
-    options = {"audit": 0} if "share" in case else {"records": 100} if "records" in case else {}
+    options = {"pairs_share": 0} if "share" in case else {"records": 100} if "records" in case else {}
     made = simulated(network, 1000, 2, promise(), **options)
-    plan = dc.planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), promise())
+    plan = dc.planned(pairs_share=0).calibrate(network, dc.Dirichlet.uniform(network), promise())
     assert isinstance(made.payload, dc.kinds.NoisyTables)
     assert (made.mechanism, made.calibration) == ("planned", plan)
 
@@ -366,10 +366,10 @@ def test_what_the_first_stage_misjudges_is_chosen_first_and_the_rest_is_fair() -
     places = []
     for seed in range(300):
         payload = mechanism.draw(counts, prior, calibration, SimulatedNoise(np.random.default_rng(seed)))
-        assert isinstance(payload, dc.kinds.AuditedTables)
+        assert isinstance(payload, dc.kinds.TablesWithPairs)
         *chosen, other = payload.pairs
         assert (len(chosen), payload.chosen, chosen[0]) == (2, 2, ("b", "c"))
-        assert [part.audit for part in payload.measurements][-3:] == ["chosen", "chosen", "random"]
+        assert [part.selection for part in payload.measurements][-3:] == ["chosen", "chosen", "random"]
         places.append([pair for pair in candidates if pair not in chosen].index(other))
     # Of four, each with 1/4: 75 +- 7.5; five deviations and a half have a chance below 1e-6 for all four.
     assert all(abs(places.count(place) - 75) < 42 for place in range(4))
@@ -383,7 +383,7 @@ def test_noise_on_pairs_has_the_scale_it_states() -> None:
     calibration = calibrated(mechanism, PAIRS, promise())
     for _ in range(60):
         payload = mechanism.draw(exact, prior, calibration, SimulatedNoise(rng))
-        assert isinstance(payload, dc.kinds.AuditedTables)
+        assert isinstance(payload, dc.kinds.TablesWithPairs)
         assert payload.scale == pytest.approx(30)
         errors += [np.abs(table - exact.joint(pair)) for pair, table in payload.pairs.items()]
     flat = np.concatenate([error.ravel() for error in errors])
@@ -410,13 +410,13 @@ def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
     assert list(again.payload.pairs) == list(made.payload.pairs)  # type: ignore[union-attr]
 
 
-def damaged(payload: dc.kinds.AuditedTables, **changes: object) -> dc.kinds.AuditedTables:
+def damaged(payload: dc.kinds.TablesWithPairs, **changes: object) -> dc.kinds.TablesWithPairs:
     return replace(payload, **changes)  # type: ignore[arg-type]
 
 
 def test_what_is_no_audit_is_refused() -> None:
     payload = simulated(PAIRS, 100_000, 5, promise()).payload
-    assert isinstance(payload, dc.kinds.AuditedTables)
+    assert isinstance(payload, dc.kinds.TablesWithPairs)
     table = np.zeros((2, 2), np.int64)
     for text, changes in (
         ("no table of the first stage holds", {"pairs": {("a", "b"): table}}),
@@ -462,7 +462,7 @@ def test_pairs_that_were_measured_are_answered_from_them() -> None:
     assert answer.basis == "measured"
     assert answer.rows[0]["mean"] == pytest.approx(0.5, abs=0.02)
     assert dc.answer(posterior, "P(a, c, d)", level=0.95).basis == "inferred"
-    plain = dc.simulate(dc.planned(audit=0), counts, prior, promise(), rng=rng)
+    plain = dc.simulate(dc.planned(pairs_share=0), counts, prior, promise(), rng=rng)
     blind = dc.answer(dc.noise_aware(plain, draws=400, rng=np.random.default_rng(2)), "P(a=s0, c=s0)", level=0.95)
     assert (blind.basis, blind.rows[0]["mean"]) == ("assumed", pytest.approx(0.25, abs=0.02))
 
@@ -473,9 +473,9 @@ def test_pairs_that_were_measured_are_answered_from_them() -> None:
 @every(
     ("options", "text"),
     [
-        ({"audit": 1}, "audit"),
-        ({"audit": "-0.1"}, "audit"),
-        ({"audit": "much"}, "audit"),
+        ({"pairs_share": 1}, "pairs_share"),
+        ({"pairs_share": "-0.1"}, "pairs_share"),
+        ({"pairs_share": "much"}, "pairs_share"),
         ({"records": 0}, "records"),
         ({"workload": "P(a)"}, "list of queries"),
     ],
@@ -491,7 +491,7 @@ def test_what_cannot_be_calibrated_costs_nothing(tmp_path: Path) -> None:
     prior = dc.Dirichlet.uniform(PAIRS)
     for mechanism, guarantee, text in (
         (dc.planned(), promise("1e-16"), "too small"),
-        (dc.planned(audit="1e-16"), promise(), "too small"),
+        (dc.planned(pairs_share="1e-16"), promise(), "too small"),
         (dc.planned(workload=["P(z)"]), promise(), "z"),
     ):
         with pytest.raises(dc.InputError, match=text):
@@ -536,7 +536,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     noise = calibrated(mechanism, network, guarantee)
     source = Scripted()
     payload = mechanism.draw(counts_of(network, []), dc.Dirichlet.uniform(network), noise, source)
-    assert isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian"
+    assert isinstance(payload, dc.kinds.TablesWithPairs) and payload.noise == "discrete_gaussian"
     number, scale = len(payload.pairs), payload.scale
     assert bool(payload.chosen) == chosen == bool(source.scores) and scale is not None
     spent = number * Fraction(moved) / (2 * Fraction(scale) ** 2)
@@ -559,7 +559,7 @@ def test_both_stages_share_the_delta(relation: dc.Relation, records: int | None)
     prior, half = dc.Dirichlet.uniform(COINS), Fraction(1, 200)
     assert noise.delta == half
     part, pilot = 1 - noise.second, noise.total_epsilon or 0
-    alone = dc.planned(audit=0)
+    alone = dc.planned(pairs_share=0)
     assert noise.plan == alone.calibrate(COINS, prior, promise(part - pilot, relation, half))
     if records is None:
         assert noise.alone == alone.calibrate(COINS, prior, promise(1 - pilot, relation, 2 * half))
@@ -581,11 +581,13 @@ def test_few_records_are_better_served_by_laplace_noise_whatever_the_delta() -> 
     guarantee = promise(3, ADD_REMOVE, "1e-6")
     noise = calibrated(dc.planned(records=8), network, guarantee)
     assert noise.rho is not None
-    assert audit_of(8, 36, noise.second, noise.rho, 1) == (4, DiscreteLaplace)
-    assert audit_of(10_000, 36, noise.second, noise.rho, 1) == (36, DiscreteGaussian)
+    assert plan_pairs(8, 36, noise.second, noise.rho, 1) == (4, DiscreteLaplace)
+    assert plan_pairs(10_000, 36, noise.second, noise.rho, 1) == (36, DiscreteGaussian)
     made = simulated(network, 8, 3, guarantee, records=8)
     assert (
-        isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.noise is None and len(made.payload.pairs) == 4
+        isinstance(made.payload, dc.kinds.TablesWithPairs)
+        and made.payload.noise is None
+        and len(made.payload.pairs) == 4
     )
     again = dc.Release.loads(made.dumps())
     assert again.payload.agrees(again.calibration)
@@ -608,9 +610,11 @@ def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> N
     assert again.dumps() == release.dumps()
     payload = again.payload
     assert (
-        isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
+        isinstance(payload, dc.kinds.TablesWithPairs)
+        and payload.noise == "discrete_gaussian"
+        and len(payload.pairs) == 6
     )
-    assert {part.tag for part in payload.measurements if part.audit} == {"discrete_gaussian"}
+    assert {part.tag for part in payload.measurements if part.selection} == {"discrete_gaussian"}
     assert "Gaussian noise of scale" in payload.summary(again.calibration)
     answer = dc.answer(dc.noise_aware(again, draws=200, rng=rng), "P(a=s0, b=s0)", level=0.95)
     assert answer.basis == "measured" and answer.rows[0]["mean"] == pytest.approx(0.4, abs=0.02)
@@ -634,7 +638,7 @@ def test_gaussian_noise_on_pairs_has_the_scale_it_states() -> None:
     calibration = calibrated(mechanism, network, guarantee)
     for seed in range(17):
         payload = mechanism.draw(counts, prior, calibration, SimulatedNoise(np.random.default_rng(seed)))
-        assert isinstance(payload, dc.kinds.AuditedTables) and payload.scale is not None
+        assert isinstance(payload, dc.kinds.TablesWithPairs) and payload.scale is not None
         scale = payload.scale
         errors += [payload.pairs[pair] - counts.joint(pair) for pair in payload.pairs]
     off = np.concatenate([error.ravel() for error in errors])

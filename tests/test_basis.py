@@ -25,7 +25,7 @@ def pairs_measured() -> dc.Release:
     scopes = [("a", "b"), ("b", "c"), ("a", "c"), ("d",)]
     counts = dc.tools.count_codes(TRIANGLE, codes, scopes)
     mechanism = dc.tools.Mechanism(
-        "planned", lambda _network, _prior, _guarantee: plan(scopes), dc.planned(audit=0).draw
+        "planned", lambda _network, _prior, _guarantee: plan(scopes), dc.planned(pairs_share=0).draw
     )
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(TRIANGLE), guarantee(), rng=rng)
 

@@ -90,7 +90,7 @@ MADE: dict[str, tuple[str, str, type, str]] = {
         dc.kinds.NoisyTables,
         "6 of them in 3 stars whose noise agrees: discrete Laplace of",
     ),
-    "planned, pairs": ("planned", "audit=0.9", dc.kinds.AuditedTables, " beside them"),
+    "planned, pairs": ("planned", "audit=0.9", dc.kinds.TablesWithPairs, " beside them"),
     "planned, delta": (
         "planned",
         "audit=0",

@@ -35,7 +35,7 @@ def release() -> dc.Release:
     records = dc.read_records(dc.tools.simulate_records(truth, 4000, rng=1), STUDY.schema)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
     counts = dc.count(records, STUDY, [("smoke", "bronc"), ("lung", "bronc")])
-    return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(STUDY), promise, rng=2)
+    return dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(STUDY), promise, rng=2)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_workloads_are_queries_or_files_of_them(run: Shell) -> None:
         ("--workload .", "no text file of queries"),
         ("--workload empty.txt", "at least one query"),
         ("--workload 'P(lung)' --mechanism laplace", "only planned serves a workload, not laplace"),
-        ("--option workload=P(lung)", "no option of 'planned'; it takes records=..., audit=..."),
+        ("--option workload=P(lung)", "no option of 'planned'; it takes records=..., pairs_share=..."),
     ],
 )
 def test_what_is_no_workload_is_refused_and_costs_nothing(words: str, message: str, run: Shell) -> None:
@@ -139,8 +139,12 @@ def test_the_share_for_pairs_is_said_once_and_leaves_something(run: Shell) -> No
     twice = run.fails(f"{ALONE} --option audit=0.6")
     assert "the share for pairs is given twice" in twice
     nothing = run.fails(f"{RELEASE} --audit 0.995")
-    assert "audit=0.995 leaves nothing for the tables of the network" in nothing
+    assert "a share of 0.995 for pairs leaves nothing for the network's tables" in nothing
     assert charges() == before
+
+
+def test_the_share_for_pairs_answers_to_its_former_name_on_the_command_line(run: Shell) -> None:
+    assert run.json(PLAN) == run.json(PLAN.replace("audit=0", "pairs_share=0"))
 
 
 def test_that_the_network_is_doubted_is_told_with_what_to_do(run: Shell) -> None:

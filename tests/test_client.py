@@ -650,7 +650,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
         return server.ask(f"/releases/{there.id}/{function}", body).body
 
     def far(url: str) -> Any:
-        return dataclasses.replace(there, wire=dc.server.Client(url)._wire)
+        return dataclasses.replace(there, http=dc.server.Client(url)._http)
 
     query, given = said("query", q=["P(area)"]), said("marginals", e=["smoke=yes"])
     number = said("decide", quantity="P(smoke=yes)", loss="squared")
@@ -671,11 +671,11 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
             one = far(url)
             with pytest.raises(dc.DiscreetError, match="answers another question than was asked"):
                 ask(one)  # type: ignore[no-untyped-call]
-            one.wire.close()
+            one.http.close()
     with pretended([HELLO, (200, JSON, query)]) as (url, _):
         one = far(url)
         assert one.answer(" P( area ) ") == dc.answer(here, "P(area)")
-        one.wire.close()
+        one.http.close()
 
 
 @pytest.mark.parametrize(
@@ -690,7 +690,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
 def test_answers_of_another_form_are_told_so(answers: Any, there: Any) -> None:
     reply = (200, JSON, json.dumps(answers).encode())
     with pretended([HELLO, reply]) as (url, _):
-        far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
+        far = dataclasses.replace(there, http=dc.server.Client(url)._http)
         for ask in (
             lambda: far.answer("P(smoke)"),
             lambda: dc.marginals(far),
@@ -698,7 +698,7 @@ def test_answers_of_another_form_are_told_so(answers: Any, there: Any) -> None:
         ):
             with pytest.raises(dc.DiscreetError, match=r"another form|0 of 1|of all variables"):
                 ask()
-        far.wire.close()
+        far.http.close()
 
 
 def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
@@ -708,10 +708,10 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
         writer.write_table(other)
     for body, words in ((b"nothing", "no valid records"), (made.getvalue().to_pybytes(), "other columns")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
-            far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
+            far = dataclasses.replace(there, http=dc.server.Client(url)._http)
             with pytest.raises(dc.DiscreetError, match=words):
                 dc.sample(far, 5)[0].read_all()
-            far.wire.close()
+            far.http.close()
     right = pa.BufferOutputStream()
     (records,) = dc.sample(here, 500, rng=1)
     with pa.ipc.new_file(right, records.schema) as writer:
@@ -719,10 +719,10 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
     whole = right.getvalue().to_pybytes()
     for body, words in ((whole, "sent 500 of 700"), (whole[: len(whole) // 2], "no valid records|breaks off|sent")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
-            far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
+            far = dataclasses.replace(there, http=dc.server.Client(url)._http)
             with pytest.raises(dc.DiscreetError, match=words):
                 dc.sample(far, 700)[0].read_all()
-            far.wire.close()
+            far.http.close()
 
 
 def test_asking_loads_http_only_when_it_is_wanted() -> None:

@@ -41,7 +41,7 @@ def released(mechanism: str, truth: dc.Tables, n: int, promise: dc.Guarantee, rn
     if mechanism == "laplace":
         return simulated(truth, n, promise, rng)
     counts = dc.tools.count_codes(NETWORK, sample_codes(truth, n, rng))
-    return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
 def replicated(

@@ -1,4 +1,4 @@
-"""What pairs and triples have beyond their parts: its law, and what audited pairs teach of its size."""
+"""What pairs and triples have beyond their parts: its law, and what measured pairs teach of its size."""
 
 from __future__ import annotations
 

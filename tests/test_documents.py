@@ -39,10 +39,10 @@ def candidates() -> list[dc.Tables]:
 
 
 KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], str]] = {
-    "planned": (lambda: dc.planned(audit=0), "0"),
+    "planned": (lambda: dc.planned(pairs_share=0), "0"),
     "planned, pairs": (lambda: dc.planned(records=10**7), "0"),
-    "planned, workload": (lambda: dc.planned(audit=0, workload=["P(b)"]), "0"),
-    "planned, delta": (lambda: dc.planned(audit=0), "0.7"),
+    "planned, workload": (lambda: dc.planned(pairs_share=0, workload=["P(b)"]), "0"),
+    "planned, delta": (lambda: dc.planned(pairs_share=0), "0.7"),
     "laplace": (dc.laplace, "0"),
     "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
     "fourier": (dc.research.fourier, "0"),

@@ -201,7 +201,7 @@ def test_entries_and_the_record_that_moves_most_are_those_of_brute_force() -> No
 MADE = {
     "laplace": (lambda: dc.laplace(), "add-remove", "0"),
     "laplace, replaced": (lambda: dc.laplace(), "replace", "0"),
-    "planned": (lambda: dc.planned(audit=0), "add-remove", "0"),
+    "planned": (lambda: dc.planned(pairs_share=0), "add-remove", "0"),
     "fourier": (lambda: dc.research.fourier(), "replace", "0"),
     "gaussian": (lambda: dc.gaussian(), "add-remove", "1e-5"),
 }

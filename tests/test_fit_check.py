@@ -45,7 +45,7 @@ def released(tie: float, n: int, seed: int, epsilon: float = 1.0, relation: str 
     tables = {**counts.tables, "b": counts.tables["b"].sum(axis=0)}
     own = dc.results.Counts(dc.Tables(NETWORK, tables), counts.policy)
     promise = guarantee(epsilon, relation)
-    return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), own, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
 def test_holm_by_hand() -> None:
@@ -264,4 +264,4 @@ def simulated_child(theta: dc.Tables) -> dc.Release:
 
     rng = np.random.default_rng(8)
     counts = dc.tools.count_codes(theta.network, sample_codes(theta, 2_000, rng))
-    return dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(theta.network), guarantee(), rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(theta.network), guarantee(), rng=rng)

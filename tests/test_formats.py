@@ -27,10 +27,10 @@ from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases import release as release_module
-from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
 from discreet.releases.kinds.chosen_network import StructureNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, pairs_beyond
 from discreet.releases.measurement import Calibration, Released
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import release_schema
@@ -208,14 +208,14 @@ def planned_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
 
 
 @st.composite
-def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
+def tables_with_pairs(draw: st.DrawFn, network: dc.Network) -> Parts:
     (plan, first), (alone, only) = draw(planned_tables(network)), draw(planned_tables(network))
     beyond = pairs_beyond(combinations(network.nodes, 2), first.tables)
     chosen = draw(st.lists(st.sampled_from(beyond), unique=True)) if beyond else []
     total = draw(st.none() | POSITIVE)
     able = draw(st.booleans())
     losses = (draw(BUDGET), draw(BUDGET), draw(BUDGET)) if able else (None, None, None)
-    noise = AuditNoise(
+    noise = NoiseWithPairs(
         plan=plan,
         alone=alone,
         records=None,
@@ -242,7 +242,7 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     assume(scale is None or 0 < scale < 2**62)
     seen = None if total is None else draw(st.integers(-(2**53), 2**53))
     law = "discrete_gaussian" if gaussian else None
-    return noise, dc.kinds.AuditedTables(network, first if pairs else only, pairs, scale, number, seen, law)
+    return noise, dc.kinds.TablesWithPairs(network, first if pairs else only, pairs, scale, number, seen, law)
 
 
 @st.composite
@@ -330,7 +330,7 @@ KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[t
     "noisy counts": (noisy_counts, (TableNoise,), dc.kinds.NoisyCounts),
     "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.kinds.NoisyCounts),
     "planned tables": (planned_tables, (PlannedNoise,), dc.kinds.NoisyTables),
-    "audited tables": (audited_tables, (AuditNoise,), dc.kinds.AuditedTables),
+    "tables with pairs": (tables_with_pairs, (NoiseWithPairs,), dc.kinds.TablesWithPairs),
     "two stages": (staged_counts, (Stages,), dc.research.TwoStageCounts),
     "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.research.NoisyCoefficients),
     "draws": (parameter_draws, (Trimming, Tempering), dc.research.ParameterDraws),
@@ -376,7 +376,7 @@ def public(payload: Released) -> dict[str, object]:
     match payload:
         case dc.kinds.NoisyCounts() | dc.kinds.NoisyTables():
             return {"scales": dict(payload.scales), "noise": payload.noise}
-        case dc.kinds.AuditedTables():
+        case dc.kinds.TablesWithPairs():
             said = {"scale": payload.scale, "chosen": payload.chosen, "total": payload.total}
             return {"first": public(payload.first), "pairs": list(payload.pairs), **said}
         case dc.research.TwoStageCounts():

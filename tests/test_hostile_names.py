@@ -29,6 +29,7 @@ from discreet.display.terminal import write_out
 from discreet.display.text_tables import html_text
 from discreet.errors import printable
 from discreet.model.design import Normal
+from discreet.posterior import fit_check
 from discreet.queries.score import accuracy_network
 from discreet.research.mechanisms.score_sums import ScoreSums
 from discreet.util.json_files import json_text
@@ -280,7 +281,7 @@ MADE: dict[str, Any] = {
     ),
     "AccuracyPlan": accuracy_plan,
     "Absolute": dc.decisions.Absolute,
-    "AuditedTables": lambda: made_of(dc.planned(audit=0.3)),
+    "TablesWithPairs": lambda: made_of(dc.planned(pairs_share=0.3)),
     "CategoricalFactor": lambda: dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1),
     "Client": lambda: dc.server.Client("http://127.0.0.1:1"),
     "Counts": lambda: dc.tools.count_codes(hostile_network(), CODES),
@@ -309,7 +310,7 @@ MADE: dict[str, Any] = {
     "Quantile": lambda: dc.decisions.Quantile(0.9),
     "Records": lambda: dc.read_records(pa.table({one.name: ["yes"] for one in PLAIN}), dc.Schema(PLAIN)),
     "RemotePosterior": lambda: dc.server.RemotePosterior(
-        dc.server.Client("http://127.0.0.1:1")._wire, "visits" + MARKS[0], "0" * 32, hostile_network()
+        dc.server.Client("http://127.0.0.1:1")._http, "visits" + MARKS[0], "0" * 32, hostile_network()
     ),
     "Responder": lambda: dc.decisions.Responder(results("plain")[1]),
     "Rows": rows,
@@ -330,7 +331,7 @@ MADE: dict[str, Any] = {
         [{"name": "visits" + MARKS[0], "kind": "network", "guarantees": ["epsilon" + MARKS[1]], "draws": "ready"}]
     ),
     "StatedNoise": lambda: dc.external.StatedNoise("rounded", 1),
-    "Tested": lambda: dc.results.Tested(
+    "Tested": lambda: fit_check.Tested(
         ("a" + MARKS[0], "b" + MARKS[1]), 0.001, 0.5, (("a" + MARKS[0], "b" + MARKS[1]),)
     ),
     "Squared": dc.decisions.Squared,

@@ -46,7 +46,7 @@ def released(n: int, seed: int) -> dc.Release:
         },
     )
     own = dc.results.Counts(tables, counts.policy)
-    return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(NETWORK), guarantee(3.0), rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), own, dc.Dirichlet.uniform(NETWORK), guarantee(3.0), rng=rng)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def promise(epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE,
 
 
 def planned(network: dc.Network, guarantee: dc.Guarantee, records: int | None) -> dc.kinds.PlannedNoise:
-    found: dc.kinds.PlannedNoise = dc.planned(audit=0, records=records).calibrate(
+    found: dc.kinds.PlannedNoise = dc.planned(pairs_share=0, records=records).calibrate(
         network, dc.Dirichlet.uniform(network), guarantee
     )
     return found
@@ -87,7 +87,7 @@ def test_a_plan_for_few_records_measures_parts(relation: dc.Relation, delta: obj
 
 
 def test_a_plan_for_a_workload_leaves_nothing_out() -> None:
-    mechanisms = [dc.planned(audit=0, workload=["P(d | a=s0)"], records=records) for records in (None, 10)]
+    mechanisms = [dc.planned(pairs_share=0, workload=["P(d | a=s0)"], records=records) for records in (None, 10)]
     one, other = (each.calibrate(LARGE, dc.Dirichlet.uniform(LARGE), promise("0.1")) for each in mechanisms)
     assert one == other
 
@@ -95,7 +95,7 @@ def test_a_plan_for_a_workload_leaves_nothing_out() -> None:
 @every("records", [0, -5, 1.5, "many"])
 def test_records_are_a_whole_number(records: object) -> None:
     with pytest.raises(dc.InputError, match="whole number of at least 1"):
-        dc.planned(audit=0, records=records)  # type: ignore[arg-type]
+        dc.planned(pairs_share=0, records=records)  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------------------------------------- the promise
@@ -106,7 +106,7 @@ def test_records_are_a_whole_number(records: object) -> None:
 @every(("states", "tables"), [(4, 2), (7, 3)])
 def test_a_plan_of_parts_is_private_and_tight(states: int, tables: int, relation: dc.Relation) -> None:
     network = network_of({"a": states - 1, "b": states, "c": 2 + states // 7}, "a>c b>c")
-    guarantee, mechanism = promise(1, relation), dc.planned(audit=0, records=1)
+    guarantee, mechanism = promise(1, relation), dc.planned(pairs_share=0, records=1)
     plan = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     assert len(plan.scales) == tables and measured_part(network, plan.scales, "c") != network.family("c")
     loss = noise_loss(mechanism, network, guarantee, neighbours(network, relation, 1))
@@ -118,7 +118,7 @@ def test_a_plan_of_parts_is_private_and_tight(states: int, tables: int, relation
 
 def test_a_release_says_what_was_left_out_and_comes_back() -> None:
     made = dc.simulate(
-        dc.planned(audit=0, records=200),
+        dc.planned(pairs_share=0, records=200),
         made_up(LARGE),
         dc.Dirichlet.uniform(LARGE),
         promise("0.1"),
@@ -140,7 +140,7 @@ def test_every_reader_reads_parts(method: str, prior: float | None) -> None:
     network = network_of({"a": 3, "b": 4, "c": 2}, "a>c b>c")
     believed = None if prior is None else dc.Dirichlet.uniform(network, prior)
     made = dc.simulate(
-        dc.planned(audit=0, records=1),
+        dc.planned(pairs_share=0, records=1),
         made_up(network, 60),
         dc.Dirichlet.uniform(network),
         promise(),
@@ -164,7 +164,7 @@ def test_rows_of_a_part_are_known_and_those_of_the_family_are_not() -> None:
     codes = {"a": rng.integers(3, size=4000), "b": rng.integers(4, size=4000)}
     codes["c"] = (rng.random(4000) < np.where((codes["a"] + codes["b"]) % 2, 0.9, 0.2)).astype(np.int64)
     counts, prior = dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network)
-    made = dc.simulate(dc.planned(audit=0, records=1), counts, prior, promise(), rng=rng)
+    made = dc.simulate(dc.planned(pairs_share=0, records=1), counts, prior, promise(), rng=rng)
     assert made.payload.cut == {"c": ("a", "c")}
     found = dc.noise_aware(made, draws=2000, rng=rng)
     weights = np.bincount(codes["a"] * 4 + codes["b"], minlength=12).reshape(3, 4, 1) / 4000

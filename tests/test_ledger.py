@@ -574,7 +574,7 @@ def test_reading_takes_no_lock_and_needs_no_right_to_write(ledger: dc.Ledger, fi
 def test_the_place_is_the_whole_path_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = dc.Ledger("sqlite:///budget.db")
-    assert ledger.place == str(tmp_path / "budget.db")
+    assert ledger.address == str(tmp_path / "budget.db")
     account = ledger.open("a", spend(1))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -582,7 +582,7 @@ def test_the_place_is_the_whole_path_and_stays(tmp_path: Path, monkeypatch: pyte
     pickle.loads(pickle.dumps(account)).charge("r", "m", spend(1))  # noqa: S301
     assert account.balance().epsilon_left == 0
     assert list(elsewhere.iterdir()) == []
-    assert dc.Ledger("sqlite://").place == ":memory:"
+    assert dc.Ledger("sqlite://").address == ":memory:"
 
 
 def test_a_ledger_in_memory_is_shared_by_threads_and_with_nobody_else() -> None:

@@ -495,8 +495,8 @@ def test_a_wrong_password_is_refused_and_never_shown(
     assert "canary" not in told
     good = dc.Ledger(address.format(right))
     good.account("a").charge("r", "laplace", spend("0.1"))
-    assert "canary" not in repr(good) + good.place + repr(good.account("a"))
-    assert account.verify().who == KEYHOLDER
+    assert "canary" not in repr(good) + good.address + repr(good.account("a"))
+    assert account.verify().user == KEYHOLDER
     own.run(f"ALTER ROLE {KEYHOLDER} PASSWORD '{wrong}'")
     own.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{KEYHOLDER}'")
     told = refused(lambda: good.account("a").charge("s", "laplace", spend("0.1")))

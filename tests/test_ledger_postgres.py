@@ -398,7 +398,7 @@ def test_a_server_makes_the_entries_of_a_file(url: str) -> None:
     made = {}
     for name, where in (("file", "sqlite://"), ("server", url)):
         account = dc.Ledger(where).open("a", spend(2))
-        user = account.charge("r0", "m", spend("0.01")) and account.charges()[0].who
+        user = account.charge("r0", "m", spend("0.01")) and account.charges()[0].user
         told = steps(account, user)
         account.verify()
         entries = account.export()["entries"]

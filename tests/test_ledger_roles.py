@@ -172,7 +172,7 @@ def test_a_spender_through_a_group_is_named_and_not_the_group(team: Team) -> Non
         connection.execute("SET ROLE crew")
         connection.execute(CHARGE, ("b", "r", "laplace", "1/2", "0"))
     last = team.account("aud", "b").verify()
-    assert (last.who, last.sequence, last.epsilon_spent) == ("ann", 1, "1/2")
+    assert (last.user, last.sequence, last.epsilon_spent) == ("ann", 1, "1/2")
 
 
 # -------------------------------------------------------------------------------------------------- what they may not

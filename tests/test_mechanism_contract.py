@@ -349,7 +349,7 @@ def overspending(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
     def calibrate(over: Any, prior: Any, guarantee: dc.Guarantee) -> Any:
         honest = mechanism.calibrate(over, prior, guarantee)
         more = Fraction(1, 10**30)
-        if isinstance(honest, dc.kinds.AuditNoise):
+        if isinstance(honest, dc.kinds.NoiseWithPairs):
             return replace(honest, second=guarantee.epsilon - honest.plan.total - (honest.total_epsilon or 0) + more)
         if isinstance(honest, Stages):
             return replace(honest, second_epsilon=guarantee.epsilon - honest.first_epsilon + more)

@@ -213,7 +213,7 @@ def test_the_fit_settles_where_families_share_many_variables() -> None:
     network = theta.network.with_missing(LOSSES)
     promise = dc.Guarantee(epsilon=50, delta=0, relation=dc.Relation.ADD_REMOVE, unit="record")
     counts = dc.tools.count_codes(network, codes)
-    made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
+    made = dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
     read = dc.tools.assume_at_random(dc.noise_aware(made, draws=8, rng=rng))
     truth = dc.results.PosteriorDraws(Tables(theta.network, lambda node: theta[node][..., None], draws=1))
     for node in theta.network.nodes:

@@ -198,7 +198,7 @@ def test_no_records_are_always_below_the_noise() -> None:
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     prior = dc.Dirichlet.uniform(network)
     made = dc.simulate(
-        dc.planned(audit=0), dc.tools.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0)
+        dc.planned(pairs_share=0), dc.tools.count_codes(network, codes), prior, promise, rng=np.random.default_rng(0)
     )
     assert rows_below_noise(made)["asia"] == (1, 1)
 

@@ -37,7 +37,7 @@ SCALES = (20.0, 47.0)
 DRAWS = 200_000
 BOUND = math.sqrt(math.log(2e9) / (2 * DRAWS))
 """By Dvoretzky, Kiefer, Wolfowitz and Massart no distribution function is this far off but with probability 1e-9."""
-EXAMPLES = [law(scale) for law in LAWS.values() for scale in SCALES] + [Rounded(7.5, of_whole=False)]
+EXAMPLES = [law(scale) for law in LAWS.values() for scale in SCALES] + [Rounded(7.5, of_integers=False)]
 
 ROOT = Path(discreet.__file__).parent
 TAGS = {*LAWS, *SHAPES}
@@ -56,7 +56,7 @@ OTHER_FLAGS = {"releases/kinds/gradient_trace.py": {"normal"}}
 def tabulated(law: NoiseLaw) -> tuple[np.ndarray, np.ndarray]:
     """Points, and the probability of each, or of a narrow cell around it."""
     reach, step = math.ceil(40 * law.scale), 1.0
-    if not (law.whole or (isinstance(law, Rounded) and law.of_whole)):
+    if not (law.keeps_integers or (isinstance(law, Rounded) and law.of_integers)):
         step = law.scale / 2000
     points = np.arange(-math.ceil(reach / step), math.ceil(reach / step) + 1) * step
     return points, np.exp(law.log_density(points)) * step
@@ -100,7 +100,7 @@ def test_simulated_draws_have_the_density(law: NoiseLaw) -> None:
     error = law.raw_variance * math.sqrt((2 + max(law.excess, 0)) / DRAWS)
     assert abs(draws.var() - law.raw_variance) < 7 * error
     assert distance(draws, type(law)(law.scale * 1.1)) > BOUND, "a tenth more is noticed"
-    if law.whole:
+    if law.keeps_integers:
         assert np.array_equal(draws, np.rint(draws))
     if law.reach is not None:
         assert np.abs(draws).max() <= law.reach
@@ -111,7 +111,7 @@ def test_what_a_source_adds_has_the_density(law: CellLaw) -> None:
     """Exact laws, small scales too: below 4e-9 in all."""
     added = law.add(np.full(DRAWS, 5), SimulatedNoise(RNG(12))) - 5
     assert added.dtype == np.int64 and distance(added, law) < BOUND
-    assert law.whole and isinstance(law.per_unit(2), NoiseLaw) and not law.per_unit(2).whole
+    assert law.keeps_integers and isinstance(law.per_unit(2), NoiseLaw) and not law.per_unit(2).keeps_integers
     assert law.per_unit(2).power == law.power and law.per_unit(2).scale == law.scale / 2
 
 
@@ -143,8 +143,8 @@ def test_losses_are_ratios_of_densities() -> None:
 
 def test_noise_that_never_shows_has_a_weight() -> None:
     assert DiscreteLaplace(0.01).raw_variance < KNOWN_VARIANCE == DiscreteLaplace(0.01).variance
-    assert Rounded(1.0).reach == 0 and Rounded(1.0).whole and Rounded(1.0).variance == KNOWN_VARIANCE
-    assert not Rounded(1.0, of_whole=False).whole and Rounded.on(1.0, whole=False).reach == 0.5
+    assert Rounded(1.0).reach == 0 and Rounded(1.0).keeps_integers and Rounded(1.0).variance == KNOWN_VARIANCE
+    assert not Rounded(1.0, of_integers=False).keeps_integers and Rounded.on(1.0, integers=False).reach == 0.5
 
 
 # ------------------------------------------------------------------------------------------ vectors and stars

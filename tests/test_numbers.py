@@ -132,7 +132,7 @@ def test_laws_keep_the_shares_of_bins_and_stay_between_their_ends(
         assert low[0] - 1e-9 <= law.quantile(share)[0] <= high[0] + 1e-9
     for number in (-3.0, 0.0, 4.2, 18.0, 17.0, 30.0, 60.0, 99.0, 120.0):
         for itself in (True, False):
-            found, low, high = law.above(number, itself=itself)
+            found, low, high = law.above(number, inclusive=itself)
             assert low[0] - 1e-9 <= found[0] <= high[0] + 1e-9
 
 
@@ -145,8 +145,8 @@ def test_whole_numbers_by_summing_over_each(listed: list[float], inside: Inside)
     assert each.sum() == pytest.approx(1)
     assert law.mean()[0] == pytest.approx(each @ numbers, abs=1e-8)
     for number in (0, 17, 17.5, 18, 64, 99):
-        assert law.above(number, itself=True)[0][0] == pytest.approx(each[numbers >= number].sum(), abs=1e-9)
-        assert law.above(number, itself=False)[0][0] == pytest.approx(each[numbers > number].sum(), abs=1e-9)
+        assert law.above(number, inclusive=True)[0][0] == pytest.approx(each[numbers >= number].sum(), abs=1e-9)
+        assert law.above(number, inclusive=False)[0][0] == pytest.approx(each[numbers > number].sum(), abs=1e-9)
     for share in (0.1, 0.5, 0.9):
         found = law.quantile(share)[0]
         assert each[numbers <= found].sum() >= share - 1e-6 and each[numbers < found].sum() <= share + 1e-6
@@ -169,7 +169,7 @@ def test_a_law_that_is_log_linear_everywhere_is_found(rate: float) -> None:
         assert law.quantile(share)[0] == pytest.approx(low + np.log1p(share * (grown - 1)) / rate, abs=1e-7)
         assert of_whole.quantile(share)[0] == places[np.searchsorted(np.cumsum(whole), share)]
     for number in (-3, 0, 17):
-        assert of_whole.above(number, itself=False)[0][0] == pytest.approx(whole[places > number].sum(), abs=1e-9)
+        assert of_whole.above(number, inclusive=False)[0][0] == pytest.approx(whole[places > number].sum(), abs=1e-9)
 
 
 @given(listed=shares, inside=st.sampled_from(LAWS), share=st.floats(0.001, 0.999))
@@ -189,12 +189,12 @@ def test_the_ends_are_those_of_the_worst_laws() -> None:
     law = law_of(AGE, [1, 2, 4, 3], "log-linear")
     assert law.mean_ends()[0][0] == pytest.approx((0 + 2 * 18 + 4 * 40 + 3 * 65) / 10)
     assert law.mean_ends()[1][0] == pytest.approx((17 + 2 * 39 + 4 * 64 + 3 * 99) / 10)
-    assert [part[0] for part in law.above(39, itself=False)] == pytest.approx([0.7, 0.7, 0.7])
-    assert [part[0] for part in law.above(40, itself=False)[1:]] == pytest.approx([0.3, 0.7])
+    assert [part[0] for part in law.above(39, inclusive=False)] == pytest.approx([0.7, 0.7, 0.7])
+    assert [part[0] for part in law.above(40, inclusive=False)[1:]] == pytest.approx([0.3, 0.7])
     real = law_of(WAIT, [1, 2, 4, 3], "log-linear")
-    assert [part[0] for part in real.above(10, itself=True)] == pytest.approx([0.7, 0.7, 0.7])
-    assert [part[0] for part in real.above(10, itself=False)[1:]] == pytest.approx([0.3, 0.7])
-    assert [part[0] for part in real.above(60, itself=True)[1:]] == pytest.approx([0.0, 0.3])
+    assert [part[0] for part in real.above(10, inclusive=True)] == pytest.approx([0.7, 0.7, 0.7])
+    assert [part[0] for part in real.above(10, inclusive=False)[1:]] == pytest.approx([0.3, 0.7])
+    assert [part[0] for part in real.above(60, inclusive=True)[1:]] == pytest.approx([0.0, 0.3])
 
 
 @pytest.mark.parametrize("inside", LAWS)
@@ -202,7 +202,7 @@ def test_uniform_numbers_are_the_same_under_both_laws(inside: Inside) -> None:
     """Shares as wide as their bins: the distribution function is a line, mean and quantiles are known."""
     law = law_of(AGE, [18, 22, 25, 35], inside)
     assert law.mean()[0] == pytest.approx(49.5)
-    assert law.quantile(0.25)[0] in (24, 25) and law.above(49, itself=False)[0][0] == pytest.approx(0.5)
+    assert law.quantile(0.25)[0] in (24, 25) and law.above(49, inclusive=False)[0][0] == pytest.approx(0.5)
     large = dc.Variable("x", bounds=(0, 99_999), bins=(30_000,), type="integer")
     assert law_of(large, [3, 7], inside).mean()[0] == pytest.approx(49_999.5)
 

@@ -14,6 +14,7 @@ import pytest
 
 import discreet as dc
 from discreet.inference.sampling import sample_codes
+from discreet.verify.accuracy_plan import PlannedWidth
 from shell import Shell, opened
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
@@ -87,7 +88,7 @@ def test_of_unknown_probabilities_the_spread_is_said() -> None:
 
 
 def test_a_width_is_interpolated_and_capped() -> None:
-    width = dc.results.PlannedWidth("P(a)", (0.5, 2.0), (0.1, 0.04), 0.03)
+    width = PlannedWidth("P(a)", (0.5, 2.0), (0.1, 0.04), 0.03)
     assert width.at(0.5) == pytest.approx(0.1) and width.at(2.0) == pytest.approx(0.04)
     assert 0.04 < width.at(1.0) < 0.1
     assert width.noise(4.0) == pytest.approx(width.noise(2.0) / 2)
@@ -99,7 +100,7 @@ def test_a_width_is_interpolated_and_capped() -> None:
 
 
 def test_it_can_be_seen_and_kept() -> None:
-    widths = [dc.results.PlannedWidth(f"P({name})", (0.5, 2.0), (0.1, 0.04), 0.03) for name in ("<a>", "b")]
+    widths = [PlannedWidth(f"P({name})", (0.5, 2.0), (0.1, 0.04), 0.03) for name in ("<a>", "b")]
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     plan = dc.results.AccuracyPlan("planned", promise, 0.05, 1000, tuple(widths))
     for against in ("epsilon", "records"):

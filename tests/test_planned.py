@@ -38,7 +38,7 @@ def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_
 
 
 def planned(network: dc.Network, guarantee: dc.Guarantee, **options: object) -> dc.kinds.PlannedNoise:
-    found: dc.kinds.PlannedNoise = dc.planned(audit=0, **options).calibrate(
+    found: dc.kinds.PlannedNoise = dc.planned(pairs_share=0, **options).calibrate(
         network, dc.Dirichlet.uniform(network), guarantee
     )
     return found
@@ -208,7 +208,7 @@ def test_the_error_of_one_table_alone_is_exact() -> None:
     plan = planned(network, promise("0.4"))
     counts, prior = counts_of(network, []), dc.Dirichlet.uniform(network)
     noise = SimulatedNoise(np.random.default_rng(11))
-    made = [dc.planned(audit=0).draw(counts, prior, plan, noise) for _ in range(12_500)]
+    made = [dc.planned(pairs_share=0).draw(counts, prior, plan, noise) for _ in range(12_500)]
     cells = np.abs(np.concatenate([payload.table("b").ravel() for payload in made]))
     error = float(cells.std() / math.sqrt(cells.size))
     assert abs(cells.mean() - plan.expected["b"]) < 6 * error
@@ -237,7 +237,9 @@ def test_a_budget_of_many_digits_can_be_written_and_read() -> None:
     network = network_of({"a": 2, "b": 2, "c": 2}, "a>b b>c")
     counts = dc.tools.count_codes(network, dict.fromkeys("abc", np.zeros(3, np.int64)))
     long = dc.Guarantee(epsilon="0." + "1" * 900, delta=0, relation="replace", unit="record")
-    made = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), long, rng=np.random.default_rng(0))
+    made = dc.simulate(
+        dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(network), long, rng=np.random.default_rng(0)
+    )
     assert dc.Release.loads(made.dumps()).calibration.total <= long.epsilon
 
 
@@ -262,7 +264,7 @@ def test_what_hundreds_of_tables_cost_is_short_and_no_less_than_it_is(relation: 
     assert exact <= plan.reported <= guarantee.epsilon and plan.reported.denominator.bit_length() <= 200
     assert float(plan.reported / exact) == pytest.approx(1, rel=1e-11)
     codes = {node: np.zeros(50, np.int64) for node in network.nodes}
-    mechanism = dc.planned(audit=0)
+    mechanism = dc.planned(pairs_share=0)
     counts = dc.tools.count_codes(network, codes, mechanism.scopes(network))
     made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=np.random.default_rng(1))
     assert dc.Release.loads(made.dumps()).calibration == plan
@@ -308,7 +310,11 @@ def test_delta_is_charged_whether_it_is_used_or_not(tmp_path: Path) -> None:
     limit = dc.Guarantee(epsilon=3, delta="0.5", relation=ADD_REMOVE, unit="record")
     account = Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
     made = dc.release(
-        dc.planned(audit=0), counts_of(network, []), dc.Dirichlet.uniform(network), promise(1, "1e-6"), account=account
+        dc.planned(pairs_share=0),
+        counts_of(network, []),
+        dc.Dirichlet.uniform(network),
+        promise(1, "1e-6"),
+        account=account,
     )
     assert made.payload.noise == "discrete_laplace"
     assert account.balance().delta_spent == Fraction(1, 10**6)
@@ -322,7 +328,7 @@ def test_without_noise_every_family_comes_back(network: dc.Network, seed: int) -
     rng = np.random.default_rng(seed)
     records = [tuple(int(rng.integers(variable.size)) for variable in network.variables) for _ in range(20)]
     counts, prior = counts_of(network, records), dc.Dirichlet.uniform(network)
-    made = dc.simulate(dc.planned(audit=0), counts, prior, promise(4000), rng=rng)  # noise that never shows
+    made = dc.simulate(dc.planned(pairs_share=0), counts, prior, promise(4000), rng=rng)  # noise that never shows
     payload = made.payload
     assert set(payload.tables) == set(measured(network))
     for node in network.nodes:
@@ -349,7 +355,7 @@ def test_the_noise_is_drawn_from_the_planned_law(kind: str) -> None:
         return [row + 5 for row in rows]
 
     source = SimpleNamespace(**{kind: add}, star=add_star)
-    payload = dc.planned(audit=0).draw(counts_of(network, []), dc.Dirichlet.uniform(network), plan, source)
+    payload = dc.planned(pairs_share=0).draw(counts_of(network, []), dc.Dirichlet.uniform(network), plan, source)
     assert payload.noise == kind
     wanted = [((network.cells(scope),), scale) for scope, scale in plan.scales.items() if scope not in plan.stars]
     if plan.stars:
@@ -364,7 +370,7 @@ def test_noise_has_the_planned_scale_in_every_table() -> None:
     network = network_of({"a": 4, "b": 2, "c": 2, "d": 3}, "b>c c>d")
     plan, noise = planned(network, promise("0.2")), SimulatedNoise(np.random.default_rng(5))
     counts, prior = counts_of(network, all_records(network)), dc.Dirichlet.uniform(network)
-    made = [dc.planned(audit=0).draw(counts, prior, plan, noise) for _ in range(3000)]
+    made = [dc.planned(pairs_share=0).draw(counts, prior, plan, noise) for _ in range(3000)]
     assert len(set(plan.scales.values())) == 2
     for scope, scale in plan.scales.items():
         added = np.stack([payload.tables[scope] for payload in made]) - counts.joint(scope)
@@ -382,11 +388,11 @@ def test_counts_of_families_alone_are_refused_before_the_charge(tmp_path: Path) 
     counts, prior = counts_of(network, [(0, 1)]), dc.Dirichlet.uniform(network)
     families = dc.results.Counts(counts.tables, counts.policy)
     with pytest.raises(dc.InputError, match="holds the variables 'a', 'b' together; make the counts with `count`"):
-        dc.release(dc.planned(audit=0), families, prior, promise(), account=account)
+        dc.release(dc.planned(pairs_share=0), families, prior, promise(), account=account)
     with pytest.raises(dc.InputError, match="make the counts with `count`"):
-        dc.simulate(dc.planned(audit=0), families, prior, promise(), rng=np.random.default_rng(0))
+        dc.simulate(dc.planned(pairs_share=0), families, prior, promise(), rng=np.random.default_rng(0))
     assert account.charges() == ()
-    assert dc.release(dc.planned(audit=0), counts, prior, promise(), account=account).private
+    assert dc.release(dc.planned(pairs_share=0), counts, prior, promise(), account=account).private
 
 
 def test_counted_records_can_be_released(tmp_path: Path) -> None:
@@ -398,7 +404,7 @@ def test_counted_records_can_be_released(tmp_path: Path) -> None:
     for relation in dc.tools.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=1, delta=0, relation=relation, unit="record")
         account = Ledger(f"sqlite:///{tmp_path}/budget.db").open(relation.value, limit)
-        made = dc.release(dc.planned(audit=0), counts, prior, promise(1, 0, relation), account=account)
+        made = dc.release(dc.planned(pairs_share=0), counts, prior, promise(1, 0, relation), account=account)
         made.save(tmp_path / f"{relation.value}.json")
         again = dc.Release.load(tmp_path / f"{relation.value}.json")
         assert again.calibration == planned(theta.network, promise(1, 0, relation))

@@ -78,7 +78,7 @@ def test_tables_over_sets_are_fitted_first() -> None:
     rng = np.random.default_rng(5)
     counts = dc.tools.count_codes(network, {"a": np.repeat([0, 1], [600, 400]), "b": np.repeat([0, 1], [600, 400])})
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-    made = dc.simulate(dc.planned(audit=0), counts, prior, promise, rng=rng)
+    made = dc.simulate(dc.planned(pairs_share=0), counts, prior, promise, rng=rng)
     table = np.array([[610, -40], [-30, 420]])
     payload = dc.kinds.NoisyTables(network, {("a", "b"): table}, made.calibration.scales, "discrete_laplace")
     cells = plug_in(replace(made, payload=payload), draws=DRAWS, rng=rng).probabilities

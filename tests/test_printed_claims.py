@@ -21,6 +21,7 @@ from discreet.research import checks as pack_checks
 from discreet.research.scores.contrasts import family_tables
 from discreet.research.scores.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
+from discreet.verify.audit import Finding
 from enumeration import Pair
 from experiments.corrected_bounds import dirichlet_kl
 from experiments.paper_lipschitz import attribute_loss
@@ -49,7 +50,7 @@ def audited(
     guarantee: dc.Guarantee,
     network: dc.Network,
     pairs: Sequence[Pair],
-) -> dc.results.Finding:
+) -> Finding:
     """The audit on these data sets alone."""
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     monkeypatch.setattr(pack_checks, "ENUMERATED_STEPS", 1)
@@ -58,7 +59,7 @@ def audited(
     return finding
 
 
-def audited_choice(monkeypatch: pytest.MonkeyPatch, choice: CoinChoice, records: int) -> dc.results.Finding:
+def audited_choice(monkeypatch: pytest.MonkeyPatch, choice: CoinChoice, records: int) -> Finding:
     """The audit on so many zeros against a single one among them; the page computes the same loss."""
     pairs = [(((0,),) * records, (*((0,),) * (records - 1), (1,)))]
     finding = audited(monkeypatch, choice.mechanism(), promise(choice.epsilon, REPLACE), COIN, pairs)

@@ -201,12 +201,12 @@ SEVERAL = {
 def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Relation, epsilon: str) -> None:
     """Rational: all of epsilon but for the rounding of budgets to parts in 10^12."""
     guarantee, network = promise(epsilon, relation), SEVERAL[name]
-    plan = planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    plan = planned(pairs_share=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     assert (len(plan.scales), len(plan.stars)) == {"uneven tables": (3, 2), "tables that overlap": (2, 2)}.get(
         name, (2, 0)
     )
     assert (len(set(plan.scales.values())) == 1) == (name != "uneven tables")
-    loss = noise_loss(planned(audit=0), network, guarantee, neighbours(network, relation, 1))
+    loss = noise_loss(planned(pairs_share=0), network, guarantee, neighbours(network, relation, 1))
     assert isinstance(loss, Fraction)
     assert guarantee.epsilon * (1 - Fraction(1, 10**11)) < loss <= guarantee.epsilon
 
@@ -216,7 +216,7 @@ def test_several_planned_tables_are_private_and_tight(name: str, relation: dc.Re
 def test_planned_tables_for_a_workload_are_private_and_tight(name: str, relation: dc.Relation) -> None:
     """Small tables besides the large ones."""
     network, guarantee = TINY[name], promise(1, relation)
-    mechanism = planned(audit=0, workload=["P(b)"])
+    mechanism = planned(pairs_share=0, workload=["P(b)"])
     assert len(mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee).scales) > 1
     loss = noise_loss(mechanism, network, guarantee, neighbours(network, relation, 2))
     assert 1 - Fraction(1, 10**11) < loss <= 1
@@ -232,9 +232,9 @@ def test_planned_gaussian_noise_is_private(
 ) -> None:
     """The conversion from rho is not tight: about half of so large a delta is used."""
     guarantee = promise(epsilon, relation, delta)
-    plan = planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    plan = planned(pairs_share=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     assert plan.noise == "discrete_gaussian"
-    found = gaussian_delta(planned(audit=0), network, guarantee)
+    found = gaussian_delta(planned(pairs_share=0), network, guarantee)
     assert 0.4 < found / float(delta) < 0.7
 
 
@@ -242,9 +242,9 @@ def test_planned_gaussian_noise_is_private(
 def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation: dc.Relation) -> None:
     """Concentrated losses of tables add up: `sum over cells of move^2 / (2 scale^2)`."""
     network, guarantee = TINY["chain"], promise("0.1", relation, "0.1")
-    plan = planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    plan = planned(pairs_share=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     assert (plan.noise, len(set(plan.scales.values()))) == ("discrete_gaussian", 2)
-    largest, asked = Fraction(), only_run(planned(audit=0), plan, network)
+    largest, asked = Fraction(), only_run(planned(pairs_share=0), plan, network)
     for one, other in neighbours(network, relation, 2):
         a, b = asked(one), asked(other)
         cells = zip(a.values, b.values, a.scales, strict=True)

@@ -39,7 +39,7 @@ def wrong(n: int, seed: int, *, epsilon: float = 1.0, data: dc.Tables | None = N
     counts = simulated_counts(data or tied(), n, rng)
     families = dc.Tables(CHILD, {"a": counts.tables["a"], "b": counts.tables["b"].sum(axis=0), "c": counts.tables["c"]})
     own = dc.results.Counts(families, counts.policy)
-    return dc.simulate(dc.planned(audit=0), own, dc.Dirichlet.uniform(CHILD), guarantee(epsilon), rng=rng)
+    return dc.simulate(dc.planned(pairs_share=0), own, dc.Dirichlet.uniform(CHILD), guarantee(epsilon), rng=rng)
 
 
 @st.composite

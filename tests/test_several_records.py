@@ -22,6 +22,7 @@ from discreet.posterior.evidence import blur
 from discreet.privacy.guarantee import for_each
 from discreet.records.records import check_units
 from discreet.releases.policy import RecordsPolicy
+from discreet.verify.audit import Finding
 from discreet.verify.tiny_data import audit_networks, units_of
 from registry import EVERY, Variant, family
 from sources import PEER_WARNINGS
@@ -95,7 +96,7 @@ def test_check_tells_the_curator_how_units_have_records() -> None:
 # -------------------------------------------------------------------------------------------- what mechanisms reveal
 
 
-def losses(variant: Variant, relation: dc.Relation, policy: RecordsPolicy) -> list[dc.results.Finding]:
+def losses(variant: Variant, relation: dc.Relation, policy: RecordsPolicy) -> list[Finding]:
     """What the audit finds on one network, or on all designs and choices that there are."""
     arc = audit_networks()["a -> b"]
     small = variant.mechanism in SMALL
@@ -247,7 +248,7 @@ def test_stars_are_read_by_people() -> None:
     source = pa.table({"who": np.arange(600) // 3, **data})
     read = dc.read_records(source, network.schema, unit_column="who", max_records=3, weights="unit")
     release = dc.simulate(
-        dc.planned(audit=0), dc.count(read, network), dc.Dirichlet.uniform(network), promised(20), rng=rng
+        dc.planned(pairs_share=0), dc.count(read, network), dc.Dirichlet.uniform(network), promised(20), rng=rng
     )
     pairs = list(zip(release.measurements, release.payload.measurements, strict=True))
     assert any(part.star is not None for part, _ in pairs)

@@ -9,6 +9,7 @@ import pytest
 
 import discreet as dc
 from discreet.display.renderers import IntervalTable, frame_of
+from discreet.queries.score import Score
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
 
@@ -166,7 +167,7 @@ def test_what_was_released_pooled_and_scored_shows_itself(release: dc.Release) -
     np.testing.assert_array_equal([row["lower"] for row in pooled.tidy()], pooled.lower)
     (one,) = dc.tools.pool_estimates([0.1, 0.12, 0.11], [1e-4] * 3).tidy()
     assert one["lower"] < one["mean"] < one["upper"] and one["level"] == 0.95
-    score = dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
+    score = Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
     assert score.tidy() == [{"metric": "accuracy", "mean": 0.8, "lower": 0.7, "upper": 0.9, "level": 0.95}]
     assert "0.7000 to 0.9000" in score._repr_html_()
 

@@ -20,6 +20,7 @@ import pytest
 
 import discreet as dc
 from discreet.mechanisms import structure as module
+from discreet.model.origin import Learned
 from discreet.records import dependence as scoring
 from discreet.records.dependence import dependence, dependence_sensitivity
 from folding import every
@@ -542,7 +543,7 @@ def test_a_choice_is_a_release_like_any_other(account: dc.results.Account) -> No
     assert again.dumps() == made.dumps()
     assert again.calibration == made.calibration
     assert again.learned_network == made.learned_network
-    origin = dc.results.Learned(made.id, "0.3", "add-remove", "record", True)
+    origin = Learned(made.id, "0.3", "add-remove", "record", True)
     assert made.learned_network.learned == again.learned_network.learned == origin
     assert str(origin) == f"learned from the records by release {made.id[:8]} for epsilon 0.3 (add-remove, unit record)"
     assert "simulation" in str(replace(origin, private=False))
@@ -566,7 +567,7 @@ def test_what_is_made_with_the_network_says_where_it_comes_from(account: dc.resu
     "change", [{"release": "x"}, {"epsilon": "much"}, {"relation": "any"}, {"unit": ""}, {"private": 1}, {"more": 1}]
 )
 def test_a_damaged_origin_is_refused(change: dict[str, Any], account: dc.results.Account) -> None:
-    network = replace(FOUR, learned=dc.results.Learned("0" * 32, "0.3", "replace", "record", True))
+    network = replace(FOUR, learned=Learned("0" * 32, "0.3", "replace", "record", True))
     counts = counts_of(network, [])
     rng = np.random.default_rng(1)
     document = json.loads(dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng).dumps())

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.display.text_tables import columns, columns_of, fold
+from discreet.posterior import fit_check
+from discreet.verify.accuracy_plan import PlannedWidth
 from folding import every
 from oracle import random_draws
 
@@ -107,14 +109,14 @@ def test_other_results_fit_too() -> None:
         "income of the household", (LONG, "b"), "linear", (LONG, "b"), rng.normal(size=(50, 2))
     )
     plan = dc.results.AccuracyPlan(
-        "planned", None, 0.02, 1000, (dc.results.PlannedWidth(f"P({LONG})", (1.0, 2.0), (0.05, 0.04), 0.03),), "wider"
+        "planned", None, 0.02, 1000, (PlannedWidth(f"P({LONG})", (1.0, 2.0), (0.05, 0.04), 0.03),), "wider"
     )
     network = posterior().network
     for result in (
         found,
         plan,
         network,
-        dc.results.GoodnessOfFit((dc.results.Tested((LONG, LONG), 0.5, 0.1, ()),), 1, 3),
+        dc.results.GoodnessOfFit((fit_check.Tested((LONG, LONG), 0.5, 0.1, ()),), 1, 3),
     ):
         for width in WIDTHS:
             assert max(map(columns_of, result.summary(width=width).splitlines())) <= width, type(result)

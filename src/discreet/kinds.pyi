@@ -1,5 +1,3 @@
-from .releases.kinds.audited_tables import AuditedTables as AuditedTables
-from .releases.kinds.audited_tables import AuditNoise as AuditNoise
 from .releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
 from .releases.kinds.gradient_trace import GradientTrace as GradientTrace
 from .releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
@@ -8,3 +6,5 @@ from .releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
 from .releases.kinds.noisy_sums import NoisyTotal as NoisyTotal
 from .releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from .releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
+from .releases.kinds.tables_with_pairs import NoiseWithPairs as NoiseWithPairs
+from .releases.kinds.tables_with_pairs import TablesWithPairs as TablesWithPairs

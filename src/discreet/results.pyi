@@ -1,6 +1,4 @@
-from .model.origin import Learned as Learned
 from .posterior.fit_check import GoodnessOfFit as GoodnessOfFit
-from .posterior.fit_check import Tested as Tested
 from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .posterior.protocol import NetworkPosterior as NetworkPosterior
@@ -9,17 +7,11 @@ from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
 from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
-from .queries.answers import EvidenceProbability as EvidenceProbability
 from .queries.explanation import Explanation as Explanation
-from .queries.explanation import InferenceLimits as InferenceLimits
-from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
-from .queries.score import Score as Score
 from .records.counts import Counts as Counts
 from .records.records import Records as Records
 from .releases.combined import Combined as Combined
 from .verify.accuracy_plan import AccuracyPlan as AccuracyPlan
-from .verify.accuracy_plan import PlannedWidth as PlannedWidth
-from .verify.audit import Finding as Finding
 from .verify.plan import ExpectedError as ExpectedError

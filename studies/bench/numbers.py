@@ -169,7 +169,7 @@ def _truths(values: Floats, number: float) -> tuple[float, ...]:
 
 def _stated(law: BinLaw, number: float) -> tuple[float, ...]:
     """Answers of a law."""
-    return (law.mean()[0], law.quantile(0.5)[0], law.quantile(0.9)[0], law.above(number, itself=False)[0][0])
+    return (law.mean()[0], law.quantile(0.5)[0], law.quantile(0.9)[0], law.above(number, inclusive=False)[0][0])
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ errors.
 
 `default` is `dc.planned()`, which spends a fifth of epsilon on pairs that no table holds, read by `dc.estimate()`, and
 `default-mean` and `default-median` are other readers of it. What is called `planned` or `alone` is without pairs,
-`dc.planned(audit=0)`, told the number of records but for `planned-whole`: what whoever trusts the network can have.
+`dc.planned(pairs_share=0)`, told the number of records but for `planned-whole`: what whoever trusts the network can
+have.
 
 Budget ratio: the epsilon at which D-Ind has the same error, over the method's. The stronger of D-Ind's two forms (with
 and without mutual consistency) counts, for each network, error and epsilon; log-log interpolation on 20 epsilons from

@@ -162,9 +162,10 @@ def present(frame: pd.DataFrame) -> Page:
 NOTES = (
     f"*With pairs* is the {SHIPPED}, {CALLS[SHIPPED]}; *plan alone* is {CALLS[NO_PAIRS]}. "
     "*Asked*: numbers of variables; 1 given 2 is the probability of one given two others, where these are at least "
-    "5 %. *Assumed* are pairs that the budget did not reach: their intervals are as wide as the audited pairs show the "
-    "network to be off. At epsilon 0.3, 10,000 records are too few for a pair of asia, sachs and child: both releases "
-    "are then the same but for chance. Cells of a release depend on each other: its share varies by some points."
+    "5 %. *Assumed* are pairs that the budget did not reach: their intervals are as wide as the measured pairs show "
+    "the network to be off. At epsilon 0.3, 10,000 records are too few for a pair of asia, sachs and child: both "
+    "releases are then the same but for chance. Cells of a release depend on each other: its share varies by some "
+    "points."
 )
 
 

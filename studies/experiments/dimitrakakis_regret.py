@@ -78,8 +78,9 @@ SHIPPED = 500
 
 
 RECORDED, RECORDED_SAMPLES, SANE = Estimate(0.0253, 0.0008), 60, 0.015
-"""Mean loss of `dc.planned(audit=0)` at epsilon 1 in a run of its own, on how many samples, and a difference that still
-is agreement. The prior alone loses .300. So few records are too few for a pair: the default is the same plan there."""
+"""Mean loss of `dc.planned(pairs_share=0)` at epsilon 1 in a run of its own, on how many samples, and a difference that
+still is agreement. The prior alone loses .300. So few records are too few for a pair: the default is the same plan
+there."""
 LITTLE, LITTLE_SANE = 0.005, 0.01
 """The same loss at epsilon 10, at most; and what would still be taken."""
 

@@ -25,7 +25,7 @@ from scipy.special import rel_entr
 
 import discreet as dc
 from discreet.inference.exact_laws import Laws, joint_cost
-from discreet.planning.audit_size import all_pairs
+from discreet.planning.pair_budget import all_pairs
 from discreet.queries.synthetic import sample_codes
 
 from .tables_alone import alone

@@ -127,7 +127,7 @@ def _groups(release: dc.Release, counts: dc.results.Counts) -> Iterator[Group]:
     match release.payload:
         case dc.kinds.NoisyTables() as payload:
             yield from _groups_of_plan(payload, counts)
-        case dc.kinds.AuditedTables() as payload:
+        case dc.kinds.TablesWithPairs() as payload:
             yield from _groups_of_plan(payload.first, counts)
             for scope, noisy in payload.pairs.items():
                 yield float(np.abs(noisy - counts.joint(scope)).sum()), 1, [noisy.size], payload.scale or math.nan
@@ -151,9 +151,8 @@ def _groups_of_plan(payload: dc.kinds.NoisyTables, counts: dc.results.Counts) ->
 
 def _epsilon_of_tables(release: dc.Release) -> float:
     """What the noise of all tables costs: epsilon less the number of records, and the choice of pairs."""
-    others = Fraction()
-    if isinstance(release.payload, dc.kinds.AuditedTables) and isinstance(release.calibration, dc.kinds.AuditNoise):
-        plan, payload = release.calibration, release.payload
+    others, plan, payload = Fraction(), release.calibration, release.payload
+    if isinstance(payload, dc.kinds.TablesWithPairs) and isinstance(plan, dc.kinds.NoiseWithPairs):
         choice = plan.second - plan.for_pairs(payload.chosen, DiscreteLaplace) if payload.pairs else 0
         others = (plan.total_epsilon or 0) + choice
     return float(release.guarantee.epsilon - others)

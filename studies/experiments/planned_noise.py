@@ -1,6 +1,6 @@
 """How much less noise a plan needs: stars against tables alone, private-pgm, D-Ind and Algorithm 1.
 
-Every plan has all of epsilon, `planned(audit=0)`: what is compared is how its tables share it.
+Every plan has all of epsilon, `planned(pairs_share=0)`: what is compared is how its tables share it.
 All learn the same records of known networks under ADD_REMOVE. *Noise alone*: the sum over all cells of all families of
 the absolute error of the tables that least squares makes of a release, with stars and without, and what the plans
 expected it to be before there was a record. *Errors*: of tables (mean over rows of `sum_x |released - true|`),

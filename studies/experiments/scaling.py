@@ -57,8 +57,8 @@ RECORDED: Mapping[tuple[str, float], Estimate] = {
     ("wcpt", 0.03): Estimate(0.0665, 0.0017),
     ("wcpt", 0.1): Estimate(0.0262, 0.0006),
 }
-"""Errors of `dc.planned(audit=0)` by metric and epsilon in a run of its own. So few records are too few for a pair: the
-default is the same plan there, with a hundredth of epsilon less."""
+"""Errors of `dc.planned(pairs_share=0)` by metric and epsilon in a run of its own. So few records are too few for a
+pair: the default is the same plan there, with a hundredth of epsilon less."""
 RECORDED_REPEATS, RECORDED_SANE = 60, 0.4
 """Its repeats, and the part of an error that is still agreement: half the noise takes more."""
 DOMINATES = np.sqrt(2)

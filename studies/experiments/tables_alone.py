@@ -1,4 +1,4 @@
-"""`planned(audit=0)` without stars: every table alone, with noise of its own. What stars are measured against."""
+"""`planned(pairs_share=0)` without stars: every table alone, with noise of its own. What stars are measured against."""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
 Records come from a law that the public network denies, or holds. *Made up, right*: seven variables, a random network
 and random rows, both public structure and truth. *Made up, wrong*: the public network lacks two in five of its arcs.
 *ADULT*: nine columns of the public table, records drawn from it with replacement, arcs drawn by hand; its own
-frequencies are the truth. Every release spends all of epsilon on the plan, `planned(audit=0)`, so that what reading
-mends is not mixed up with what measured pairs do (that is the page on pairs). It is read twice, with the network
-trusted and as all tables say; all shares of one, two and three variables are asked, by what the second answer rests on.
+frequencies are the truth. Every release spends all of epsilon on the plan, `planned(pairs_share=0)`, so that what
+reading mends is not mixed up with what measured pairs do (that is the page on pairs). It is read twice, with the
+network trusted and as all tables say; all shares of one, two and three variables are asked, by what the second answer
+rests on.
 """
 
 from __future__ import annotations

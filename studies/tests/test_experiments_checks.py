@@ -173,7 +173,7 @@ def test_the_noise_of_a_star_at_a_small_scale_is_that_of_its_law(epsilon: float,
     counts, rng = dc.tools.count_codes(network, dict(zip(network.nodes, codes, strict=True))), np.random.default_rng(2)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
     prior = dc.Dirichlet.uniform(network)
-    releases = [dc.simulate(dc.planned(audit=0), counts, prior, promise, rng=rng) for _ in range(200)]
+    releases = [dc.simulate(dc.planned(pairs_share=0), counts, prior, promise, rng=rng) for _ in range(200)]
     assert all(len(release.payload.stars) for release in releases)
     rows = pd.DataFrame([{"repeat": r, **noise_row(release, counts)} for r, release in enumerate(releases)])
     assert abs(rows["value"].mean() - 1) < 0.25
@@ -184,7 +184,7 @@ def test_the_noise_of_a_star_at_a_small_scale_is_that_of_its_law(epsilon: float,
 
 @pytest.mark.costly("A check of noise passes real releases of every plan, not made-up rows.")
 @every("relation", ["add-remove", "replace"])
-@every("mechanism", [dc.planned(audit=0), dc.laplace()], ids=["planned", "laplace"])
+@every("mechanism", [dc.planned(pairs_share=0), dc.laplace()], ids=["planned", "laplace"])
 def test_simulated_noise_is_that_of_epsilon(mechanism: dc.tools.Mechanism, relation: str) -> None:
     """400 releases of four cells or more: the mean is within 2.5 % (one standard error); it may be off by .2, 1e-15."""
     rows = simulated(mechanism, relation, 0.5, 400)
@@ -221,7 +221,7 @@ def test_noise_beside_pairs_is_that_of_epsilon(
 def test_half_the_noise_and_scales_that_cost_more_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = SimulatedNoise.discrete_laplace
     monkeypatch.setattr(SimulatedNoise, "discrete_laplace", lambda self, v, scale: drawn(self, v, scale / 2))
-    halved = simulated(dc.planned(audit=0), "add-remove", 0.5, 200)
+    halved = simulated(dc.planned(pairs_share=0), "add-remove", 0.5, 200)
     assert abs(halved["value"].mean() - 0.5) < 0.1
     assert not noise_check(halved, "it").holds
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""What a page or a bench calls the default is `dc.planned()`, and what is `dc.planned(audit=0)` is called so."""
+"""What a page or a bench calls the default is `dc.planned()`, and what is `dc.planned(pairs_share=0)` is called so."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_labels_run_what_they_say(asked: Options, label: str) -> None:
     assert isinstance(told, ast.Call) and not told.args
     options = {str(option.arg): ast.literal_eval(option.value) for option in told.keywords}
     assert asked == [options] * len(asked)
-    assert options == ({} if "default" in label else {"audit": 0})
+    assert options == ({} if "default" in label else {"pairs_share": 0})
 
 
 def test_labels_of_a_bench_run_what_they_say(asked: Options) -> None:
@@ -123,7 +123,7 @@ def test_labels_of_a_bench_run_what_they_say(asked: Options) -> None:
             method.measure(DATA, "1", dc.Relation.ADD_REMOVE, np.random.default_rng(3))
             (options,) = asked
             assert (options == {}) == name.startswith("default"), name
-            assert ("audit" in options) == (not name.startswith("default")), name
+            assert ("pairs_share" in options) == (not name.startswith("default")), name
 
 
 def test_labels_beside_peers_run_what_they_say(asked: Options, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,20 +161,24 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
 
 
 def confused(text: str) -> list[str]:
-    """Sentences and rows of tables that speak of the default and of `audit=0`, and do not say what is which."""
+    """Sentences and rows of tables that speak of the default and of `pairs_share=0`, and do not say what is which."""
     parts = re.split(r"(?<=[.;:])\s+(?=[A-Z*`\[])|\n\n|\n(?=[|*#-])", text.replace(NO_PAIRS, "no pairs"))
-    return [part for part in parts if re.search(r"\bdefault\b", part) and "audit=0" in part and "planned()" not in part]
+    return [
+        part
+        for part in parts
+        if re.search(r"\bdefault\b", part) and "pairs_share=0" in part and "planned()" not in part
+    ]
 
 
 @every(
     ("text", "faults"),
     [
-        ("| shipped default | `dc.planned(audit=0)` read by `dc.estimate` |", 1),
-        ("| shipped default | `dc.planned()` read by `dc.estimate` |\n| no pairs | `dc.planned(audit=0)` |", 0),
-        ("The default, `planned()`, beside `planned(audit=0)`: less.", 0),
-        ("Releases by the default have this error (`planned(audit=0)`).", 1),
+        ("| shipped default | `dc.planned(pairs_share=0)` read by `dc.estimate` |", 1),
+        ("| shipped default | `dc.planned()` read by `dc.estimate` |\n| no pairs | `dc.planned(pairs_share=0)` |", 0),
+        ("The default, `planned()`, beside `planned(pairs_share=0)`: less.", 0),
+        ("Releases by the default have this error (`planned(pairs_share=0)`).", 1),
         (f"{SHIPPED} keeps 4 of the 6 limits; {NO_PAIRS} keeps 5", 0),
-        ("It is the default. Without pairs, `planned(audit=0)`, it is less.", 0),
+        ("It is the default. Without pairs, `planned(pairs_share=0)`, it is less.", 0),
     ],
 )
 def test_a_text_that_confuses_both_is_seen(text: str, faults: int) -> None:

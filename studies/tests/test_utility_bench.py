@@ -212,7 +212,7 @@ def test_a_release_is_read_beside_us(read: Callable[[dc.Release, np.random.Gener
     network, guarantee = TRUTH.theta.network, dc.Guarantee(epsilon=100, delta=0, relation=RELATION, unit="record")
     rng = np.random.default_rng(3)
     counts = dc.tools.count_codes(network, DATA.codes)
-    release = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
+    release = dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
     found = read(release, rng)
     np.testing.assert_allclose(found["bronc"].sum(axis=-1), 1)
     np.testing.assert_allclose(found["bronc"], np.asarray(TRUTH.theta["bronc"]), atol=0.1)

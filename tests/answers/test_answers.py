@@ -292,7 +292,7 @@ def test_the_error_of_the_share_is_how_far_it_varies() -> None:
     assert float(noise_share(*pair, effective=10_000)[1]) == pytest.approx(2 * float(noise_share(*pair)[1]))
     made, _ = coin(300, 1)
     alone, chained = (
-        dc.results.PosteriorDraws(made.probabilities, replicates=made.replicates, worth=worth)
+        dc.results.PosteriorDraws(made.probabilities, replicates=made.replicates, find_ess=worth)
         for worth in (None, lambda: 75.0)
     )
     one, other = (dc.answer(part, "P(x=head)", level=0.9).rows[0]["noise_error"] for part in (alone, chained))

@@ -262,13 +262,13 @@ def test_the_bound_counts_what_draws_of_chains_are_worth() -> None:
     yes = theta.T.ravel()  # in turn from four chains
     cells = dc.Tables(COIN, {"x": np.stack([1 - yes, yes])}, draws=yes.size)
     mixing = dc.results.Mixing(4, 1000, 400.0, "P(x=s1)", 1.0)
-    made = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 400.0)
+    made = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, find_ess=lambda: 400.0)
     quick = dc.decide(made, lambda cells, response: rng.random(yes.size), ["x"])
     slow = dc.decide(made, lambda cells, response: (cells["x"][1] > 0.5).astype(float), ["x"])
     assert quick.effective == 400
     assert 20 < slow.effective < 100  # 40 blocks
     assert slow.regret == pytest.approx(math.sqrt(2 * math.log(2 / 0.05) / slow.effective))
-    apart = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, worth=lambda: 10.0)
+    apart = dc.results.PosteriorDraws(cells, "exact", mixing=mixing, find_ess=lambda: 10.0)
     assert dc.decide(apart, lambda cells, response: rng.random(yes.size), ["x"]).effective == 10
 
 

@@ -153,7 +153,7 @@ def star_release(records: int | None, scale: float) -> dc.Release:
     counts = dc.tools.count_codes(FORK, {name: np.zeros(records or 0, np.int64) for name in FORK.nodes})
     relation = "add-remove" if records is None else "replace"
     prior = dc.Dirichlet.uniform(FORK, 0.5)
-    made = dc.simulate(dc.planned(audit=0), counts, prior, guarantee(1, relation), rng=np.random.default_rng(0))
+    made = dc.simulate(dc.planned(pairs_share=0), counts, prior, guarantee(1, relation), rng=np.random.default_rng(0))
     assert set(made.payload.stars) == set(STAR)
     scales = dict.fromkeys(STAR, scale)
     payload = replace(made.payload, tables=dict(zip(STAR, TOLD, strict=True)), scales=scales)

@@ -56,7 +56,7 @@ def planned(theta: dc.Tables, n: int, epsilon: float = 1.0, relation: str = "add
     network = theta.network
     counts = dc.tools.count_codes(network, sample_codes(theta, n, rng))
     return dc.simulate(
-        dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), guarantee(epsilon, relation), rng=rng
+        dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(network), guarantee(epsilon, relation), rng=rng
     )
 
 

@@ -48,7 +48,7 @@ def drawn(evidence: dc.Release | dc.results.Combined, **given: object) -> dc.res
 
 LAPLACE, PLANNED, FOURIER = (
     made(dc.laplace(), 5000, 1),
-    made(dc.planned(audit=0), 5000, 2),
+    made(dc.planned(pairs_share=0), 5000, 2),
     made(dc.research.fourier(), 5000, 3),
 )
 STAGES, DRAWS = made(dc.research.allocated(), 5000, 4), made(dc.research.posterior_sampler(), 5000, 5)
@@ -195,7 +195,7 @@ def test_public_records_beside_a_learned_prior() -> None:
 
 def test_the_exact_posterior_learns_no_prior_and_takes_the_curators() -> None:
     """What was learned from the release has seen it already."""
-    release = made(dc.planned(audit=0), 300, 16)
+    release = made(dc.planned(pairs_share=0), 300, 16)
     alone, told = (drawn(release, method="exact", prior=prior) for prior in (None, release.prior))
     assert alone.method == "exact"
     np.testing.assert_array_equal(alone.probabilities["y"], told.probabilities["y"])
@@ -233,7 +233,7 @@ def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
     """Twins share their counts: exact counts leave nothing to share, hardly any budget leaves everything."""
     kind = {
         LAPLACE: dc.laplace,
-        PLANNED: lambda: dc.planned(audit=0),
+        PLANNED: lambda: dc.planned(pairs_share=0),
         FOURIER: dc.research.fourier,
         STAGES: dc.research.allocated,
     }[release]

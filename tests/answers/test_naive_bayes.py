@@ -228,7 +228,7 @@ def test_intervals_cover_the_true_probabilities(runs: int) -> None:
             {n: rng.dirichlet(np.full(network.shape(n)[-1], 2.0), network.shape(n)[:-1]) for n in network.nodes},
         )
         counts = dc.tools.count_codes(network, sample_codes(true, 2000, rng))
-        release = dc.simulate(dc.planned(audit=0), counts, dc.Dirichlet.uniform(network), PROMISE, rng=rng)
+        release = dc.simulate(dc.planned(pairs_share=0), counts, dc.Dirichlet.uniform(network), PROMISE, rng=rng)
         fitted = PrivateNaiveBayes.from_release(release, draws=200, random_state=8)
         X = rng.uniform(0, 3, (20, 4))
         lower, upper = fitted.predict_interval(X, level=0.9)
@@ -290,7 +290,7 @@ def test_features_may_be_a_schema(paying: dc.results.Account) -> None:
 
 def test_a_mechanism_with_options(paying: dc.results.Account) -> None:
     frame, y = people(100)
-    mechanism = dc.planned(audit=0, workload=["P(class | smokes=yes)"])
+    mechanism = dc.planned(pairs_share=0, workload=["P(class | smokes=yes)"])
     assert estimator(paying, mechanism=mechanism).fit(frame, y).release_.mechanism == "planned"
 
 

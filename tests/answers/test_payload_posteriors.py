@@ -24,8 +24,8 @@ NETWORK = network_of({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}, "a>b a>c b>c c>d 
 PRIOR = dc.Dirichlet.uniform(NETWORK)
 
 KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], object]] = {
-    "planned": (lambda: dc.planned(audit=0), 0),
-    "planned, delta": (lambda: dc.planned(audit=0), "1e-6"),
+    "planned": (lambda: dc.planned(pairs_share=0), 0),
+    "planned, delta": (lambda: dc.planned(pairs_share=0), "1e-6"),
     "laplace": (dc.laplace, 0),
     "fourier": (dc.research.fourier, 0),
     "fourier, shifted": (lambda: dc.research.fourier(stealth=0.9), 0),

@@ -31,7 +31,7 @@ def made(mechanism: dc.tools.Mechanism, n: int, seed: int) -> dc.Release:
 
 LAPLACE, PLANNED, STAGES = (
     made(dc.laplace(), 5000, 1),
-    made(dc.planned(audit=0), 5000, 2),
+    made(dc.planned(pairs_share=0), 5000, 2),
     made(dc.research.allocated(), 5000, 4),
 )
 DRAWS, FEW = made(dc.research.posterior_sampler(), 5000, 5), made(dc.laplace(), 40, 6)

@@ -201,9 +201,9 @@ def _show_replies(
     document, lines = _describe_origin(evidence, posterior)
     draws = posterior.probabilities.draws or how.number
     document |= replies.document
-    document["effective"] = worth = posterior.ess()
-    if worth < min(ROUGH_DRAWS, draws):
-        lines.append(f"the {draws:,} draws equal {worth:,.0f} independent ones: {ROUGH_WORDS}")
+    document["effective"] = ess = posterior.ess()
+    if ess < min(ROUGH_DRAWS, draws):
+        lines.append(f"the {draws:,} draws equal {ess:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubting and replies.unmeasured:
         lines = ["assumed answers allow for errors of the network; --assume network trusts it", *lines]
     out.show(document, [*replies.content, "", *lines], replies.rows)

@@ -178,10 +178,10 @@ def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> M
 
 
 def _add_share(options: list[str] | None, audit: str | None) -> list[str]:
-    """Add the share of an audit to the options; refuse it if they have one."""
-    if audit is not None and any(option.partition("=")[0].strip() == "audit" for option in options or ()):
-        raise InputError("the share for pairs is given twice: leave out --audit, or --option audit=...")
-    return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
+    """Add the share of epsilon for pairs to the options; refuse it if they have one."""
+    if audit is not None and any(option.startswith(("audit=", "pairs_share=")) for option in options or ()):
+        raise InputError("the share for pairs is given twice: leave out --audit, or --option pairs_share=...")
+    return [*(options or ()), *([] if audit is None else [f"pairs_share={audit}"])]
 
 
 def _is_to_stdout(output: Path, as_json: bool) -> bool:

@@ -263,11 +263,11 @@ def _say_when_bounds_hold(decisions: list[Decided]) -> str:
 
 def _hint_at_draws(decisions: list[Decided], within: float | None, number: int) -> None:
     """Suggest more draws if dependent draws leave a bound above the goal."""
-    worth = min(each.effective for each in decisions)
+    ess = min(each.effective for each in decisions)
     if within is not None and any(each.regret > within for each in decisions):
         say(
-            f"the {number:,} draws equal {worth:,.0f} independent ones, so a bound is above {within:g}; try "
-            f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
+            f"the {number:,} draws equal {ess:,.0f} independent ones, so a bound is above {within:g}; try "
+            f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / ess)):,}".replace(",", "")
         )
 
 

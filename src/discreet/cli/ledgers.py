@@ -68,7 +68,7 @@ def open_account(
             "record, such as 'record' or 'patient', or use --relation metric, which protects no record"
         )
     opened = _open_ledger(ledger).open(account, limit)
-    address = opened.ledger.place
+    address = opened.ledger.address
     document = {"ledger": address, **_document_account(opened)}
     show(as_json, document, f"opened account {account!r}: limit {limit}\nledger: {address}")
 
@@ -92,7 +92,7 @@ def show_accounts(
     if account is not None and account not in book.names():
         paid = book.paid(account)
         if paid is not None:
-            document = {"ledger": book.place, "account": paid[0], "charge": _document_charge(paid[1])}
+            document = {"ledger": book.address, "account": paid[0], "charge": _document_charge(paid[1])}
             spent = paid[1].guarantee
             show(as_json, document, f"release {account} was charged to account {paid[0]!r} on {paid[1].date}: {spent}")
             return
@@ -106,7 +106,7 @@ def show_accounts(
     text = table(head, rows) if rows else "no account is open"
     if account:
         text += "".join(f"\n\n{each}" for each in _print_details(shown[0]))
-    show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
+    show(as_json, {"ledger": book.address, "accounts": shown}, f"{text}\n\nledger: {book.address}")
 
 
 @command("limit")
@@ -177,7 +177,7 @@ def verify_accounts(
         address, last, durability = account, [verify_document(_read_json(Path(account)))], ""
     else:
         book = _open_ledger(ledger)
-        address, durability = book.place, book.durability
+        address, durability = book.address, book.durability
         last = [book.account(name).verify() for name in ([account] if account else book.names())]
     heads = [
         {"account": entry.account, "entries": entry.sequence + 1, "day": entry.day, "digest": entry.digest}
@@ -285,7 +285,7 @@ def _document_charge(charge: Charge) -> dict[str, Any]:
     return {
         "sequence": charge.sequence,
         "date": charge.date.isoformat(),
-        "who": charge.who,
+        "who": charge.user,
         "purpose": charge.purpose,
         "mechanism": charge.mechanism,
         "release": charge.release,

@@ -16,7 +16,7 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import fitting, mechanism_of, queries_of, registered, score_of, structure_of
 from discreet.cli.output_options import OutputOptions
-from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
+from discreet.cli.report import UNUSED_DELTA, origin_lines, pair_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS
@@ -259,7 +259,7 @@ def audit(
     Example:
         discreet audit laplace
     """
-    from discreet.verify.audit import Findings
+    from discreet.verify.audit import Finding, Findings
 
     out = OutputOptions.of(form, output, replace, as_json)
     if records < 1:
@@ -269,7 +269,7 @@ def audit(
     delta_text = delta if delta is not None else AUDITED_DELTA if entry.delta == "needed" else "0"
     most = max_records or 1
     policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
-    results: list[dc.results.Finding] = []
+    results: list[Finding] = []
     refused: dict[str, str] = {}
     for each in _list_relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=delta_text, relation=each, unit=unit)
@@ -341,7 +341,7 @@ def _plan_structure(
 
     over: Over = "network" if isinstance(truth, dc.Tables) else "design"
     expected: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
-    plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
+    plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs] = {}
     for promise in promises:
         compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         expected += [(promise.relation, each) for each in compared]
@@ -449,24 +449,24 @@ def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]]
 def _print_plan(
     prior: dc.Dirichlet,
     promise: dc.Guarantee,
-    plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise,
+    plan: dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs,
     records: int,
     has_workload: bool,
     has_size: bool,
 ) -> str:
-    """Write a plan with its audit, and the tables that planning for these records would leave out."""
-    first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
+    """Write a plan with its pairs, and the tables that planning for these records would leave out."""
+    first = plan.plan if isinstance(plan, dc.kinds.NoiseWithPairs) else plan
     idle = promise.delta and not first.law.concentrated
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-    if isinstance(plan, dc.kinds.AuditNoise) and not has_workload:
-        text += f"\n\n{audit_lines(prior.network, plan, records)}"
+    if isinstance(plan, dc.kinds.NoiseWithPairs) and not has_workload:
+        text += f"\n\n{pair_lines(prior.network, plan, records)}"
     return text if has_size else text + _print_smaller(prior, promise, records, first)
 
 
 def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
     """Write the tables that planning for these records would leave out, if any."""
     network = prior.network
-    smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
+    smaller = dc.planned(records=records, pairs_share=0).calibrate(network, prior, promise)
     if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
         return ""
     large = partly_measured_families(network, smaller.scales)

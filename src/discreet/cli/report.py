@@ -10,14 +10,14 @@ import discreet as dc
 from discreet.display.terminal import table
 from discreet.errors import printable
 from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.planning.audit_size import all_pairs, audit_of, chosen_pairs
+from discreet.planning.pair_budget import all_pairs, chosen_pairs, plan_pairs
 from discreet.planning.star_cover import shared_by
 from discreet.posterior.read import posterior_kind
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
-from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
+from discreet.releases.kinds.tables_with_pairs import pairs_beyond
 from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.kinds.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)
-    if isinstance(release.calibration, dc.kinds.PlannedNoise | dc.kinds.AuditNoise):
+    if isinstance(release.calibration, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs):
         summary["plan"] = plan_summary(release.calibration)
-    if isinstance(release.payload, dc.kinds.AuditedTables):
+    if isinstance(release.payload, dc.kinds.TablesWithPairs):
         payload = release.payload
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
     below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
@@ -102,9 +102,9 @@ def origin_lines(*networks: dc.Network) -> list[str]:
     return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
 
 
-def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str, object]:
-    """Write a plan as JSON; for a plan with an audit the first stage, and the second's budget."""
-    if isinstance(plan, dc.kinds.AuditNoise):
+def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs) -> dict[str, object]:
+    """Write a plan as JSON; for a plan with pairs the first stage, and the second's budget."""
+    if isinstance(plan, dc.kinds.NoiseWithPairs):
         pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
         return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
     return {
@@ -118,7 +118,7 @@ def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str,
     }
 
 
-def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) -> str:
+def pair_lines(network: dc.Network, plan: dc.kinds.NoiseWithPairs, records: int) -> str:
     """Describe what the second stage would measure with so many records.
 
     Args:
@@ -127,7 +127,7 @@ def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) ->
         records: guessed number.
     """
     candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
-    number, law = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
+    number, law = plan_pairs(records, candidates, plan.second, plan.rho, plan.sensitivity)
     how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
     noise = ", Gaussian noise" if law.concentrated else ""
     pairs = f"{number} of them ({how}{noise})" if number else "none of them: too few records, so the plan gets it"

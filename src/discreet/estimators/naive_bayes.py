@@ -509,7 +509,7 @@ def _make_mechanism(mechanism: Any) -> Mechanism:
     read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREADABLE}
     if isinstance(mechanism, str) and mechanism in read:
         # The class is in every table, and the classifier assumes that features are independent given it.
-        mechanism = read[mechanism](audit=0) if mechanism == "planned" else read[mechanism]()
+        mechanism = read[mechanism](pairs_share=0) if mechanism == "planned" else read[mechanism]()
     if not isinstance(mechanism, Mechanism) or mechanism.name not in read:
         names = ", ".join(read)
         raise InputError(f"mechanism must be one of {names}, or a mechanism made by a function of that name")

@@ -162,7 +162,7 @@ def bif_of(tables: Tables, *, name: str = "unknown", properties: tuple[str, ...]
         InputError: the tables are draws.
     """
     network = tables.network
-    return Bif(network.variables, network.parents, tables.of_one("a network file"), name, properties)
+    return Bif(network.variables, network.parents, tables.require_single("a network file"), name, properties)
 
 
 def read_structure(path: str | Path) -> Network:

@@ -67,14 +67,14 @@ class BinLaw:
             number beyond.
         shares: of the bins, shape `(bins or more, draws)`; what follows them, such as a missing state, is ignored.
         rises: change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`; never 0.
-        whole: whether the numbers are whole.
+        integer: whether the numbers are whole.
         known_mean: mean of the numbers in every draw, shape `(draws,)`, if it was measured and is not that of the law.
     """
 
     edges: Floats
     shares: Floats
     rises: Floats
-    whole: bool
+    integer: bool
     known_mean: Floats | None = None
 
     @staticmethod
@@ -97,7 +97,7 @@ class BinLaw:
     @cached_property
     def highest(self) -> Floats:
         """The largest number of each bin, shape `(bins,)`: the next edge, less 1 for whole numbers."""
-        return self.edges[1:] - self.whole
+        return self.edges[1:] - self.integer
 
     @cached_property
     def below(self) -> Floats:
@@ -130,7 +130,7 @@ class BinLaw:
         """
         width = np.diff(self.edges)[:, None]
         means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
-        if self.whole:  # less the mean of the fraction, which has the same slope
+        if self.integer:  # less the mean of the fraction, which has the same slope
             means -= 0.5 + _find_mean_offset(self.rises / width)
         return np.asarray(means)
 
@@ -180,7 +180,7 @@ class BinLaw:
         within = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
         numbers = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(within, self.rises[bins, columns])
         # The upper end of a whole number is the next one, up to rounding.
-        return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else numbers
+        return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.integer else numbers
 
     def mean_ends(self) -> tuple[Floats, Floats]:
         """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each; the known one."""
@@ -197,14 +197,14 @@ class BinLaw:
         bins = self._find_bins(share)
         return self.lowest[bins], self.highest[bins]
 
-    def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
+    def above(self, number: float, *, inclusive: bool) -> tuple[Floats, Floats, Floats]:
         """Compute the share of the numbers above `number`, in every draw.
 
         Args:
             number: number to compare with, in the variable's unit; it may lie outside the bins or, for whole numbers,
                 be a fraction.
-            itself: whether the number itself is included: the share at or above it. This matters for whole numbers, and
-                for the ends over all laws; under a law of real numbers a single number has share 0.
+            inclusive: whether the number itself is included: the share at or above it. This matters for whole numbers,
+                and for the ends over all laws; under a law of real numbers a single number has share 0.
 
         Returns:
             The share under the law, and the smallest and largest share over all laws inside the bins, shape `(draws,)`
@@ -212,14 +212,14 @@ class BinLaw:
             edge of a bin of real numbers belongs to the next bin, except that of the last.
         """
         shares = np.diff(self.below, axis=0)
-        if self.whole:
-            first = float(math.ceil(number) if itself else math.floor(number) + 1)
+        if self.integer:
+            first = float(math.ceil(number) if inclusive else math.floor(number) + 1)
             surely, maybe = self.lowest >= first, self.highest >= first
         else:
             first = number
-            surely = self.lowest >= number if itself else self.lowest > number
+            surely = self.lowest >= number if inclusive else self.lowest > number
             maybe = self.highest > number
-            maybe[-1] |= itself and number <= self.highest[-1]
+            maybe[-1] |= inclusive and number <= self.highest[-1]
         return 1 - self.up_to(first), surely @ shares, maybe @ shares
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
@@ -236,7 +236,7 @@ class BinLaw:
         low, width = self.edges[codes], np.diff(self.edges)[codes]
         offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
         numbers = np.minimum(low + offsets, np.nextafter(low + width, low))  # the upper end belongs to the next bin
-        return np.asarray(np.floor(numbers).astype(np.int64) if self.whole else numbers)
+        return np.asarray(np.floor(numbers).astype(np.int64) if self.integer else numbers)
 
     def _find_bins(self, share: float) -> npt.NDArray[np.intp]:
         """Find the first bin at whose upper edge the cumulative share reaches `share`, up to 1e-12.

@@ -38,6 +38,7 @@ class MechanismEntry:
         chooses: whether it releases a network, for the others to be over, and not what they release.
         brings: whether its options bring the network that it is over.
         home: dotted name of its module; "" for the one of its name here.
+        former: other names by which texts may give options, with the present ones.
     """
 
     name: str
@@ -50,6 +51,7 @@ class MechanismEntry:
     chooses: bool = False
     brings: bool = False
     home: str = ""
+    former: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def make(self) -> Callable[..., Mechanism]:
@@ -80,6 +82,7 @@ class MechanismEntry:
         texts = dict(stands or {})
         for text in options:
             name, equals, value = text.partition("=")
+            name = self.former.get(name, name)
             if name not in self.options or not equals:
                 raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._list_options()}")
             texts[name] = value
@@ -136,7 +139,8 @@ MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
             "network",
             "noise on few tables and stars of them, planned for least error, and on pairs beside them; the default",
             "used",
-            options=("records", "audit"),
+            options=("records", "pairs_share"),
+            former={"audit": "pairs_share"},
         ),
         MechanismEntry("laplace", "network", "Laplace noise on the families' tables"),
         MechanismEntry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),

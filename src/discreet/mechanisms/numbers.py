@@ -19,7 +19,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
 from discreet.records.number_sums import NumberSums
-from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.number_tables import (
     MOMENT_STEPS,
@@ -32,10 +31,11 @@ from discreet.releases.kinds.number_tables import (
     moment_reach,
     row_scopes,
 )
+from discreet.releases.kinds.tables_with_pairs import TablesWithPairs
 from discreet.releases.measurement import Released
 
-NUMBERS_SHARE = Fraction(1, 10)
-"""Share of epsilon for numbers, if there are numeric columns."""
+COLUMN_SHARE, MOST_SHARE = Fraction(3, 10), Fraction(1, 5)
+"""Share of epsilon for numbers if all columns have some, in proportion for others; and the most."""
 PARTS: Mapping[str, Fraction] = {
     "offsets": Fraction(4, 20),
     "moments": Fraction(2, 20),
@@ -45,18 +45,26 @@ PARTS: Mapping[str, Fraction] = {
 """Shares of that budget."""
 
 
-def with_numbers(tables: Mechanism, share: Fraction) -> Mechanism:
+def default_share(network: Network) -> Fraction:
+    """Choose the share of epsilon for the numbers of a network: 0.3 times the fraction of numeric columns, at most 0.2.
+
+    Tables share what is left: of a large network they need far more records than the few sums of its numbers.
+    """
+    return min(COLUMN_SHARE * len(number_grids(network)) / len(network.nodes), MOST_SHARE)
+
+
+def with_numbers(tables: Mechanism, stated: Fraction | None) -> Mechanism:
     """Release sums of numbers beside what another mechanism releases; that alone where no column has numbers.
 
     Args:
-        tables: a mechanism over a network whose payloads are `NoisyTables` or `AuditedTables`.
-        share: of epsilon for numbers; 0 for none.
+        tables: a mechanism over a network whose payloads are `NoisyTables` or `TablesWithPairs`.
+        stated: share of epsilon for numbers; 0 for none, None for `default_share`.
 
     Returns:
         The mechanism. Counts of codes have no numbers: from them it releases the tables, with all of epsilon.
 
     Guarantee:
-        That of `tables` at `1 - share` of epsilon and all of delta, and pure epsilon for the rest, by sequential
+        That of `tables` at one less the share of epsilon and all of delta, and pure epsilon for the rest, by sequential
         composition; the leaves of rulers are chosen by what the tables released. With s records by which neighbours
         differ in a table, and M = `STEPS`:
 
@@ -68,13 +76,14 @@ def with_numbers(tables: Mechanism, share: Fraction) -> Mechanism:
         * of each table of sums by rows it moves one cell by at most M: s M in the L1 norm;
         * of each ruler it moves one cell by 1: s in the L1 norm.
     """
-    if not share:
+    if stated == 0:
         return tables
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> object:
         grids = number_grids(network)
         if not grids:
             return tables.calibrate(network, prior, guarantee)
+        share = default_share(network) if stated is None else stated
         first = tables.calibrate(network, prior, replace(guarantee, epsilon=(1 - share) * guarantee.epsilon))
         return _calibrate_numbers(network, first, share * guarantee.epsilon, cells_moved(guarantee.relation))
 
@@ -83,7 +92,7 @@ def with_numbers(tables: Mechanism, share: Fraction) -> Mechanism:
             return tables.draw(statistic, prior, calibration, noise)
         assert statistic.sums is not None
         first = tables.draw(statistic, prior, calibration.first, noise)
-        assert isinstance(first, NoisyTables | AuditedTables)
+        assert isinstance(first, NoisyTables | TablesWithPairs)
         return _draw_numbers(statistic.sums, first, calibration, noise)
 
     def count_numbers(network: Network, calibration: object) -> int:
@@ -126,7 +135,7 @@ def _calibrate_numbers(network: Network, first: object, epsilon: Fraction, moved
 
 
 def _draw_numbers(
-    sums: NumberSums, first: NoisyTables | AuditedTables, calibration: NumberNoise, noise: Noise
+    sums: NumberSums, first: NoisyTables | TablesWithPairs, calibration: NumberNoise, noise: Noise
 ) -> NumberTables:
     """Add noise to all sums of numbers; `first` is released already."""
     network, grids = first.network, sums.grids

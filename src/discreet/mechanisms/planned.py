@@ -22,7 +22,7 @@ from discreet.errors import InputError, shown
 from discreet.inference.exact_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
-from discreet.mechanisms.numbers import NUMBERS_SHARE, with_numbers
+from discreet.mechanisms.numbers import with_numbers
 from discreet.mechanisms.table_plans import round_to_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
@@ -31,20 +31,20 @@ from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import CELL_LAWS, CellLaw, DiscreteGaussian
-from discreet.planning.audit_size import (
+from discreet.planning.pair_budget import (
     SELECTION_SHARE,
-    Audit,
+    PairPlan,
     all_pairs,
-    audit_of,
     chosen_pairs,
+    plan_pairs,
     prefers_gaussian,
     queried_pairs,
 )
 from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
-from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
+from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs, pairs_beyond
 from discreet.util.arrays import Array, margin
 
 PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
@@ -62,8 +62,8 @@ def planned(
     *,
     workload: Sequence[str | Query] | None = None,
     records: int | None = None,
-    audit: Number | None = None,
-    numbers: Number | None = None,
+    pairs_share: Number | None = None,
+    numbers_share: Number | None = None,
 ) -> Mechanism:
     """Release noisy counts of few tables, selected from public sizes for the least error of all families: the default.
 
@@ -78,9 +78,9 @@ def planned(
             measured without some of their parents, and the number of pairs follows from it; a guess that was ten times
             off was no worse than none. Without it, and for a workload, all families are measured whole, and the number
             of records costs a hundredth of epsilon where it is private and there are pairs.
-        audit: share of epsilon that the pairs get, in [0, 1); where too few could be measured well, they get nothing.
-            None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Of networks with more
-            than 1,000 pairs it is for some of these; a workload says which matter.
+        pairs_share: share of epsilon that the pairs get, in [0, 1); where too few could be measured well, they get
+            nothing. None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Of networks
+            with more than 1,000 pairs it is for some of these; a workload says which matter.
 
     Returns:
         The mechanism. Where no pair is left out, or a stated number of records is too small, it is a plan of tables
@@ -118,8 +118,8 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    stated = None if audit is None else _read_share("audit", audit, "pairs in no table")
-    for_numbers = NUMBERS_SHARE if numbers is None else _read_share("numbers", numbers, "sums of numbers")
+    stated = None if pairs_share is None else _read_share("pairs_share", pairs_share, "pairs")
+    for_numbers = None if numbers_share is None else _read_share("numbers_share", numbers_share, "numbers")
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
@@ -130,42 +130,42 @@ def planned(
             return ()
         return all_pairs(network) if workload is None else queried_pairs(network, workload)
 
-    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> NoiseWithPairs | PlannedNoise:
         return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)
 
     def draw(
-        statistic: Counts, prior: Dirichlet, calibration: AuditNoise | PlannedNoise, noise: Noise
-    ) -> AuditedTables | NoisyTables:
+        statistic: Counts, prior: Dirichlet, calibration: NoiseWithPairs | PlannedNoise, noise: Noise
+    ) -> TablesWithPairs | NoisyTables:
         if isinstance(calibration, PlannedNoise):
             return _require_tables(plan.draw(statistic, prior, calibration, noise))
         network, total, known = statistic.network, None, calibration.records
         if calibration.total_scale is not None:
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
-        number, law = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
+        number, law = _plan_second_stage(calibration, statistic.records if known is None else known, len(candidates))
         first_plan = calibration.plan if number else calibration.alone
         first = _require_tables(plan.draw(statistic, prior, first_plan, noise))
         if not number:
-            return AuditedTables(network, first, {}, None, 0, total)
+            return TablesWithPairs(network, first, {}, None, 0, total)
         chosen, others = _pick_pairs(statistic, first, candidates, number, calibration, noise)
         budget = calibration.for_pairs(len(chosen), law) / number
         scale = _find_pair_scale((*chosen, *others), budget, calibration, law)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
         pairs = noisy_tables(counted, dict.fromkeys(counted, scale), law, noise)
         special = DiscreteGaussian.tag if law is DiscreteGaussian else None
-        return AuditedTables(network, first, pairs, scale, len(chosen), total, special)
+        return TablesWithPairs(network, first, pairs, scale, len(chosen), total, special)
 
-    def count_cells(network: Network, noise: PlannedNoise | AuditNoise) -> int:
+    def count_cells(network: Network, noise: PlannedNoise | NoiseWithPairs) -> int:
         return sum(map(network.cells, noise.scopes))
 
     return with_numbers(Mechanism("planned", calibrate, draw, scopes=beyond, numbers=count_cells), for_numbers)
 
 
-def _read_share(name: str, value: Number, purpose: str) -> Fraction:
+def _read_share(name: str, stated: Number, purpose: str) -> Fraction:
     """Read a share of epsilon."""
-    share = as_rational(value, name)
+    share = as_rational(stated, name)
     if not 0 <= share < 1:
-        raise InputError(f"{name} is the share of epsilon for {purpose}, from 0 to below 1; got {shown(value)}")
+        raise InputError(f"{name} is a share of epsilon for {purpose}, from 0 to below 1; got {shown(stated)}")
     return share
 
 
@@ -176,7 +176,7 @@ def _calibrate_stages(
     guarantee: Guarantee,
     share: Fraction,
     records: int | None,
-) -> AuditNoise | PlannedNoise:
+) -> NoiseWithPairs | PlannedNoise:
     """Calibrate both stages, or the plan alone if there is no pair to measure or too little budget."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
     largest = pairs_beyond(wanted, map(network.family, network.nodes))
@@ -191,13 +191,13 @@ def _calibrate_stages(
     delta_of_plan = guarantee.delta - (delta or 0)
 
     stages_of = partial(
-        AuditNoise, records=records, second=second, selection=SELECTION_SHARE, sensitivity=moved, delta=delta, rho=rho,
-        rho_chosen=rho_chosen,
+        NoiseWithPairs, records=records, second=second, selection=SELECTION_SHARE, sensitivity=moved, delta=delta,
+        rho=rho, rho_chosen=rho_chosen,
     )  # fmt: skip
     first = planned_for(guarantee.epsilon - second, delta_of_plan)
     stages = stages_of(plan=first, alone=first, total_scale=None, total_epsilon=None)
     number = len(pairs_beyond(wanted, first.scales))
-    if not number or (records is not None and not _size_audit(stages, records, number).pairs):
+    if not number or (records is not None and not _plan_second_stage(stages, records, number).pairs):
         return planned_for(guarantee.epsilon, guarantee.delta)
     # Every possible scale must exist: nothing may fail after the charge.
     scale_for(moved, second * SELECTION_SHARE / number)
@@ -213,8 +213,8 @@ def _calibrate_stages(
     rest = guarantee.epsilon - pilot
     if not rest > second:
         raise InputError(
-            f"audit={as_text(share)} leaves nothing for the tables of the network: the number of records takes "
-            f"{as_text(PILOT_SHARE)} of epsilon; ask for a smaller share"
+            f"a share of {as_text(share)} for pairs leaves nothing for the network's tables: the number of records "
+            f"takes {as_text(PILOT_SHARE)} of epsilon; ask for a smaller share"
         )
     first, alone = planned_for(rest - second, delta_of_plan), planned_for(rest, guarantee.delta)
     return stages_of(plan=first, alone=alone, total_scale=scale, total_epsilon=pilot)
@@ -236,20 +236,20 @@ def _try_gaussian(
     return None, None, None
 
 
-def _size_audit(calibration: AuditNoise, records: float, candidates: int) -> Audit:
+def _plan_second_stage(calibration: NoiseWithPairs, records: float, candidates: int) -> PairPlan:
     """Decide the number of measured candidates, and the law of their noise."""
-    return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
+    return plan_pairs(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
-def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, law: type[CellLaw]) -> float:
+def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, stages: NoiseWithPairs, law: type[CellLaw]) -> float:
     """Find the scale of the noise on pairs with the same budget each."""
     if law.concentrated:
-        return deviation_within(calibration.sensitivity, budget)[0]
-    scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
+        return deviation_within(stages.sensitivity, budget)[0]
+    scales, _ = laplace_scales(dict.fromkeys(pairs, budget), stages.sensitivity)
     return next(iter(scales.values()))
 
 
-def find_choice_scale(calibration: AuditNoise, rounds: int) -> float:
+def find_choice_scale(calibration: NoiseWithPairs, rounds: int) -> float:
     """Find the scale of the selection of pairs: all rounds together cost at most their share of the second stage.
 
     Args:
@@ -270,7 +270,7 @@ def _pick_pairs(
     first: NoisyTables,
     candidates: Sequence[Scope],
     number: int,
-    calibration: AuditNoise,
+    calibration: NoiseWithPairs,
     noise: Noise,
 ) -> tuple[list[Scope], list[Scope]]:
     """Pick the pairs to measure: some by misfit and some at random, or all."""

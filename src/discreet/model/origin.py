@@ -22,8 +22,7 @@ class Learned:
         Nothing.
 
     Example:
-        >>> import discreet as dc
-        >>> print(dc.results.Learned("0f" * 16, "1", "replace", "person", private=True))
+        >>> print(Learned("0f" * 16, "1", "replace", "person", private=True))
         learned from the records by release 0f0f0f0f for epsilon 1 (replace, unit person)
     """
 

@@ -89,13 +89,13 @@ class NumberQuery:
     """`E(X | evidence)`, `quantile(X, p | evidence)` or `P(X > c | evidence)`.
 
     Args:
-        asked: "mean", "quantile", or a comparison: ">", ">=", "<" or "<=".
+        quantity: "mean", "quantile", or a comparison: ">", ">=", "<" or "<=".
         variable: numeric, with bins.
         at: the share of a quantile, or the number of a comparison; None for a mean.
         evidence: observed variables with their states.
     """
 
-    asked: str
+    quantity: str
     variable: str
     at: float | None
     evidence: tuple[tuple[str, str], ...] = ()
@@ -103,7 +103,7 @@ class NumberQuery:
     @property
     def kind(self) -> QueryKind:
         """Kind of the answer."""
-        return "mean" if self.asked == "mean" else "quantile" if self.asked == "quantile" else self.bins.kind
+        return "mean" if self.quantity == "mean" else "quantile" if self.quantity == "quantile" else self.bins.kind
 
     @property
     def bins(self) -> Probability:
@@ -117,9 +117,9 @@ class NumberQuery:
 
     def __str__(self) -> str:
         """Write the query so that `parse_query` reads it back."""
-        head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
+        head = {"mean": "E", "quantile": "quantile"}.get(self.quantity, "P")
         at = "" if self.at is None else _write_number(self.at)
-        suffix = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
+        suffix = {"mean": "", "quantile": f", {at}"}.get(self.quantity, f" {self.quantity} {at}")
         text = _write_query(head, self.targets, self.evidence)
         name = _quote_name(self.variable)
         return text.replace(f"{head}({name}", f"{head}({name}{suffix}", 1)

@@ -220,7 +220,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: pgmpy is not installed, or these are draws.
         """
-        return above("Tables.to_pgmpy")(self.of_one("a pgmpy model"))
+        return above("Tables.to_pgmpy")(self.require_single("a pgmpy model"))
 
     @staticmethod
     def from_pyagrum(net: Any) -> Tables:
@@ -247,7 +247,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: pyAgrum is not installed, or these are draws.
         """
-        return above("Tables.to_pyagrum")(self.of_one("a pyAgrum network"))
+        return above("Tables.to_pyagrum")(self.require_single("a pyAgrum network"))
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """Return the tables as a data frame, a row for each cell.
@@ -268,7 +268,7 @@ class Tables(Mapping[str, Array]):
             >>> dc.Tables(network, {"rain": [0.7, 0.3]}).to_frame("arrow").to_pylist()[1]
             {'node': 'rain', 'given': '', 'state': 'yes', 'value': 0.3}
         """
-        rows = [row for node, array in self.of_one("a frame").items() for row in self._rows(node, array)]
+        rows = [row for node, array in self.require_single("a frame").items() for row in self._rows(node, array)]
         return above("Tables.to_frame")(rows, library)
 
     def _rows(self, node: str, array: Array) -> Iterator[dict[str, Any]]:
@@ -282,15 +282,15 @@ class Tables(Mapping[str, Array]):
                 for state, value in zip(child.states, row, strict=True)
             )
 
-    def of_one(self, what: str) -> Tables:
+    def require_single(self, purpose: str) -> Tables:
         """Return these tables, or refuse them if they are draws.
 
         Args:
-            what: noun for the target of the tables, in the error.
+            purpose: noun for the target of the tables, in the error.
 
         Raises:
             InputError: these are draws.
         """
         if self.draws is not None:
-            raise InputError(f"{what} needs one table per node, these have {self.draws} draws; give one draw")
+            raise InputError(f"{purpose} needs one table per node, these have {self.draws} draws; give one draw")
         return self

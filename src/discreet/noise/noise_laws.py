@@ -126,7 +126,7 @@ class NoiseLaw(ABC):
         return max(self.raw_variance, KNOWN_VARIANCE)
 
     @property
-    def whole(self) -> bool:
+    def keeps_integers(self) -> bool:
         """True if figures with it are whole numbers: by integer noise, or no noise, on whole numbers."""
         return self.integer or self.reach == 0
 
@@ -173,7 +173,7 @@ class NoiseLaw(ABC):
         return replace(self, scale=self.scale / steps)
 
     @classmethod
-    def on(cls, scale: float, *, whole: bool) -> Self:
+    def on(cls, scale: float, *, integers: bool) -> Self:
         """Make the law for figures whose true numbers are whole or not, which matters for rounding."""
         return cls(scale)
 
@@ -419,43 +419,43 @@ class Rounded(NoiseLaw):
 
     Args:
         scale: figures are its multiples.
-        of_whole: whether the true numbers are whole; rounded to 1 they are exact.
+        of_integers: whether the true numbers are whole; rounded to 1 they are exact.
     """
 
-    of_whole: bool = True
+    of_integers: bool = True
     tag = "rounded"
     name, words = "rounding", "rounded to multiples of"
     unit, excess = 1 / 12, -1.2
 
     @classmethod
-    def on(cls, scale: float, *, whole: bool) -> Self:
+    def on(cls, scale: float, *, integers: bool) -> Self:
         """See `NoiseLaw`."""
-        return cls(scale, whole)
+        return cls(scale, integers)
 
     @property
     def raw_variance(self) -> float:
         """See `NoiseLaw`."""
-        return self.reach * (self.reach + 1) / 3 if self.of_whole else self.scale**2 / 12
+        return self.reach * (self.reach + 1) / 3 if self.of_integers else self.scale**2 / 12
 
     @property
     def reach(self) -> float:
         """See `NoiseLaw`: half a step, or the whole numbers in it."""
-        return float(math.floor(self.scale / 2)) if self.of_whole else self.scale / 2
+        return float(math.floor(self.scale / 2)) if self.of_integers else self.scale / 2
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
         """See `NoiseLaw`."""
         inside = np.abs(values) <= self.reach
-        return np.where(inside, -math.log(2 * self.reach + 1 if self.of_whole else self.scale), -np.inf)
+        return np.where(inside, -math.log(2 * self.reach + 1 if self.of_integers else self.scale), -np.inf)
 
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """See `NoiseLaw`."""
-        if not self.of_whole:
+        if not self.of_integers:
             return rng.uniform(-self.reach, self.reach, shape)
         return rng.integers(-int(self.reach), int(self.reach) + 1, shape).astype(np.float64)
 
     def per_unit(self, steps: int) -> NoiseLaw:
         """See `NoiseLaw`."""
-        return Rounded(self.scale / steps, of_whole=False)
+        return Rounded(self.scale / steps, of_integers=False)
 
 
 CELL_LAWS: dict[CellTag, type[CellLaw]] = {law.tag: law for law in (DiscreteLaplace, DiscreteGaussian)}

@@ -47,7 +47,7 @@ def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, .
     return tuple(measurement for release in releases for measurement in release.measurements)
 
 
-def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
+def measured_pairs(evidence: Combined) -> tuple[Scope, ...]:
     """List the sets of variables that a second stage measured because no table of the first contains them.
 
     Args:
@@ -58,10 +58,10 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
         a second stage.
     """
     measured = (datum for releases in evidence.data_sets for datum in measurements(releases))
-    return tuple(dict.fromkeys(datum.scope for datum in measured if datum.audit))
+    return tuple(dict.fromkeys(datum.scope for datum in measured if datum.selection))
 
 
-def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
+def measured_sets(evidence: Combined, *, pairs: bool = True) -> tuple[frozenset[str], ...]:
     """List the largest sets of variables that were measured together on every data set.
 
     A data set measures a set by a table that contains it, or by contrasts or weighted sums that determine all of its
@@ -69,7 +69,7 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
 
     Args:
         evidence: evidence over a network.
-        audits: whether measurements of a second stage are included.
+        pairs: whether measurements of a second stage are included.
 
     Returns:
         Sets of which none contains another, larger ones first, equal sizes by their names. The empty set is the
@@ -77,7 +77,7 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
         set has no table, contrasts or determining sums.
     """
     by_data_set = [
-        [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
+        [datum for datum in measurements(parts) if pairs or not datum.selection] for parts in evidence.data_sets
     ]
     largest = [_keep_largest(_list_identified_sets(evidence.network, measured)) for measured in by_data_set]
     both = reduce(lambda some, more: _keep_largest({first & second for first in some for second in more}), largest)

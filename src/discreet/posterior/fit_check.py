@@ -87,10 +87,9 @@ class Tested:
         arcs: arcs (parent, child) that the network lacks to carry the interaction.
 
     Example:
-        >>> import discreet as dc
-        >>> dc.results.Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
+        >>> Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
         True
-        >>> dc.results.Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
+        >>> Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
         False
     """
 
@@ -118,7 +117,8 @@ class GoodnessOfFit(Result):
 
     Example:
         >>> import discreet as dc
-        >>> tested = dc.results.Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),))
+        >>> from discreet.posterior.fit_check import Tested
+        >>> tested = Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),))
         >>> check = dc.results.GoodnessOfFit((tested,), pairs_in_tables=2, pairs=3)
         >>> [test.variables for test in check.contradicted]
         [('a', 'b')]

@@ -102,8 +102,8 @@ class PosteriorDraws(Posterior):
             records and otherwise independent. The covariance of draw and replicate is the posterior variance due to the
             uncertainty of the counts, which is the part of the privacy noise. None if no counts were drawn.
         mixing: mixing of the chains; None if the draws do not come from chains.
-        worth: computes the effective sample size if draws depend on each other: for chains that of the worst entry, for
-            resampled draws a bound over the families drawn so far. None if all draws are independent.
+        find_ess: computes the effective sample size if draws depend on each other: for chains that of the worst entry,
+            for resampled draws a bound over the families drawn so far. None if all draws are independent.
         source: makes new draws; None if there is no way to make more.
         saturated: the same draws under the largest network whose families lie in the release's tables, if that differs
             from the public one. Queries are answered from their joint law; `probabilities` are the public network's
@@ -132,7 +132,7 @@ class PosteriorDraws(Posterior):
     method: str = ""
     replicates: Tables | None = None
     mixing: Mixing | None = None
-    worth: Callable[[], float] | None = None
+    find_ess: Callable[[], float] | None = None
     source: Source | None = None
     saturated: PosteriorDraws | None = None
     basis: Basis | None = None
@@ -252,7 +252,7 @@ class PosteriorDraws(Posterior):
 
         Args:
             assume: "network" takes the interactions of such pairs from the network. "robust", the default, gives each
-                pair a random interaction beside it, whose size has a prior learned from audited pairs.
+                pair a random interaction beside it, whose size has a prior learned from measured pairs.
 
         Returns:
             A new posterior that answers under this assumption; draws of the rows and of measured sets are the same
@@ -426,7 +426,7 @@ class PosteriorDraws(Posterior):
             and for resampled draws.
         """
         draws = float(self.draws)
-        return draws if self.worth is None else min(self.worth(), draws)
+        return draws if self.find_ess is None else min(self.find_ess(), draws)
 
     def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
         """Make new draws, independent of the present ones given the release; this takes time, and spends no budget.

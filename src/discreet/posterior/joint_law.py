@@ -13,7 +13,7 @@ Under draw s, with h a hidden variable of two states,
   start;
 * t doubts the pairs that no table contains: each state of v is made more or less likely by a factor 1 + a_v u_v(x_v)
   c(h), where u_v and c have mean 0. Two variables then have an interaction of size a_i a_j, whose prior is learned from
-  audited pairs (`pooled/discrepancy.py`);
+  measured pairs (`pooled/discrepancy.py`);
 * d doubts the triples that no table and no family contains, inside the cliques.
 
 t and d belong to the start of the fit: measured margins and the laws of families stay as they were drawn. All answers,

@@ -524,7 +524,7 @@ def draw_sequentially(
         DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
     # Replicates of the last data set would ignore the noise of the earlier ones, so they are dropped.
-    return PosteriorDraws(drawn.probabilities, "sequential", worth=drawn.worth)
+    return PosteriorDraws(drawn.probabilities, "sequential", find_ess=drawn.find_ess)
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:

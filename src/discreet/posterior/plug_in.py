@@ -27,9 +27,9 @@ from discreet.posterior.pooled.measured import read_tables
 from discreet.posterior.read import load_function, readers_of
 from discreet.releases.combined import evidence_of, payers_of
 from discreet.releases.external_figures import External
-from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
+from discreet.releases.kinds.tables_with_pairs import TablesWithPairs
 from discreet.releases.release import Release
 from discreet.util.arrays import Array
 from discreet.util.randomness import Seed, as_generator
@@ -108,11 +108,13 @@ def _estimate_counts(release: Release | External) -> dict[str, Array]:
     """Estimate counts of every family: as released, or by least squares, nonnegative for tables over sets of variables.
 
     Counts released per family are used as they are, in records: families need not agree on their margins, and a public
-    number of records is not used. Tables over sets of variables, audited ones included, are fitted by nonnegative least
-    squares with the public number of records as total, or else the estimated one, at least 1. Every other release and
-    external figures are fitted by plain least squares, which may leave negative counts, as the released ones may be.
+    number of records is not used. Tables over sets of variables, pairs of a second stage included, are fitted by
+    nonnegative least squares with the public number of records as total, or else the estimated one, at least 1. Every
+    other release and external figures are fitted by plain least squares, which may leave negative counts, as the
+    released ones may be.
 
-    Audited pairs are ignored: no family contains them, and without a noise model they are uninformative about families.
+    Pairs of a second stage are ignored: no family contains them, and without a noise model they are uninformative about
+    families.
 
     Args:
         release: release over a network, or external figures.
@@ -121,13 +123,13 @@ def _estimate_counts(release: Release | External) -> dict[str, Array]:
         Counts of each node's family, not necessarily whole, shape `(*parents, child)`. Interactions that were not
         measured are 0.
     """
-    network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
+    network, measured = release.network, tuple(datum for datum in release.measurements if not datum.selection)
     kind = type(getattr(release, "payload", release))
     if kind is NoisyCounts:
         released: Any = release
         return {node: released.payload.table(node) / released.policy.steps for node in network.nodes}
     fitted = pooled_margins(network, measured, release.records)
-    if kind in (NoisyTables, AuditedTables):
+    if kind in (NoisyTables, TablesWithPairs):
         noisy = read_tables(network, measured)
         plain = least_squares(noisy, release.records)
         fitted = Margins(

@@ -57,7 +57,7 @@ def default_account() -> Account:
         epsilon 3, delta 0.000001, add-remove one record
     """
     ledger = Ledger(ledger_address())
-    if ledger.place == ":memory:":
+    if ledger.address == ":memory:":
         raise InputError(
             "a ledger in memory forgets all charges: set DISCREET_LEDGER to a file, such as "
             "sqlite:////home/ada/budget.db, or give account="
@@ -66,10 +66,10 @@ def default_account() -> Account:
     limit = account.limit
     if (limit.relation, limit.unit) != (DEFAULT_LIMIT.relation, DEFAULT_LIMIT.unit):
         raise InputError(
-            f"account {DEFAULT_ACCOUNT!r} of ledger {shown_path(ledger.place)} was opened for another relation or unit "
-            f"than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, to which epsilon= then applies"
+            f"account {DEFAULT_ACCOUNT!r} of ledger {shown_path(ledger.address)} was opened for another relation or "
+            f"unit than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, to which epsilon= applies"
         )
-    _warn_once(ledger.place, str(limit))
+    _warn_once(ledger.address, str(limit))
     return account
 
 

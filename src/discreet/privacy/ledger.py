@@ -9,7 +9,7 @@ few rows, and `verify` finds the first changed one. This module never sees a rec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -70,9 +70,9 @@ class Ledger:
             raise other_version(version, shown_address(url))
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Address of the ledger: absolute path of its file, `:memory:`, or the server's address without a password."""
-        return self._database.place
+        return self._database.address
 
     def __repr__(self) -> str:
         """Return the address without its password."""
@@ -138,7 +138,7 @@ class Ledger:
         alike = [each for each in names if confusable_key(each) == confusable_key(name)]
         if len(alike) != 1:
             there = listed(names) or "none"
-            where = f"ledger {shown_address(self.url)}; open it first (open now: {there}){in_memory_hint(self.place)}"
+            where = f"ledger {shown_address(self.url)}; open it first (open now: {there}){in_memory_hint(self.address)}"
             raise InputError(f"no account {shown(name)} in {where}")
         return replace(account, name=alike[0])
 
@@ -331,7 +331,7 @@ class Account:
             "format": "discreet ledger account",
             "version": VERSION,
             "account": self.name,
-            "entries": [asdict(entry) for entry in self._read(self._verify_all)],
+            "entries": [entry.row() for entry in self._read(self._verify_all)],
         }
 
     def check(self, guarantee: Guarantee) -> None:
@@ -348,7 +348,7 @@ class Account:
 
         def read(connection: sa.Connection) -> None:
             _, last, held = self._find_state(connection)
-            draft = replace(self._draft(connection, "r", "m", guarantee), who=self._books.user(connection))
+            draft = replace(self._draft(connection, "r", "m", guarantee), user=self._books.user(connection))
             listed_shares = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
             following(last, {"": held, **{share.subject: share for share in listed_shares if share is not None}}, draft)
 

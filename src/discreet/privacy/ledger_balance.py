@@ -21,7 +21,7 @@ class Charge:
         guarantee: what was spent, for the account's relation and unit.
         date: day of the charge (UTC), by the server's clock where there is a server.
         sequence: its place in the account.
-        who: user of the server, or of the system, who made it.
+        user: of the server, or of the system, who made it.
         purpose: of the charge, if it was given.
     """
 
@@ -30,7 +30,7 @@ class Charge:
     guarantee: Guarantee
     date: date
     sequence: int
-    who: str
+    user: str
     purpose: str
 
 
@@ -87,4 +87,4 @@ def charge_of(first: LedgerEntry, entry: LedgerEntry) -> Charge:
         day = date.fromisoformat(entry.day)
     except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
         raise Refusal("tampered", f"entry {entry.sequence}") from None
-    return Charge(entry.release, entry.mechanism, spent, day, entry.sequence, entry.who, entry.purpose)
+    return Charge(entry.release, entry.mechanism, spent, day, entry.sequence, entry.user, entry.purpose)

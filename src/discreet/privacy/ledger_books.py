@@ -186,7 +186,7 @@ class Books(ABC):
         """Write an entry and the balances after it."""
         marks = ", ".join(f":{column}" for column in COLUMNS)
         insert = f"INSERT INTO {self.prefix}entries ({', '.join(COLUMNS)}) VALUES ({marks})"
-        connection.execute(sa.text(insert), dict(zip(COLUMNS, astuple(entry), strict=True)))
+        connection.execute(sa.text(insert), entry.row())
         marks = ", ".join(f":{column}" for column in SHARE_COLUMNS)
         changes = ", ".join(f"{column} = excluded.{column}" for column in SHARE_COLUMNS[2:])
         upsert = (
@@ -227,7 +227,7 @@ class SqliteBooks(Books):
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """Add an entry; see `Books`. The transaction has an exclusive lock on the file."""
-        draft = replace(draft, who=self.user(connection), day=datetime.now(UTC).date().isoformat())
+        draft = replace(draft, user=self.user(connection), day=datetime.now(UTC).date().isoformat())
         if self.version(connection) != VERSION:
             raise Refusal("gone")
         if draft.kind == "opened":
@@ -361,7 +361,7 @@ def _check_row(kind: type[T], row: Sequence[Any]) -> T:
 
 def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
     """Return the earlier charge of a request, or refuse a different request."""
-    same = ("mechanism", "epsilon", "delta", "purpose", "who")
+    same = ("mechanism", "epsilon", "delta", "purpose", "user")
     if any(getattr(earlier, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
     return earlier

@@ -122,19 +122,19 @@ class Database:
         self._sqlite = address.get_backend_name() == "sqlite"
         self._memory = self._sqlite and address.database in (None, ":memory:")
         if self._memory:
-            self.place, self.url = ":memory:", url
+            self.address, self.url = ":memory:", url
             query = {"mode": "memory", "cache": "shared", "uri": "true"}
             address = address.set(database=f"file:discreet-{secrets.token_hex(16)}", query=query)
         else:
             address = _resolve_path(address) if self._sqlite else address
-            self.place = str(address.database) if self._sqlite else _render(address)
+            self.address = str(address.database) if self._sqlite else _render(address)
             self.url = address.render_as_string(hide_password=False)
         self._engine = _make_engine(address, self._sqlite)
         if self._memory:
             self._alive = self._engine.connect()  # an open connection keeps the database in memory
         elif self._sqlite:
-            _refuse_network(self.place)
-            _create_private(self.place)
+            _refuse_network(self.address)
+            _create_private(self.address)
         self._worked = False
         if not self._sqlite:
             weakref.finalize(self, self._engine.dispose)  # closes its connections with it, or with the process

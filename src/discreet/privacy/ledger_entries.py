@@ -51,7 +51,7 @@ class LedgerEntry:
         subject: of a limit: "person NAME", "purpose TEXT", or "" for the account.
         purpose: of a charge.
         request: key of a request that may be repeated.
-        who: user of the database server, or of the system.
+        user: of the database server, or of the system, who made it; the column `who`.
         day: date (UTC, `2026-11-25`).
         epsilon_spent, delta_spent: sums of the account after it.
         digest: SHA-256 of the digest before it and all of the above, each after its length in bytes.
@@ -69,7 +69,7 @@ class LedgerEntry:
     subject: str = ""
     purpose: str = ""
     request: str = ""
-    who: str = ""
+    user: str = ""
     day: str = ""
     epsilon_spent: str = "0"
     delta_spent: str = "0"
@@ -79,13 +79,17 @@ class LedgerEntry:
         """Return the entry with its digest after the digest `before`; "" for the first entry."""
         return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
+    def row(self) -> dict[str, Any]:
+        """Return the values by their columns."""
+        return dict(zip(COLUMNS, astuple(self), strict=True))
+
     def is_for(self, draft: LedgerEntry) -> bool:
         """Return True if the entry is for a draft, whoever made it and when."""
-        written = ("sequence", "who", "day", "epsilon_spent", "delta_spent", "digest")
+        written = ("sequence", "user", "day", "epsilon_spent", "delta_spent", "digest")
         return self == replace(draft, **{name: getattr(self, name) for name in written})
 
 
-COLUMNS = tuple(field.name for field in fields(LedgerEntry))
+COLUMNS = tuple("who" if field.name == "user" else field.name for field in fields(LedgerEntry))
 """Columns of the table of entries, and of exports, in this order."""
 
 
@@ -142,11 +146,11 @@ def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
         Subjects: "" for the account, "person NAME", "purpose TEXT".
 
     Example:
-        >>> subjects_of(LedgerEntry("a", 0, "charged", who="ada", purpose="pilot"))
+        >>> subjects_of(LedgerEntry("a", 0, "charged", user="ada", purpose="pilot"))
         ('', 'person ada', 'purpose pilot')
     """
     if draft.kind == "charged":
-        return ("", PERSON + draft.who, *([PURPOSE + draft.purpose] if draft.purpose else []))
+        return ("", PERSON + draft.user, *([PURPOSE + draft.purpose] if draft.purpose else []))
     return ("", draft.subject) if draft.subject else ("",)
 
 
@@ -169,7 +173,7 @@ def following(
     Example:
         >>> opened = LedgerEntry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
         >>> first, (balance,) = following(None, {}, opened)
-        >>> spent, _ = following(first, {"": balance}, LedgerEntry("a", 0, "charged", "r", "laplace", "1", who="ada"))
+        >>> spent, _ = following(first, {"": balance}, LedgerEntry("a", 0, "charged", "r", "laplace", "1", user="ada"))
         >>> spent.sequence, spent.epsilon_spent
         (1, '1')
     """
@@ -266,7 +270,7 @@ def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = 
         except (ValueError, ZeroDivisionError):
             raise InputError(f"account {name}: entry {entry.sequence} has an invalid number") from None
         if expected != entry or (last is not None and last.account != entry.account):
-            wrong = [column for column in COLUMNS if getattr(expected, column) != getattr(entry, column)] or ["account"]
+            wrong = [column for column, value in entry.row().items() if value != expected.row()[column]] or ["account"]
             raise InputError(
                 f"account {name}: entry {entry.sequence} does not match: {', '.join(wrong)} does not follow from the "
                 "entries before it"
@@ -300,7 +304,7 @@ def verify_document(document: Any) -> LedgerEntry:
             raise InputError("this is no JSON document of `ledger export`")
     if not all(isinstance(row, dict) and set(row) == set(COLUMNS) for row in rows):
         raise InputError("an entry of this account has other fields than those of `ledger export`")
-    entries = [LedgerEntry(**row) for row in rows]
+    entries = [LedgerEntry(*(row[column] for column in COLUMNS)) for row in rows]
     if not all(
         type(value) is (int if at == 1 else str) for entry in entries for at, value in enumerate(astuple(entry))
     ):

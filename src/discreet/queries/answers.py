@@ -65,8 +65,7 @@ class EvidenceProbability:
         Nothing.
 
     Example:
-        >>> import discreet as dc
-        >>> str(dc.results.EvidenceProbability("P(smoke=yes)", 0.5, 0.478, 0.52))
+        >>> str(EvidenceProbability("P(smoke=yes)", 0.5, 0.478, 0.52))
         'P(smoke=yes) = 0.5 (0.478 to 0.52)'
     """
 

@@ -12,7 +12,7 @@ from discreet.queries.number_losses import NumberLoss, band_width
 from discreet.util.number_checks import not_negative, positive, probability
 
 
-def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
+def largest_error(deviation: float, failure: float, *, integers: bool) -> float:
     """Compute a bound on an estimate's error that uses only a symmetric, log-concave law and its standard deviation.
 
     All linear functions of Laplace noise, Gaussian noise and star noise (that of tables which share variables, with
@@ -24,8 +24,8 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
     Args:
         deviation: s, standard deviation of the error; at least 0.
         failure: p, largest probability with which the absolute error exceeds the bound.
-        whole: whether the noise is whole numbers, which have no density: 1/6 is added to the variance and 1 to t. That
-            is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are lighter.
+        integers: whether the noise is whole numbers, which have no density: 1/6 is added to the variance and 1 to t.
+            That is enough for discrete Laplace noise, as `1 / sinh(x)^2 >= 1 / x^2 - 1 / 3`; other tails are lighter.
 
     Returns:
         t, in the unit of the deviation; nearly attained by Laplace noise for small p.
@@ -37,14 +37,14 @@ def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
         Derived; Zhang et al. (AAAI 2016), Proposition 1, for sums of noise in the place of single terms.
 
     Example:
-        >>> round(largest_error(2**0.5, 0.01, whole=False), 2)  # Laplace noise of scale 1: 4.61
+        >>> round(largest_error(2**0.5, 0.01, integers=False), 2)  # Laplace noise of scale 1: 4.61
         4.74
     """
     not_negative(deviation=deviation)
     probability(failure=failure)
     exponent = -math.log(failure)
-    spread = math.sqrt(deviation**2 + 1 / 6) if whole else deviation
-    return spread * exponent / math.sqrt(2 * (1 - failure * (1 + exponent))) + whole
+    spread = math.sqrt(deviation**2 + 1 / 6) if integers else deviation
+    return spread * exponent / math.sqrt(2 * (1 - failure * (1 + exponent))) + integers
 
 
 def response_error(draws: float, responses: int, queries: int, failure: float) -> float:

@@ -189,10 +189,10 @@ def decide(
         ResponseRow(response=response, mean=float(mean), lower=float(a), upper=float(b), best=float(share))
         for response, mean, a, b, share in zip(responses, means, lower, upper, winners, strict=True)
     )
-    worth = effective_draws(drawn, values)
-    regret = (high - low) * response_error(worth, len(responses), queries, failure)
+    ess = effective_draws(drawn, values)
+    regret = (high - low) * response_error(ess, len(responses), queries, failure)
     best = responses[int(best_response(means))]
-    return Decision(best, rows, level, min(regret, high - low), failure, drawn is not posterior, worth)
+    return Decision(best, rows, level, min(regret, high - low), failure, drawn is not posterior, ess)
 
 
 def _find_utilities(

@@ -168,14 +168,12 @@ def decide_number(
     values = _find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
-    worth = effective_draws(drawn, np.vstack([values, above]))
-    band = Band(ordered, low, high, worth, failure / queries)
+    ess = effective_draws(drawn, np.vstack([values, above]))
+    band = Band(ordered, low, high, ess, failure / queries)
     ends = credible_interval((values - low) / (high - low), level)
     lower, upper = (low + (high - low) * float(end) for end in ends)
     expected, regret = float(chosen.of(values, response).mean()), chosen.regret(band, response)
-    return NumberDecision(
-        response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, worth
-    )
+    return NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
 
 
 def one_probability(network: Network, query: str) -> Probability:

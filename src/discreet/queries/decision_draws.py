@@ -102,10 +102,10 @@ def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):
         return float(draws)
-    worth, mixing = posterior.ess(), posterior.mixing
+    ess, mixing = posterior.ess(), posterior.mixing
     if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
-        return float(worth)
+        return float(ess)
     # An indicator may mix more slowly than any table entry. Draws alternate between the chains, in order of time.
     length = draws // mixing.chains
     by_chain = values[:, draws - length * mixing.chains :].reshape(len(values), length, mixing.chains)
-    return float(min(worth, effective_size(by_chain.swapaxes(1, 2)).min()))
+    return float(min(ess, effective_size(by_chain.swapaxes(1, 2)).min()))

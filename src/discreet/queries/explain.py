@@ -749,7 +749,7 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
         deviation = margins.deviation(family)
         # Clipping at 0 and at public totals brings counts nearer to the exact ones.
         counts = np.clip(margins.table(family), 0, most)
-        bound = largest_error(deviation, TEST_ERROR / cells, whole=True)
+        bound = largest_error(deviation, TEST_ERROR / cells, integers=True)
         limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
         clear = (counts >= CLEAR_DEVIATIONS * deviation).all(axis=-1)
         means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)

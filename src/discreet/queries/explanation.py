@@ -40,8 +40,7 @@ class InferenceLimits:
         Nothing: `explain` makes it.
 
     Example:
-        >>> import discreet as dc
-        >>> promise = dc.results.InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {})
+        >>> promise = InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {})
         >>> next(promise.lines())
         'What can be learned of one record (epsilon 1)'
     """
@@ -291,8 +290,9 @@ class Explanation(Result):
 
     Example:
         >>> import discreet as dc
+        >>> from discreet.queries.explanation import InferenceLimits
         >>> beliefs = {0.5: (None, 0.73)}
-        >>> promise = dc.results.InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
+        >>> promise = InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
         >>> print(str(dc.results.Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
         its values: odds move by a factor of at most 2.72 (e^1). A belief of 1 in 2 becomes at most 73 %
     """

@@ -82,20 +82,20 @@ class Band:
         ordered: n draws of the quantity in ascending order, within the bounds, shape (draws,).
         low: a, smallest possible value of the quantity.
         high: b, largest possible value of the quantity.
-        worth: N, effective sample size of the draws.
+        ess: N, effective sample size of the draws.
         failure: delta, probability with which a bound may fail, for all losses together.
     """
 
     ordered: Floats
     low: float
     high: float
-    worth: float
+    ess: float
     failure: float
 
     @cached_property
     def width(self) -> float:
-        """Half-width `D = min(1, sqrt(ln(4 / failure) / (2 worth)))` of the band; computed once."""
-        return band_width(self.worth, self.failure)
+        """Half-width `D = min(1, sqrt(ln(4 / failure) / (2 ess)))` of the band; computed once."""
+        return band_width(self.ess, self.failure)
 
     @cached_property
     def _steps(self) -> tuple[Floats, Floats]:
@@ -142,12 +142,12 @@ class Band:
         lengths = np.diff(ends)
         # The band: |m_N - m| <= max(integral of min(F_N, D), integral of min(D, 1 - F_N)).
         by_band = max(float(lengths @ np.minimum(share, self.width)) for share in (shares, 1 - shares))
-        if not self.worth > 1:
+        if not self.ess > 1:
             return by_band
         log = math.log(8 / self.failure)
         spread = self.ordered.var() * self.ordered.size / max(self.ordered.size - 1, 1)
         # Empirical Bernstein bound: sqrt(2 V L / N) + 7 (b - a) L / (3 (N - 1)) (Maurer and Pontil, Theorem 4).
-        far = math.sqrt(2 * spread * log / self.worth) + 7 * (self.high - self.low) * log / (3 * (self.worth - 1))
+        far = math.sqrt(2 * spread * log / self.ess) + 7 * (self.high - self.low) * log / (3 * (self.ess - 1))
         return min(by_band, far)
 
 

@@ -65,10 +65,9 @@ class PooledEstimate(Result):
 
     Example:
         >>> import numpy as np
-        >>> import discreet as dc
         >>> ends = (np.array(0.4), np.array(0.6))
         >>> between, within = np.array(0.004), np.array(0.001)
-        >>> pooled = dc.results.PooledEstimate(np.array(0.5), *ends, 0.95, between, within, sets=4)
+        >>> pooled = PooledEstimate(np.array(0.5), *ends, 0.95, between, within, sets=4)
         >>> float(pooled.variance.round(6))
         0.004
     """

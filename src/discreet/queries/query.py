@@ -143,18 +143,18 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
         AssertionError: another word in `query.asked`.
     """
     at = 0.0 if query.at is None else query.at
-    match query.asked:
+    match query.quantity:
         case "mean":
             return law.mean(), *law.mean_ends()
         case "quantile":
             return law.quantile(at), *law.quantile_ends(at)
         case ">" | ">=":
-            return law.above(at, itself=query.asked == ">=")
+            return law.above(at, inclusive=query.quantity == ">=")
         case "<" | "<=":
-            share, low, high = law.above(at, itself=query.asked == "<")
+            share, low, high = law.above(at, inclusive=query.quantity == "<")
             return 1 - share, 1 - high, 1 - low
         case _:
-            raise AssertionError(query.asked)
+            raise AssertionError(query.quantity)
 
 
 def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
@@ -183,7 +183,7 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     within, (first, _), (_, last) = (ends(values, level) for values in (counted, lowest, highest))
     at = "" if query.at is None else f" {query.at:.15g}"
     return {
-        "state": {query.variable: f"{query.asked}{at}"},
+        "state": {query.variable: f"{query.quantity}{at}"},
         "mean": float(numbers @ weights),
         "lower": float(min(first, within[0])),
         "upper": float(max(last, within[1])),
@@ -294,10 +294,10 @@ def answer(
         level: posterior probability of each interval, between 0 and 1.
         predictive: whether draws are weighted by the probability of the evidence; there is then no noise share.
         assume: assumption about variables that no table contains together: "network", the network's independences hold;
-            "robust", they are violated as much as in audited pairs, or else in a prior from real tables; "nothing", the
-            interval covers all answers that the measured margins allow, around the mean of "network", unless one table
-            contains all variables of the query. None takes the posterior as it is: "robust", unless it was read or
-            changed to believe the network.
+            "robust", they are violated as much as in measured pairs, or else in a prior from real tables; "nothing",
+            the interval covers all answers that the measured margins allow, around the mean of "network", unless one
+            table contains all variables of the query. None takes the posterior as it is: "robust", unless it was read
+            or changed to believe the network.
         inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform".
 
     Returns:

@@ -26,7 +26,7 @@ from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid, number_grids
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Tables
-from discreet.planning.audit_size import all_pairs
+from discreet.planning.pair_budget import all_pairs
 from discreet.planning.star_cover import star_cover
 from discreet.privacy.guarantee import Relation
 from discreet.records.count_sensitivity import Sensitivity, sensitivity

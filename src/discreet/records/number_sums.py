@@ -49,7 +49,7 @@ class NumberSums:
     def __post_init__(self) -> None:
         """Refuse sums that might overflow once noise is added; no message has a count."""
         fit = all(int(leaves[:, 0].sum()) <= MOST_RECORDS for leaves in self.leaves.values())
-        require(fit, f"sums of numbers take at most {MOST_RECORDS:,} records: release with numbers=0, without them")
+        require(fit, f"sums of numbers take at most {MOST_RECORDS:,} records; release with numbers_share=0")
 
     def __repr__(self) -> str:
         """Text without any sum."""

@@ -325,8 +325,8 @@ def _make_measurement(
         rows = read_only(rows.reshape(shape))
         require(bool(np.all(rows.reshape(numbers.size, -1).any(axis=1))), "a weighted sum has a weight that is not 0")
     whole = rows is None or bool(np.all(rows == np.rint(rows)))
-    law = LAWS[noise.law].on(noise.scale, whole=whole)
-    if law.whole and not (whole and np.all(numbers == np.rint(numbers))):
+    law = LAWS[noise.law].on(noise.scale, integers=whole)
+    if law.keeps_integers and not (whole and np.all(numbers == np.rint(numbers))):
         raise InputError(f"figures with {law.words} {noise.scale:g} are whole numbers, and so are their weights")
     return Measurement(scope, read_only(numbers), law, weights=rows)
 

@@ -38,7 +38,7 @@ class Measurement:
         noise: its law; None for numbers that are known exactly.
         contrasts: whether the values are contrasts of neighbouring states.
         sampling: probability with which each record, by itself, was counted; None where all were.
-        audit: of a second stage that measured what no table of the first holds: whether this table was "chosen" for
+        selection: of a second stage that measured what no table of the first holds: whether this table was "chosen" for
             what the first stage misjudged, or taken at "random"; None for other tables.
         weights: of sums over the cells: what a record in each cell adds to each sum, float64, shape
             (sums, size for the scope); None for the cells themselves, and for contrasts.
@@ -49,7 +49,7 @@ class Measurement:
     noise: NoiseLaw | None
     contrasts: bool = False
     sampling: float | None = None
-    audit: Literal["chosen", "random"] | None = None
+    selection: Literal["chosen", "random"] | None = None
     weights: Floats | None = None
 
     @property

@@ -85,12 +85,12 @@ class Client:
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0, insecure: bool = False) -> None:
-        self._wire = HttpClient(url, token, timeout, insecure)
+        self._http = HttpClient(url, token, timeout, insecure)
 
     @property
     def url(self) -> str:
         """Address of the server."""
-        return self._wire.url
+        return self._http.url
 
     def __repr__(self) -> str:
         """Return the address; the token is never shown."""
@@ -105,7 +105,7 @@ class Client:
         Raises:
             DiscreetError: no server, another version of it, or one that needs a token.
         """
-        document = self._wire.ask("releases")
+        document = self._http.ask("releases")
         rows = document.get("releases") if isinstance(document, dict) else None
         if not isinstance(rows, list) or not all(map(_is_row, rows)):
             raise DiscreetError(f"{self.url} lists its releases in another form than this version reads")
@@ -144,15 +144,15 @@ class Client:
             require_word(missing, Gaps, "missing is")
         row = self._find(name)
         network = _find_network(self._document(row["id"]), row.get("kind"), missing)
-        return RemotePosterior(self._wire, row["name"], row["id"], network, missing)
+        return RemotePosterior(self._http, row["name"], row["id"], network, missing)
 
     def close(self) -> None:
         """Close all connections; the next question opens another one."""
-        self._wire.close()
+        self._http.close()
 
     def _document(self, release_id: str) -> Evidence:
         """Load a release by its id."""
-        text = self._wire.read("releases", release_id)
+        text = self._http.read("releases", release_id)
         try:
             return loads(text[: DOCUMENT_BYTES + 1].decode())
         except (InputError, UnicodeDecodeError) as error:

@@ -320,13 +320,13 @@ class RecordStream(io.RawIOBase):
     """A response as a file that is read once, from its start to its end.
 
     Args:
-        wire: client that sent the request.
+        client: that sent the request.
         response: to read.
         most: bytes of it.
     """
 
     def __init__(self, client: HttpClient, response: httpcore.Response, most: int) -> None:
-        self._wire, self._response, self._left = client, response, most
+        self._client, self._response, self._left = client, response, most
         self._pieces: Iterator[bytes] = iter(response.iter_stream())
         self._rest = b""
 
@@ -351,16 +351,16 @@ class RecordStream(io.RawIOBase):
             wanted -= len(pieces[-1])
             self._left -= len(pieces[-1])
             if self._left <= 0:
-                raise DiscreetError(f"{self._wire.url} sends more than was asked for")
+                raise DiscreetError(f"{self._client.url} sends more than was asked for")
         return b"".join(pieces)
 
     def _next(self) -> bytes:
         """Return the next piece, with a deadline of its own."""
-        _DEADLINE.until = time.monotonic() + self._wire.timeout
+        _DEADLINE.until = time.monotonic() + self._client.timeout
         try:
             return next(self._pieces, b"")
         except FAULTS as error:
-            raise self._wire._explain(error) from None
+            raise self._client._explain(error) from None
 
     def close(self) -> None:
         """Close the response; the server stops sending."""

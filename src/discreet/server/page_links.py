@@ -39,10 +39,10 @@ class PageRequest(RequestFields):
 
 
 class CompareRequest(RequestFields):
-    """Parameters of the page that compares two releases."""
+    """Parameters of the page that compares two releases; addresses call these `one` and `other`."""
 
-    one: Text | None = None
-    other: Text | None = None
+    first: Annotated[Text | None, Field(alias="one")] = None
+    second: Annotated[Text | None, Field(alias="other")] = None
     e: Evidence = Field(default_factory=list)
     level: Level = option_texts.DEFAULT_LEVEL
 
@@ -95,7 +95,7 @@ class StateLinks:
     """Addresses of pages with one more state observed, another one, or one less; escaped for HTML.
 
     Args:
-        asked: parameters of the current page.
+        page: parameters of the current page.
         evidence: of that page, in the order of observation.
     """
 

@@ -226,7 +226,7 @@ class _Pages:
         context |= {"choices": self._comparable(), "asked": pair}
         status = 200
         try:
-            versions = [self._serving.catalog.find(name) for name in (pair.one, pair.other) if name is not None]
+            versions = [self._serving.catalog.find(name) for name in (pair.first, pair.second) if name is not None]
             if len(versions) == 2:
                 chosen = [version.id for version in versions]
                 context["chosen"] = chosen if dict(context["choices"]).keys() >= set(chosen) else ()

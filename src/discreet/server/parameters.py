@@ -261,10 +261,11 @@ def read_evidence(schema: Schema, texts: list[str]) -> dict[str, str]:
 
 def _validate(model: type[Model], fields: Mapping[str, Any]) -> Model:
     """Validate the fields, or raise the first fault in one sentence."""
-    unknown = next((name for name in fields if name not in model.model_fields), None)
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    unknown = next((name for name in fields if name not in names), None)
     if unknown is not None:
-        names = listed(model.model_fields) or "none"
-        raise Problem("bad-request", f"{shown(unknown)} is no parameter of this question; its parameters are: {names}")
+        known = listed(names) or "none"
+        raise Problem("bad-request", f"{shown(unknown)} is no parameter of this question; its parameters are: {known}")
     try:
         return model.model_validate(dict(fields))
     except pydantic.ValidationError as error:

@@ -66,7 +66,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
     need the draws themselves refuse it.
 
     Args:
-        wire: client of the server.
+        http: client of the server.
         name: of the release on the server.
         id: of the version, also after a newer one replaces it.
         network: of the posterior.
@@ -81,7 +81,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         'Answer a query; short for `discreet.answer(posterior, query, ...)`, which documents all options.'
     """
 
-    wire: HttpClient
+    http: HttpClient
     name: str
     id: str
     network: Network
@@ -89,7 +89,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
 
     def __repr__(self) -> str:
         """Return the address, the release and the number of variables."""
-        return f"RemotePosterior({self.name!r} at {self.wire.url!r}, {len(self.network.nodes):,} variables)"
+        return f"RemotePosterior({self.name!r} at {self.http.url!r}, {len(self.network.nodes):,} variables)"
 
     @property
     def probabilities(self) -> Tables:
@@ -99,7 +99,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
             InputError: always.
         """
         raise InputError(
-            f"the draws of {shown(self.name)} are at {self.wire.url}, and this needs them here: draw them from "
+            f"the draws of {shown(self.name)} are at {self.http.url}, and this needs them here: draw them from "
             "client.release(), or load a file of `discreet draw`"
         )
 
@@ -190,7 +190,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
             operation: its name.
             body: of the request.
         """
-        return self.wire.ask("releases", self.id, operation, body={**body, "missing": self.missing})
+        return self.http.ask("releases", self.id, operation, body={**body, "missing": self.missing})
 
     def read(self, reader: Callable[..., Any], *documents: Any) -> Any:
         """Read a document of the server.
@@ -205,7 +205,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
         try:
             return reader(*documents)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            raise DiscreetError(f"{self.wire.url} answers in another form than this version reads") from None
+            raise DiscreetError(f"{self.http.url} answers in another form than this version reads") from None
 
     def check(self, *right: bool) -> None:
         """Check that an answer belongs to the question.
@@ -214,7 +214,7 @@ class RemotePosterior(RemotePosteriorBase, Result):
             DiscreetError: it does not.
         """
         if not all(right):
-            raise DiscreetError(f"{self.wire.url} answers another question than was asked")
+            raise DiscreetError(f"{self.http.url} answers another question than was asked")
 
 
 def _answer(remote: RemotePosterior, query: str | Query, **how: Any) -> Answer:
@@ -246,7 +246,7 @@ def _answer_many(
         document = remote.post("query", {"q": chunk, **how})
         answers += remote.read(lambda document: list(map(read_answer, document["answers"])), document)
     if len(answers) != len(texts):
-        raise DiscreetError(f"{remote.wire.url} answers {len(answers)} of {len(texts)} queries")
+        raise DiscreetError(f"{remote.http.url} answers {len(answers)} of {len(texts)} queries")
     remote.check([each.query for each in answers] == canonical, all(each.level == level for each in answers))
     return Answers(answers)
 
@@ -262,7 +262,7 @@ def _marginals(remote: RemotePosterior, evidence: Mapping[str, str], level: floa
     answers = remote.read(lambda document: list(map(read_answer, document["answers"])), document)
     names = [name for name in remote.network.nodes if name not in evidence]
     if [list(row["state"]) for each in answers for row in each.rows[:1]] != [[name] for name in names]:
-        raise DiscreetError(f"{remote.wire.url} does not answer of all variables")
+        raise DiscreetError(f"{remote.http.url} does not answer of all variables")
     # A server's cache ignores the order of evidence; the query here keeps the caller's order.
     parsed = [remote.read(read_query, each.query, remote.network.schema) for each in answers]
     remote.check(all(sorted(each.evidence) == sorted(evidence.items()) for each in parsed))
@@ -294,7 +294,7 @@ def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -
     prediction: Prediction = remote.read(read_prediction, documents, states)
     remote.check(prediction.target == target, prediction.level == level)
     if len(prediction.mean) != len(rows):
-        raise DiscreetError(f"{remote.wire.url} answers for {len(prediction.mean)} of {len(rows)} records")
+        raise DiscreetError(f"{remote.http.url} answers for {len(prediction.mean)} of {len(rows)} records")
     return prediction
 
 
@@ -306,7 +306,7 @@ def _regress(
     require(bool(names), f"a regression of {shown(target)} needs at least one covariate")
     options = {"target": target, "kind": kind, "assume": assume, "inside": inside, "missing": remote.missing}
     pairs = [*options.items(), *(("on", name) for name in names), ("draws", True)]
-    document = remote.wire.ask("releases", remote.id, "regress", parameters=pairs)
+    document = remote.http.ask("releases", remote.id, "regress", parameters=pairs)
     regression: Regression = remote.read(read_regression, document)
     remote.check(regression.target == target, regression.on == names, regression.kind == kind)
     return regression
@@ -360,11 +360,11 @@ def _sample(
     path, most = ("releases", remote.id, "synthetic"), SLACK_BYTES + 2 * max(0, int(n)) * width
     shape = make_arrow_schema(schema)
     # The first set is requested at once, so that errors are raised here, not when records are read.
-    first = remote.wire.stream(*path, parameters=[*parameters.items(), ("set", 1)], most=most)
+    first = remote.http.stream(*path, parameters=[*parameters.items(), ("set", 1)], most=most)
 
     def batches(number: int) -> Iterator[pa.RecordBatch]:
         set_parameters = parameters | {"set": number}
-        source = first if number == 1 else remote.wire.stream(*path, parameters=set_parameters.items(), most=most)
+        source = first if number == 1 else remote.http.stream(*path, parameters=set_parameters.items(), most=most)
         yield from _read_batches(remote, source, shape, int(n))
 
     numbers = range(1, (sets or 1) + 1)
@@ -379,15 +379,15 @@ def _read_batches(remote: RemotePosterior, source: RecordStream, shape: pa.Schem
             source.read(ARROW_MAGIC_BYTES)
             with pa.ipc.open_stream(source) as stream:
                 if stream.schema != shape:
-                    raise DiscreetError(f"{remote.wire.url} sends records of other columns")
+                    raise DiscreetError(f"{remote.http.url} sends records of other columns")
                 for batch in stream:
                     batch.validate(full=True)  # offsets beyond the buffer would crash the process that reads a cell
                     read += batch.num_rows
                     yield batch
         except (pa.ArrowException, OSError):
-            raise DiscreetError(f"{remote.wire.url} sends no valid records") from None
+            raise DiscreetError(f"{remote.http.url} sends no valid records") from None
         if read != n:
-            raise DiscreetError(f"{remote.wire.url} sent {read:,} of {n:,} records")
+            raise DiscreetError(f"{remote.http.url} sent {read:,} of {n:,} records")
 
 
 def _divide(members: list[Any], most: int) -> Iterator[list[Any]]:

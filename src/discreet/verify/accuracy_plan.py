@@ -48,8 +48,7 @@ class PlannedWidth:
         Nothing: `plan_accuracy` makes these.
 
     Example:
-        >>> import discreet as dc
-        >>> known = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
+        >>> known = PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
         >>> round(known.at(1.0), 3), round(known.noise(1.0), 3), round(known.at(1.0, records=4), 4)
         (0.05, 0.04, 0.02)
     """
@@ -143,7 +142,8 @@ class AccuracyPlan(Result):
 
     Example:
         >>> import discreet as dc
-        >>> wide = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
+        >>> from discreet.verify.accuracy_plan import PlannedWidth
+        >>> wide = PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
         >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 1000, (wide,), "sampling alone is wider")
         >>> plan.rows()[0]["sampling"]
         0.03

@@ -38,12 +38,12 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation, as_text, for_each
 from discreet.records.counts import Counts
-from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.chosen_network import StructureNoise
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_sums import GroupNoise, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
@@ -182,9 +182,9 @@ class Finding:
     Example:
         >>> import discreet as dc
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-        >>> dc.results.Finding("one coin", promise, measured=1.0, exact=True, pairs=12).holds
+        >>> Finding("one coin", promise, measured=1.0, exact=True, pairs=12).holds
         True
-        >>> dc.results.Finding("one coin", promise, measured=2.0, exact=False, pairs=12).holds  # a bound refutes it
+        >>> Finding("one coin", promise, measured=2.0, exact=False, pairs=12).holds  # a bound refutes it
         False
     """
 
@@ -267,7 +267,8 @@ def audit(
         policy: how many records a unit of protection may have, and what they count.
 
     Returns:
-        A finding for each of them.
+        A finding for each of them: its loss `measured`, in nats, whether that is `exact`, and whether
+            the promise `holds`.
 
     Raises:
         InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed; or, under
@@ -397,7 +398,7 @@ class Check:
 CHECKS: Mapping[type, Check] = {
     **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
     **dict.fromkeys((VectorNoise, GroupNoise), Check(enumerate_losses, slack=VECTOR_SLACK)),
-    AuditNoise: Check(enumerate_losses, asks_anew=True),
+    NoiseWithPairs: Check(enumerate_losses, asks_anew=True),
     ObjectiveNoise: Check(_compare_densities, continuous=True, crowd=lambda _over, _calibration: SMALL_CROWD_RECORDS),
 }
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
@@ -440,8 +441,8 @@ def measure_loss(
     Data sets of the same counts are looked at once.
 
     A loss counts for each unit of its pair. How much noise is asked for may not depend on answers, or what is released
-    was chosen among them; but where that is the mechanism's own rule (`AuditNoise`): then every script is charged for
-    all that it asked.
+    was chosen among them; but where that is the mechanism's own rule (`NoiseWithPairs`): then every script is charged
+    for all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     inputs = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}

@@ -1,4 +1,4 @@
-r"""Sizes of interactions that a network leaves out, learned from audited pairs.
+r"""Sizes of interactions that a network leaves out, learned from measured pairs.
 
 If no table contains a pair, its posterior comes from the network alone; likewise the pairs of three variables may be
 known and their triple not. Of all laws with the same parts, proportional fitting finds the one without an interaction
@@ -8,14 +8,14 @@ of the whole; the true law has one, delta in contrasts. Model, equally for every
     delta_T  ~  Normal(0, tau_T^2 D_T),    tau_T  ~  sum_t w(t) LogNormal(log t^2, 1), on the same grid,
 
 where D is the tensor product of the variables' `diag(p) - p p'`, in contrasts: t and tau are partial correlations,
-whatever the numbers of states. The interactions of pairs beyond the network are learned from audited pairs
+whatever the numbers of states. The interactions of pairs beyond the network are learned from measured pairs
 (`mechanisms/planned.py`), never from pairs inside the tables of a plan, because a plan chooses tables for other
 reasons. The weights w have a Dirichlet prior with a sample size of one pair and are fitted by the EM algorithm to
 
     r_P = y_P - n phi(network)  ~  Normal(0, g_P I + n Cov(phi) + n^2 t^2 D_P).
 
-Without an audit w is that prior: half of its weight at no interaction, as for a correct network; half as found for
-pairs of real tables without an arc. Audited pairs that were chosen for their misfit count like those chosen at random.
+Without such pairs w is that prior: half of its weight at no interaction, as for a correct network; half as found for
+pairs of real tables without an arc. Pairs that were chosen for their misfit count like those chosen at random.
 
 Triples that tables contain carry no information on the others, because tables were chosen for their interactions. An
 interaction of a triple beyond its pairs has the same cause as the dependence of these: with a hidden variable whose
@@ -44,8 +44,9 @@ from discreet.util.arrays import Floats
 INTERACTION_SIZES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Grid of the sizes of an interaction, as partial correlations."""
 PAIR_PRIOR = (0.505, 0.035, 0.065, 0.11, 0.13, 0.11, 0.045)
-"""Weights of these sizes for pairs that no table contains, before any audit. Half: no interaction, as for a correct
-network. Half: partial correlations of all pairs without an arc in five real tables of more than 5,000 records."""
+"""Weights of these sizes for pairs that no table contains, before any was measured. Half: no interaction, as for a
+correct network. Half: partial correlations of all pairs without an arc in five real tables of more than 5,000
+records."""
 TRIPLE_SPREAD = 1.0
 """Standard deviation of the logarithm of a triple's size around the squared size of a pair."""
 PRIOR_WORTH_PAIRS = 1.0
@@ -58,14 +59,14 @@ MOST_LEARNED_CONTRASTS = 128
 
 
 def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
-    """Learn the weights of the sizes of pairs' interactions beyond the network, by EM from audited pairs.
+    """Learn the weights of the sizes of pairs' interactions beyond the network, by EM from measured pairs.
 
     Pairs without contrasts (a variable of one state) or with more than MOST_LEARNED_CONTRASTS are ignored. The prior is
     Dirichlet with mean PAIR_PRIOR and a sample size of PRIOR_WORTH_PAIRS pairs.
 
     Args:
-        margins: least squares with the interactions of the audited pairs and of their variables.
-        laws: network's law of each audited pair given the tables of the first stage alone, shape `(*sizes, draws)`.
+        margins: least squares with the interactions of the measured pairs and of their variables.
+        laws: network's law of each measured pair given the tables of the first stage alone, shape `(*sizes, draws)`.
 
     Returns:
         Weights of INTERACTION_SIZES after EM_STEPS steps, shape (sizes,), sum 1; PAIR_PRIOR if no pair is left.

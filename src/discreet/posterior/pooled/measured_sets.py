@@ -29,7 +29,7 @@ from discreet.inference.interactions import contrast_matrices, subsets, transfor
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import audited_sets, measured_sets, measurements
+from discreet.posterior.evidence import measured_pairs, measured_sets, measurements
 from discreet.posterior.law_plan import pick_replicates, replicate_step
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, compare_sizes, pair_weights, triple_weights
 from discreet.posterior.pooled.family_laws import move_to_families
@@ -165,8 +165,8 @@ def _diagonalise_contrasts(margin: Floats, matrix: Floats) -> tuple[Floats, Floa
 
 Single = npt.NDArray[np.float32]
 
-MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
-"""Largest number of audited pairs from which interaction sizes are learned; draws of the network's law used for
+MOST_MEASURED_PAIRS, PAIR_DRAWS = 60, 100
+"""Largest number of measured pairs from which interaction sizes are learned; draws of the network's law used for
 each."""
 
 
@@ -341,13 +341,13 @@ class MeasuredSets:
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
 
-        The ratio is at least 0, in nats. The network's law is that of the first AUDIT_DRAWS draws. It is infinite for
+        The ratio is at least 0, in nats. The network's law is that of the first PAIR_DRAWS draws. It is infinite for
         sets that are no pairs and for pairs without contrasts.
 
         Args:
             sets: sets of variables that tables contain, in the schema's order.
         """
-        some, fitted = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(sets)
+        some, fitted = self.cells.of_draws(np.arange(min(PAIR_DRAWS, self.draws))), self.fit(sets)
         pairs: dict[Scope, Floats] = {
             pair: self._expect(pair, some) for pair in sets if len(pair) == 2 and fitted.values[pair].size
         }
@@ -356,15 +356,15 @@ class MeasuredSets:
 
     @cached_property
     def pair_sizes(self) -> Floats:
-        """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from audited pairs; cached.
+        """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from measured pairs; cached.
 
-        The network's law of an audited pair is the one given the tables of the first stage alone, in the first
-        AUDIT_DRAWS draws. At most the first MOST_AUDITED_PAIRS pairs are used; pairs that were chosen for their misfit
-        count like those chosen at random. Without audited pairs the weights are PAIR_PRIOR.
+        The network's law of a measured pair is the one given the tables of the first stage alone, in the first
+        PAIR_DRAWS draws. At most the first MOST_MEASURED_PAIRS pairs are used; pairs that were chosen for their misfit
+        count like those chosen at random. Without measured pairs the weights are PAIR_PRIOR.
         """
-        pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
-        first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
-        cells = projected(self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), first)
+        pairs = measured_pairs(self.evidence)[:MOST_MEASURED_PAIRS]
+        first = saturated(self.evidence.network, measured_sets(self.evidence, pairs=False))
+        cells = projected(self.cells.of_draws(np.arange(min(PAIR_DRAWS, self.draws))), first)
         laws = {pair: Laws(cells).joint(pair) for pair in pairs}
         return pair_weights(self.fit(pairs), laws)
 

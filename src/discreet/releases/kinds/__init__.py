@@ -5,8 +5,6 @@ noise is calibrated to, what was chosen, and the `total` epsilon that it costs, 
 not 0. A payload is what was released, with all that inference needs to know of its noise.
 """
 
-from discreet.releases.kinds.audited_tables import AuditedTables as AuditedTables
-from discreet.releases.kinds.audited_tables import AuditNoise as AuditNoise
 from discreet.releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
 from discreet.releases.kinds.chosen_network import StructureNoise as StructureNoise
 from discreet.releases.kinds.gradient_trace import GradientTrace as GradientTrace
@@ -22,20 +20,22 @@ from discreet.releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from discreet.releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
 from discreet.releases.kinds.number_tables import NumberNoise as NumberNoise
 from discreet.releases.kinds.number_tables import NumberTables as NumberTables
+from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs as NoiseWithPairs
+from discreet.releases.kinds.tables_with_pairs import TablesWithPairs as TablesWithPairs
 from discreet.releases.measurement import Calibration, Released
 
 TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
     TableNoise,
     GaussianNoise,
     PlannedNoise,
-    AuditNoise,
+    NoiseWithPairs,
     NumberNoise,
     StructureNoise,
 )
 """The package's own calibrations over a network."""
 DESIGN_CALIBRATIONS: tuple[type[Calibration], ...] = (VectorNoise, GroupNoise, ObjectiveNoise)
 """The package's own calibrations over a design."""
-TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, AuditedTables, NumberTables, ChosenNetwork)
+TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, TablesWithPairs, NumberTables, ChosenNetwork)
 """The package's own payloads of releases over a network."""
 DESIGN_PAYLOADS: tuple[type[Released], ...] = (NoisyMoments, GroupedMoments, GradientTrace)
 """The package's own payloads of releases over a design."""

@@ -26,8 +26,8 @@ from discreet.model.number_grid import MOST_LEAVES, NumberGrid, number_grids, nu
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import NO_NOISE
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
+from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs
 from discreet.releases.measurement import Calibration, MeasuredTables, Measurement
 from discreet.util.arrays import freeze
 
@@ -59,7 +59,7 @@ class NumberNoise(Calibration):
         InputError: a number is not positive and finite.
     """
 
-    first: PlannedNoise | AuditNoise
+    first: PlannedNoise | NoiseWithPairs
     sensitivity: Whole
     offset_scale: Positive
     moment_scale: Positive
@@ -75,7 +75,7 @@ class NumberNoise(Calibration):
         require(self.reported > 0, "sums of numbers cost more than 0")
 
     @property
-    def of_tables(self) -> PlannedNoise | AuditNoise:
+    def of_tables(self) -> PlannedNoise | NoiseWithPairs:
         """See `Calibration`."""
         return self.first
 
@@ -140,7 +140,7 @@ class NumberTables(MeasuredTables):
     """
 
     network: Network
-    first: AuditedTables | NoisyTables
+    first: TablesWithPairs | NoisyTables
     offsets: Integers
     moments: Integers
     rows_by_family: tuple[RowSums, ...]
@@ -180,7 +180,7 @@ class NumberTables(MeasuredTables):
         return moment_names(self.network)
 
     @property
-    def of_tables(self) -> AuditedTables | NoisyTables:
+    def of_tables(self) -> TablesWithPairs | NoisyTables:
         """See `Released`."""
         return self.first
 

@@ -332,8 +332,8 @@ def draw_jointly(
         _split_by_family(network, [getattr(each, name) for each in rounds], draws) for name in ("theta", "replicates")
     )
     # Omitted draws reduce the effective sample size in proportion.
-    worth = partial(float, mixing.effective * draws / (EXACT_CHAINS * kept_draws))
-    return PosteriorDraws(cells, "exact", replicates, mixing, worth)
+    find_ess = partial(float, mixing.effective * draws / (EXACT_CHAINS * kept_draws))
+    return PosteriorDraws(cells, "exact", replicates, mixing, find_ess)
 
 
 def updates_per_sweep(evidence: Combined) -> float:

@@ -51,7 +51,7 @@ from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.kinds.scored_choice import ScoredChoice
 from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.readers.family_draws import family_rows
-from discreet.research.readers.particles import independent_worth, next_step
+from discreet.research.readers.particles import independent_ess, next_step
 from discreet.research.scores.choice_likelihood import (
     Choices,
     clt_log_choices,
@@ -125,7 +125,7 @@ def choice_cells(
     log_likelihood = _choose_likelihood(joined, prior, size, likelihood)
     logs, first = _anneal_particles(joined, prior, size, log_likelihood, rng)
     picked = rng.permutation(size)[:draws]
-    return _normalise_logs(prior, logs[:, picked]), lambda: independent_worth(first[picked])
+    return _normalise_logs(prior, logs[:, picked]), lambda: independent_ess(first[picked])
 
 
 def coin_posterior(
@@ -156,13 +156,13 @@ def coin_posterior(
     table = payload.rate * factor.log_factors(np.arange(len(states)))
     total = None if payload.total is None else (payload.total.value, payload.total.scale)
     scores = Scores({(name,): table}, (payload.index,), total=total)
-    cells, worth = choice_cells([scores], release.records, believed, draws, rng)
+    cells, find_ess = choice_cells([scores], release.records, believed, draws, rng)
 
     def again(rng: np.random.Generator) -> PosteriorDraws:
         return coin_posterior(release, draws=draws, rng=rng, prior=prior)
 
     accounts = believed.accounts.union(payers_of([release]))
-    return PosteriorDraws(cells, "choice", worth=worth, source=Source(again, rng), accounts=accounts)
+    return PosteriorDraws(cells, "choice", find_ess=find_ess, source=Source(again, rng), accounts=accounts)
 
 
 # -------------------------------------------------------------------------------------------------- joined choices
@@ -418,8 +418,8 @@ def draw_choices(read: DrawTask, rng: np.random.Generator, progress: object = No
     combined, released = read.combined, [release.scores for release in read.combined.releases]
     prior = read.believed_with_public(rng) or combined.dirichlet
     listed = [scores for scores in released if scores is not None]
-    cells, worth = choice_cells(listed, combined.records[0], prior, read.draws, rng)
-    return PosteriorDraws(cells, "choice", worth=worth)
+    cells, find_ess = choice_cells(listed, combined.records[0], prior, read.draws, rng)
+    return PosteriorDraws(cells, "choice", find_ess=find_ess)
 
 
 def repeat_choice(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:

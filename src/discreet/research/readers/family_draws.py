@@ -56,7 +56,7 @@ class FamilyPosterior(Posterior):
     Args:
         table: of the family, public.
         index: points of its grid, int64, shape `(draws,)`.
-        worth: effective sample size.
+        effective: effective sample size.
 
     Raises:
         Nothing: `read` makes these.
@@ -78,7 +78,7 @@ class FamilyPosterior(Posterior):
     method = "family"
     table: ScoreTable
     index: Ints
-    worth: float
+    effective: float
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class FamilyPosterior(Posterior):
 
     def ess(self) -> float:
         """Return the effective sample size."""
-        return self.worth
+        return self.effective
 
     def mean(self) -> Floats:
         """Compute posterior means of the parameters, shape `(parameters,)`."""
@@ -324,5 +324,5 @@ def draw_family(read: DrawTask, rng: np.random.Generator, progress: object = Non
         rng: source of the draws.
         progress: not called, as there are no chains.
     """
-    cells, worth = family_cells(read.combined, read.draws, rng)
-    return PosteriorDraws(cells, "family", worth=worth)
+    cells, find_ess = family_cells(read.combined, read.draws, rng)
+    return PosteriorDraws(cells, "family", find_ess=find_ess)

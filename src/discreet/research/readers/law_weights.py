@@ -24,7 +24,7 @@ from discreet.posterior.protocol import Posterior, name_rows
 from discreet.posterior.totals import measured_total_law
 from discreet.releases.release import Release
 from discreet.research.kinds.factored_choice import FactoredChoice
-from discreet.research.readers.particles import independent_worth, next_step
+from discreet.research.readers.particles import independent_ess, next_step
 from discreet.research.scores.custom_factors import OwnFactor
 from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.util.arrays import Floats, Ints
@@ -219,7 +219,7 @@ class _MadeUpData:
             power += step
             if power >= 1:
                 # Data sets of one ancestor have correlated errors, which the weights' variance alone underestimates.
-                return log_mean, math.sqrt(variance + 1 / independent_worth(first) - 1 / len(first))
+                return log_mean, math.sqrt(variance + 1 / independent_ess(first) - 1 / len(first))
             picked = rng.choice(len(here), len(here), p=weights / weights.sum())
             scores, here, first = [scores[at] for at in picked], here[picked], first[picked]
             for _ in range(LAW_MOVE_ROUNDS):

@@ -386,7 +386,7 @@ def parameter_cells(
 
     Returns:
         Probabilities, shape `(*parents, child, draws)`; and a function that returns a lower bound on the effective
-        sample size of the families drawn so far: `independent_worth` of the worst row. Rows are paired at random, so
+        sample size of the families drawn so far: `independent_ess` of the worst row. Rows are paired at random, so
         the bound also holds for functions of several rows.
 
     Raises:
@@ -396,7 +396,7 @@ def parameter_cells(
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
     steps = getattr(release.calibration, "resolution", {})
     records = _find_record_law(release, payload)
-    worths = [float(draws)]
+    ess_of_rows = [float(draws)]
 
     def family(node: str) -> Array:
         generator, size = generators[node], network.schema[node].size
@@ -413,13 +413,13 @@ def parameter_cells(
             total = law or log_flat_law(int(records.edges[-1]) - 1)
             floor = payload.floors.get(node, 0.0)
             row = _Row(released[j], used[j], a[j], payload.temper, floor, steps.get(node, resolution_for(size)), total)
-            theta, worth = _draw_row(row, draws, generator, f"{node!r}, row {j}")
+            theta, ess = _draw_row(row, draws, generator, f"{node!r}, row {j}")
             rows.append(theta)
-            worths.append(worth)
+            ess_of_rows.append(ess)
         return np.array(rows).reshape(*network.shape(node), draws)
 
     cells = Tables(network, family, draws=draws)
-    return cells, lambda: min(worths)
+    return cells, lambda: min(ess_of_rows)
 
 
 def _find_record_law(release: Release, payload: ParameterDraws) -> TotalLaw:
@@ -489,10 +489,10 @@ def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tu
         raise DiscreetError(
             f"the particles did not reach the posterior of {where}, given the released draws; use another prior"
         ) from None
-    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], independent_worth(first[:draws])
+    return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], independent_ess(first[:draws])
 
 
-def independent_worth(first: Ints) -> float:
+def independent_ess(first: Ints) -> float:
     """Compute the effective sample size of particles.
 
     Args:
@@ -508,7 +508,7 @@ def independent_worth(first: Ints) -> float:
     particles with one first ancestor; here values within a family are taken as equal.
 
     Example:
-        >>> independent_worth(np.array([0, 1, 2, 3])), independent_worth(np.array([0, 0, 0, 0]))
+        >>> independent_ess(np.array([0, 1, 2, 3])), independent_ess(np.array([0, 0, 0, 0]))
         (4.0, 1.0)
     """
     return len(first) ** 2 / float(np.sum(np.bincount(first).astype(np.float64) ** 2))
@@ -695,8 +695,8 @@ def draw_particles(read: DrawTask, rng: np.random.Generator, progress: object = 
     """
     release = read.combined.releases[0]
     prior = read.believed_with_public(rng) or release.dirichlet
-    cells, worth = parameter_cells(release, release.payload_as(ParameterDraws), prior, read.draws, rng)
-    return PosteriorDraws(cells, "particles", worth=worth)
+    cells, find_ess = parameter_cells(release, release.payload_as(ParameterDraws), prior, read.draws, rng)
+    return PosteriorDraws(cells, "particles", find_ess=find_ess)
 
 
 def take_draws(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
@@ -717,8 +717,8 @@ def take_draws(release: Release, believed: Dirichlet, draws: int, rng: np.random
         for node in network.nodes
     }
     # Hoeffding's bound of a weighted mean has one over the sum of squared weights instead of the number.
-    worth = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
-    return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", worth=worth)
+    find_ess = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
+    return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", find_ess=find_ess)
 
 
 def _normalise_rows(rows: Array) -> Array:

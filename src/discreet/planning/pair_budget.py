@@ -105,7 +105,7 @@ def affordable_pairs(records: float, budget: Fraction, moved: int, law: type[Cel
     return law.affordable(max(SHARE_DEVIATION * records, math.sqrt(max(records, 0.0))), budget, moved)
 
 
-def audited_pairs(affordable: int, candidates: int) -> int:
+def count_pairs(affordable: int, candidates: int) -> int:
     """Number of pairs to measure.
 
     Args:
@@ -117,7 +117,7 @@ def audited_pairs(affordable: int, candidates: int) -> int:
         or none where fewer than three are affordable.
 
     Example:
-        >>> audited_pairs(19, 9), audited_pairs(2, 9)
+        >>> count_pairs(19, 9), count_pairs(2, 9)
         (9, 0)
     """
     if affordable >= (1 - SELECTION_SHARE) * candidates:
@@ -145,14 +145,14 @@ def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: i
     return gaussian(rho / candidates, moved) < laplace(epsilon / candidates, moved)
 
 
-class Audit(NamedTuple):
+class PairPlan(NamedTuple):
     """Number of measured pairs, and the law of their noise."""
 
     pairs: int
     law: type[CellLaw]
 
 
-def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction | None, moved: int) -> Audit:
+def plan_pairs(records: float, candidates: int, epsilon: Fraction, rho: Fraction | None, moved: int) -> PairPlan:
     """Plan the second stage: the noise law that affords more pairs, and their number.
 
     Args:
@@ -163,17 +163,17 @@ def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction |
         moved: as of `affordable_pairs`.
 
     Example:
-        >>> audit_of(28_155, 171, Fraction(4, 5), None, 1).pairs
+        >>> plan_pairs(28_155, 171, Fraction(4, 5), None, 1).pairs
         94
-        >>> audit_of(28_155, 171, Fraction(4, 5), Fraction(1, 100), 1).law is DiscreteGaussian
+        >>> plan_pairs(28_155, 171, Fraction(4, 5), Fraction(1, 100), 1).law is DiscreteGaussian
         True
     """
-    laplace = audited_pairs(affordable_pairs(records, epsilon, moved), candidates)
+    laplace = count_pairs(affordable_pairs(records, epsilon, moved), candidates)
     if rho is None:
-        return Audit(laplace, DiscreteLaplace)
-    gaussian = audited_pairs(affordable_pairs(records, rho, moved, DiscreteGaussian), candidates)
+        return PairPlan(laplace, DiscreteLaplace)
+    gaussian = count_pairs(affordable_pairs(records, rho, moved, DiscreteGaussian), candidates)
     equal = gaussian == laplace and prefers_gaussian(epsilon, rho, moved, max(gaussian, 1))
-    return Audit(gaussian, DiscreteGaussian) if gaussian > laplace or equal else Audit(laplace, DiscreteLaplace)
+    return PairPlan(gaussian, DiscreteGaussian) if gaussian > laplace or equal else PairPlan(laplace, DiscreteLaplace)
 
 
 def chosen_pairs(number: int, candidates: int) -> int:

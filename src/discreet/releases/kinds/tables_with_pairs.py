@@ -43,7 +43,7 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
     ),
 )
 @dataclass(frozen=True, kw_only=True)
-class AuditNoise(Calibration):
+class NoiseWithPairs(Calibration):
     """Noise of two stages: a plan, then pairs that none of its tables holds; public numbers fix how many.
 
     Args:
@@ -70,7 +70,7 @@ class AuditNoise(Calibration):
         >>> plan = dc.kinds.PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
         >>> shares = {"second": Fraction(1, 4), "selection": Fraction(1, 2)}
         >>> public = {"records": 1000, "total_scale": None, "total_epsilon": None}
-        >>> noise = dc.kinds.AuditNoise(plan=plan, alone=plan, sensitivity=1, **shares, **public)
+        >>> noise = dc.kinds.NoiseWithPairs(plan=plan, alone=plan, sensitivity=1, **shares, **public)
         >>> noise.total
         Fraction(5, 4)
     """
@@ -91,11 +91,8 @@ class AuditNoise(Calibration):
         """Refuse invalid settings."""
         gaussian = (self.delta, self.rho, self.rho_chosen)
         require(len({term is None for term in gaussian}) == 1, "Gaussian noise on pairs needs a delta and its losses")
-        require(
-            all(term is None or term > 0 for term in gaussian),
-            "Gaussian noise needs a delta and losses above 0",
-        )
-        require(self.second > 0 and 0 < self.selection < 1, "an audit needs a budget, and a part of it to choose by")
+        require(all(term is None or term > 0 for term in gaussian), "Gaussian noise needs a delta and losses above 0")
+        require(self.second > 0 and 0 < self.selection < 1, "pairs need a budget, and a part of it to choose by")
         require((self.total_scale is None) == (self.total_epsilon is None), "a noisy total needs a scale and a cost")
         require(all_positive(self.total_scale), "a noisy total needs a positive, finite scale")
         require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
@@ -146,10 +143,10 @@ class AuditNoise(Calibration):
 @kind(
     "audited_tables",
     order=("total", "first", "noise", "scale", "chosen", "pairs"),
-    scoped=Scoped("pairs", "_AuditedPair", {"pairs": "values"}),
+    scoped=Scoped("pairs", "_MeasuredPair", {"pairs": "values"}),
 )
 @dataclass(frozen=True, eq=False)
-class AuditedTables(MeasuredTables):
+class TablesWithPairs(MeasuredTables):
     """Tables of a plan, and perhaps tables of pairs that none of them holds.
 
     Args:
@@ -174,8 +171,8 @@ class AuditedTables(MeasuredTables):
         >>> tables = {(name,): np.array([3, 7]) for name in names}
         >>> first = dc.kinds.NoisyTables(network, tables, dict.fromkeys(tables, 2.0), "discrete_laplace")
         >>> pairs = {names: np.array([[2, 1], [0, 6]])}
-        >>> audited = dc.kinds.AuditedTables(network, first, pairs, scale=4.0, chosen=0, total=None)
-        >>> [part.scope for part in audited.measurements]
+        >>> both = dc.kinds.TablesWithPairs(network, first, pairs, scale=4.0, chosen=0, total=None)
+        >>> [part.scope for part in both.measurements]
         [('rain',), ('wet',), ('rain', 'wet')]
     """
 
@@ -192,7 +189,7 @@ class AuditedTables(MeasuredTables):
         freeze(self, pairs={scope: np.asarray(table) for scope, table in self.pairs.items()})
         free = set(pairs_beyond(combinations(self.network.nodes, 2), self.first.tables))
         if self.first.network != self.network or not set(self.pairs) <= free:
-            raise InputError("an audit measures pairs of the network that no table of the first stage holds")
+            raise InputError("measured pairs must be pairs of the network that no table of the first stage holds")
         for scope, table in self.pairs.items():
             if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
                 raise InputError(f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each")
@@ -210,7 +207,7 @@ class AuditedTables(MeasuredTables):
         """See `Released`."""
         noise = None if self.scale is None else self.law(self.scale)
         second = (
-            Measurement(scope, table, noise, audit="chosen" if index < self.chosen else "random")
+            Measurement(scope, table, noise, selection="chosen" if index < self.chosen else "random")
             for index, (scope, table) in enumerate(self.pairs.items())
         )
         return (*self.first.measurements, *second)
@@ -218,7 +215,7 @@ class AuditedTables(MeasuredTables):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         plan = None
-        if isinstance(calibration, AuditNoise):
+        if isinstance(calibration, NoiseWithPairs):
             plan = calibration.plan if self.pairs else calibration.alone
         line = self.first.summary(plan)
         if not self.pairs:
@@ -229,7 +226,7 @@ class AuditedTables(MeasuredTables):
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
-        if not isinstance(calibration, AuditNoise):
+        if not isinstance(calibration, NoiseWithPairs):
             return False
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
         if self.law.concentrated and calibration.rho is None:
