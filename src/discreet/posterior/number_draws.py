@@ -209,6 +209,85 @@ class NumberDraws:
         """List the variables of the family for a column given others that are not observed themselves."""
         return tuple(other for other in self.family_for(name, observed) if other not in observed)
 
+    def offsets_by(self, name: str, other: str) -> Floats:
+        """Compute the mean offset of a column in each of its bins and each state of another variable.
+
+        Args:
+            name: of the column.
+            other: another variable.
+
+        Returns:
+            Shape `(bins, states, draws)`; the column's own in every state where no family has both.
+        """
+        family = self.family_for(name, (other,))
+        if not family:
+            states = self.evidence.payload.network.schema[other].size
+            return np.repeat(self.column(name).offsets[:, None], states, axis=1)
+        bins, sizes = self.grids[name].bins, [self.evidence.payload.network.schema[held].size for held in family]
+        rows = self.rows(name, family).reshape(bins, *sizes, -1)
+        law = self.joint((name, *family))[:bins] + LEAST_SHARE
+        summed = tuple(axis for axis, held in enumerate(family, 1) if held != other)
+        return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
+
+    def measures(self, first: str, second: str) -> bool:
+        """True if the mean product of two columns was released, or the square of one."""
+        return (first, second) in self._moment_places
+
+    @cached_property
+    def _moment_places(self) -> dict[tuple[str, str], int]:
+        """Position of each moment, by its columns in either order."""
+        places = {pair: at for at, pair in enumerate(self.evidence.payload.moment_names)}
+        return places | {pair[::-1]: at for pair, at in places.items()}
+
+    def products(self, first: str, second: str, pair: Floats) -> Floats:
+        """Compute `E(x z)` of two columns, each from the middle of its range.
+
+        Args:
+            first, second: names of different columns.
+            pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
+
+        Returns:
+            Shape `(draws,)`, by the released moment; where none was released, two numbers are taken to depend on each
+            other by their bins alone.
+        """
+        sides = (self.grids[first], self.grids[second])
+        a, b = (_centre(grid) for grid in sides)
+        here, there = self.column(first).offsets, self.column(second).offsets
+        exact = np.einsum("kld,k,l->d", pair, a, b)
+        expected = np.einsum("kld,kd,ld->d", pair, a[:, None] + here, b[:, None] + there) - exact
+        if not self.measures(first, second):
+            return np.asarray(exact + expected)
+        noise, rng, names = self.evidence.noise, self.generator(*sorted((first, second))), (first, second)
+        half = [np.diff(grid.edges) / 2 for grid in sides]
+        size = np.abs(a)[:, None] * half[1] + half[0][:, None] * np.abs(b) + np.outer(*half)
+        doubted = expected + PRODUCT_DOUBT * np.einsum("kld,kl->d", pair, size) * rng.standard_normal(expected.shape)
+        unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * self.per_step
+        deviation = noise.moment_scale * _cube_deviation(len(self.evidence.payload.moments)) * unit
+        measured = self.evidence.payload.moments[self._moment_places[names]] * unit
+        latent = condition(doubted[None], np.ones_like(doubted)[None], measured, deviation, rng)[0]
+        spreads = [self.column(name).spread for name in names]
+        inner = np.einsum("kld,kd,l->d", pair, spreads[0], b**2) + np.einsum("kld,ld,k->d", pair, spreads[1], a**2)
+        inner += np.einsum("kld,kd,ld->d", pair, *spreads)
+        errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
+        return np.asarray(exact + latent + np.sqrt(np.maximum(inner, 0.0) / self.units) * errors)
+
+    def variance(self, name: str, bins: Floats) -> Floats:
+        """Compute the variance of a column, shape `(draws,)`.
+
+        Args:
+            name: of the column.
+            bins: shares of its bins, shape `(bins, draws)`; sum to 1 for each draw.
+
+        Returns:
+            By its released square; within what the means of its bins and the widths of these allow.
+        """
+        column, middles = self.column(name), _centre(self.grids[name])[:, None]
+        means, half = middles + column.offsets, np.diff(self.grids[name].edges)[:, None] / 2
+        mean = (bins * means).sum(axis=0)
+        between = (bins * (means - mean) ** 2).sum(axis=0)
+        second = (bins * middles**2).sum(axis=0) + column.second - mean**2
+        return np.asarray(np.clip(second, between, between + (bins * (half**2 - column.offsets**2)).sum(axis=0)))
+
     def given(self, name: str, bins: Floats, offsets: Floats, step: int = 1) -> BinLaw:
         """Make the law of a column's numbers given something else.
 
@@ -231,6 +310,11 @@ class NumberDraws:
         """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
         told = self.evidence.payload.offsets.astype(np.int64).tobytes()
         return np.random.default_rng([crc32(told), *(crc32(name.encode()) for name in names)])
+
+
+def _centre(grid: NumberGrid) -> Floats:
+    """List the middles of the bins less that of the range, shape (bins,)."""
+    return np.asarray(grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)
 
 
 def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
@@ -274,7 +358,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     moved = move_means(prior, leaf_bin, grid.middles[:, None] + offsets)
     inner = moved.centres() - grid.middles[leaf_bin][:, None]
     spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
-    middles = (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None]
+    middles = _centre(grid)[:, None]
     squares = 2 * middles * offsets + offsets**2 + spread
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
     unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record

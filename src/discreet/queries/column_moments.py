@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from discreet.inference.bin_laws import BinLaw
 from discreet.model.schema import Scope, Variable
+from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.conditioning import ConditionedPosterior
@@ -302,3 +303,68 @@ def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> F
     """
     first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))
+
+
+def measured_moments(
+    law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]
+) -> tuple[Floats, Floats]:
+    """Compute the means and covariances of columns from released sums of numbers, without a law inside bins.
+
+    Args:
+        law: laws of the variables.
+        numbers: numbers of the numeric columns, all of which have sums.
+        columns: of different variables.
+
+    Returns:
+        (means, covariances), shapes `(draws, columns)` and `(draws, columns, columns)`, in the unit of the numbers.
+    """
+    ends = np.cumsum([0, *(len(column.names) for column in columns)])
+    means = np.zeros((law.draws, int(ends[-1])))
+    covariances = np.zeros((*means.shape, means.shape[-1]))
+    for i, column in enumerate(columns):
+        rows, name = slice(ends[i], ends[i + 1]), column.variable.name
+        shares = law.singles[name]
+        if column.variable.numeric:
+            grid = numbers.grids[name]
+            bins = shares[: grid.bins] / shares[: grid.bins].sum(axis=0)
+            centred = grid.middles[:, None] + numbers.column(name).offsets - grid.shift
+            means[:, rows] = (bins * centred).sum(axis=0)[:, None]
+            covariances[:, rows, rows] = numbers.variance(name, bins)[:, None, None]
+        else:
+            values = column.values(shares, law.inside)
+            means[:, rows] = np.einsum("sd,scd->dc", shares, values)
+            covariances[:, rows, rows] = covariance(shares, values, values)
+        for j, other in enumerate(columns[:i]):
+            held = slice(ends[j], ends[j + 1])
+            covariances[:, rows, held] = _covary(law, numbers, column, other)
+            covariances[:, held, rows] = covariances[:, rows, held].swapaxes(1, 2)
+    return means, covariances
+
+
+def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn) -> Floats:
+    """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`."""
+    names = (first.variable.name, second.variable.name)
+    pair = law.of(*names)
+    if first.variable.numeric and second.variable.numeric:
+        sides = [numbers.grids[name] for name in names]
+        pair = pair[: sides[0].bins, : sides[1].bins]
+        pair = pair / pair.sum(axis=(0, 1))
+        centred = [
+            (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None] + numbers.column(name).offsets
+            for grid, name in zip(sides, names, strict=True)
+        ]
+        means = [(pair.sum(axis=1 - axis) * centred[axis]).sum(axis=0) for axis in (0, 1)]
+        covaried = numbers.products(*names, pair) - means[0] * means[1]
+        limit = np.sqrt(np.prod([numbers.variance(names[axis], pair.sum(axis=1 - axis)) for axis in (0, 1)], axis=0))
+        return np.asarray(np.clip(covaried, -limit, limit)[:, None, None])
+    if second.variable.numeric:
+        return _covary(law, numbers, second, first).swapaxes(1, 2)
+    if first.variable.numeric:
+        grid = numbers.grids[names[0]]
+        numbers_by = grid.middles[:, None, None] + numbers.offsets_by(*names)
+        pair = pair[: grid.bins] / pair[: grid.bins].sum(axis=(0, 1))
+        values = second.values(pair.sum(axis=0), law.inside)
+        centred_values = values - np.einsum("sd,scd->cd", pair.sum(axis=0), values)
+        return np.asarray(np.einsum("ksd,ksd,scd->dc", pair, numbers_by, centred_values)[:, None])
+    shares, own = pair.sum(axis=1), law.values(first)
+    return covariance(shares, own, _average_given(pair, law.values(second)))

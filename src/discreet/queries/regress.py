@@ -34,6 +34,7 @@ from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.protocol import NamedRow, NetworkPosterior, equal_tails, name_rows
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import assumption_lines
@@ -44,6 +45,7 @@ from discreet.queries.column_moments import (
     RegressionColumn,
     column_moments,
     covariance,
+    measured_moments,
 )
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level
@@ -386,10 +388,13 @@ def regress(
     law = ColumnLaw(both.for_targets((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [RegressionColumn(schema[name]) for name in names]
     with under_way("regressing"):
-        moments = column_moments(law, covariates)
-        drawn = (_fit_linear if kind == "linear" else _fit_logistic)(
-            law, moments, covariates, RegressionColumn(schema[target])
-        )
+        measured = kind == "linear" and _measures_numbers(both.numbers, (*names, target), schema)
+        if measured and both.numbers is not None:
+            moments, drawn = _fit_to_sums(law, both.numbers, covariates, RegressionColumn(schema[target]))
+        else:
+            moments = column_moments(law, covariates)
+            fit = _fit_linear if kind == "linear" else _fit_logistic
+            drawn = fit(law, moments, covariates, RegressionColumn(schema[target]))
     terms = [name for column in covariates for name in column.names]
     valid = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - valid.mean())
@@ -402,7 +407,7 @@ def regress(
             "draws; leave some of them out"
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
-    return _add_basis(regression, law)
+    return _add_basis(regression, law, measured=measured)
 
 
 # ---------------------------------------------------------------------------------------------- what can be regressed
@@ -463,15 +468,15 @@ def _apply_assumption(posterior: NetworkPosterior, assume: LawAssume | None) -> 
     return posterior.assuming(assume)
 
 
-def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
+def _add_basis(regression: Regression, law: ColumnLaw, *, measured: bool) -> Regression:
     """Return a copy of a regression with its basis, unmeasured pairs, prior-only quantities and assumptions.
 
-    With a numeric variable INSIDE_BINS is added to the assumptions, because no table measures the law inside bins, and
-    the basis is "assumed", or "contradicted" or "prior" if these apply. If the posterior has no basis, only that
-    assumption is added.
+    With a numeric variable whose sums were not released (`measured` is False) INSIDE_BINS is added to the assumptions,
+    because no table measures the law inside bins, and the basis is "assumed", or "contradicted" or "prior" if these
+    apply. If the posterior has no basis, only that assumption is added.
     """
     basis, schema = law.both.basis, law.both.given.network.schema
-    numbers = [name for name in law.names if schema[name].numeric]
+    numbers = [name for name in law.names if schema[name].numeric and not measured]
     assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
     if basis is None:
         return replace(regression, assumes=assumes)
@@ -504,6 +509,34 @@ def _fit_linear(
     shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
     return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
+
+
+def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema) -> bool:
+    """True if there is a numeric variable, and sums of all of them were released."""
+    numeric = [name for name in names if schema[name].numeric]
+    return numbers is not None and bool(numeric) and all(name in numbers.grids for name in numeric)
+
+
+def _fit_to_sums(
+    law: ColumnLaw, numbers: NumberDraws, covariates: Sequence[RegressionColumn], target: RegressionColumn
+) -> tuple[ColumnMoments, Floats]:
+    """Fit a linear regression to moments of the numbers themselves.
+
+    Args:
+        law: laws of the variables.
+        numbers: with sums of all numeric ones.
+        covariates: covariates.
+        target: dependent variable; of two states the second one's indicator.
+
+    Returns:
+        (moments of the covariates; coefficients and the intercept, shape (draws, columns + 1), NaN where a coefficient
+        is not identified).
+    """
+    means, covariances = measured_moments(law, numbers, [*covariates, target])
+    own = covariances[:, :-1, :-1]
+    moments = ColumnMoments(own, own, means[:, :-1])
+    slopes = moments.slopes(covariances[:, :-1, -1])
+    return moments, np.column_stack([slopes, means[:, -1] - (slopes * means[:, :-1]).sum(axis=-1)])
 
 
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
