@@ -19,7 +19,7 @@ log-linear law is then geometric in each bin.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,8 @@ STEEPEST_TILT = 60.0
 """Largest change of the log density over the widest bin by which a law is tilted towards a measured mean."""
 TILT_STEPS = 20
 """Bisections of the tilt: it is then known to a millionth of the largest."""
+ENDS_TRIED = 65
+"""Points of which one is nearest to all numbers, for the least variance."""
 SERIES_RISE = 1e-3
 """Change below which the mean of a bin is computed by the first term of its series: the next is 1e-12 of the bin's
 width."""
@@ -69,6 +71,7 @@ class BinLaw:
         rises: change of the log density from the lower to the upper end of each bin, shape `(bins, draws)`; never 0.
         integer: whether the numbers are whole.
         known_mean: mean of the numbers in every draw, shape `(draws,)`, if it was measured and is not that of the law.
+        known_variance: likewise.
     """
 
     edges: Floats
@@ -76,6 +79,7 @@ class BinLaw:
     rises: Floats
     integer: bool
     known_mean: Floats | None = None
+    known_variance: Floats | None = None
 
     @staticmethod
     def of_bins(variable: Variable, shares: Floats, inside: Inside = "log-linear") -> BinLaw:
@@ -138,14 +142,10 @@ class BinLaw:
         """Mean of each bin's interval law, where a whole number x stands for [x, x + 1), shape `(bins, draws)`."""
         return np.asarray(self.edges[:-1, None] + np.diff(self.edges)[:, None] * (0.5 + _find_mean_offset(self.rises)))
 
-    def with_mean(self, mean: Floats) -> BinLaw:
-        """Return the same law whose numbers are known to have a mean in every draw, shape `(draws,)`."""
-        return replace(self, known_mean=mean)
-
     def of_draws(self, draws: Any) -> BinLaw:
         """Return the law under some of the draws; `draws` selects them from an array."""
-        mean = None if self.known_mean is None else self.known_mean[draws]
-        return replace(self, shares=self.shares[:, draws], rises=self.rises[:, draws], known_mean=mean)
+        mean, variance = (None if known is None else known[draws] for known in (self.known_mean, self.known_variance))
+        return BinLaw(self.edges, self.shares[:, draws], self.rises[:, draws], self.integer, mean, variance)
 
     def given(self, bins: Floats, bin_of_cell: Ints) -> BinLaw:
         """Return the law with other shares of larger bins, and the same law inside each.
@@ -159,7 +159,7 @@ class BinLaw:
         """
         shares = self.shares[: len(self.edges) - 1] + LEAST_SHARE
         totals = np.add.reduceat(shares, np.searchsorted(bin_of_cell, np.arange(len(bins))))
-        return replace(self, shares=bins[bin_of_cell] * shares / totals[bin_of_cell], known_mean=None)
+        return BinLaw(self.edges, bins[bin_of_cell] * shares / totals[bin_of_cell], self.rises, self.integer)
 
     def mean(self) -> Floats:
         """Compute the mean of the numbers in every draw, shape `(draws,)`: the measured one if it is known."""
@@ -181,6 +181,34 @@ class BinLaw:
         numbers = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(within, self.rises[bins, columns])
         # The upper end of a whole number is the next one, up to rounding.
         return np.clip(np.ceil(numbers - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.integer else numbers
+
+    def variance(self) -> Floats:
+        """Compute the variance of the numbers in every draw, shape `(draws,)`: the measured one if it is known."""
+        if self.known_variance is not None:
+            return self.known_variance
+        shares, width = np.diff(self.below, axis=0), np.diff(self.edges)[:, None]
+        means = self.means()
+        inside = width**2 * _find_spread(self.rises)
+        if self.integer:  # less that of the fraction, which is independent of the whole number
+            inside -= _find_spread(self.rises / width)
+        return np.asarray((shares * (means - (shares * means).sum(axis=0)) ** 2 + shares * inside).sum(axis=0))
+
+    def variance_ends(self) -> tuple[Floats, Floats]:
+        """Bound the variance over all laws inside the bins, shape `(draws,)` each; the known one is both.
+
+        The lower bound is the least mean square distance of a point from the bins, among `ENDS_TRIED` points; the upper
+        one that of the law's mean from the farther end of each bin.
+        """
+        if self.known_variance is not None:
+            return self.known_variance, self.known_variance
+        shares, mean = np.diff(self.below, axis=0), self.mean()
+        low, high = self.lowest[:, None], self.highest[:, None]
+        points = np.linspace(self.lowest[0], self.highest[-1], ENDS_TRIED)
+        nearest = min(
+            ((shares * np.maximum(np.maximum(low - at, at - high), 0.0) ** 2).sum(axis=0) for at in points),
+            key=lambda squares: float(squares.mean()),
+        )
+        return nearest, (shares * np.maximum(np.abs(low - mean), np.abs(high - mean)) ** 2).sum(axis=0)
 
     def mean_ends(self) -> tuple[Floats, Floats]:
         """Compute the smallest and largest mean over all laws inside the bins, shape `(draws,)` each; the known one."""
@@ -275,7 +303,7 @@ def move_means(law: BinLaw, bin_of_cell: Ints, targets: Floats) -> BinLaw:
         logs = base + slope[bin_of_cell] * low + _log_growth(rises)
         parts = np.exp(logs - np.maximum.reduceat(logs, starts)[bin_of_cell])
         inside = parts / np.add.reduceat(parts, starts)[bin_of_cell]
-        moved = replace(law, shares=totals[bin_of_cell] * inside, rises=rises, known_mean=None)
+        moved = BinLaw(law.edges, totals[bin_of_cell] * inside, rises, law.integer)
         return np.asarray(np.add.reduceat(inside * moved.centres(), starts)), moved
 
     above = np.broadcast_to((STEEPEST_TILT / np.diff(ends))[:, None], targets.shape)
@@ -323,6 +351,12 @@ def _invert_share(share: Floats, rise: Floats) -> Floats:
         rise: change of the log density over the bin; of a shape that broadcasts with `share`.
     """
     return np.asarray(np.log1p(share * np.expm1(rise)) / rise)
+
+
+def _find_spread(rise: Floats) -> Floats:
+    """Compute the variance of a number inside a bin of width 1: `1 / rise^2 - 1 / (4 sinh(rise / 2)^2)`."""
+    large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
+    return np.where(np.abs(rise) < SERIES_RISE, 1 / 12, 1 / large**2 - 1 / (4 * np.sinh(large / 2) ** 2))
 
 
 def _find_mean_offset(rise: Floats) -> Floats:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,15 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 
-QueryKind = Literal["marginal", "conditional", "map", "mpe", "mean", "quantile"]
+QueryKind = Literal[
+    "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation"
+]
 """Kind of an answer."""
-BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
+HEADS = {"E": "mean", "sd": "sd", "var": "variance", "cov": "covariance", "cor": "correlation"}
+"""Quantity by the word that begins its query."""
+OF_TWO = ("covariance", "correlation")
+"""Quantities of two numeric variables."""
+BEGINS = re.compile(r"\s*(P|MAP|MPE|E|sd|var|cov|cor|median|quantile)\s*\(")
 """Beginning of every query."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
@@ -86,40 +92,43 @@ class MostProbable:
 
 @dataclass(frozen=True)
 class NumberQuery:
-    """`E(X | evidence)`, `quantile(X, p | evidence)` or `P(X > c | evidence)`.
+    """`E(X | evidence)`, `sd(X | evidence)`, `quantile(X, p | evidence)`, `P(X > c | evidence)` or `cor(X, Z)`.
 
     Args:
-        quantity: "mean", "quantile", or a comparison: ">", ">=", "<" or "<=".
+        quantity: "mean", "sd", "variance", "covariance", "correlation", "quantile", or a comparison: ">", ">=", "<" or
+            "<=".
         variable: numeric, with bins.
-        at: the share of a quantile, or the number of a comparison; None for a mean.
+        at: the share of a quantile, or the number of a comparison; None for others.
         evidence: observed variables with their states.
+        second: another numeric variable, of a covariance or correlation; None for others.
     """
 
     quantity: str
     variable: str
     at: float | None
     evidence: tuple[tuple[str, str], ...] = ()
+    second: str | None = None
 
     @property
     def kind(self) -> QueryKind:
         """Kind of the answer."""
-        return "mean" if self.quantity == "mean" else "quantile" if self.quantity == "quantile" else self.bins.kind
+        return cast(QueryKind, self.quantity) if self.quantity.isalpha() else self.bins.kind
 
     @property
     def bins(self) -> Probability:
         """The query of the bins' probabilities, from which it is answered."""
-        return Probability(((self.variable, None),), self.evidence)
+        return Probability(self.targets, self.evidence)
 
     @property
-    def targets(self) -> tuple[tuple[str, None]]:
-        """The variable without a state, as the targets of a `Probability`."""
-        return ((self.variable, None),)
+    def targets(self) -> tuple[tuple[str, None], ...]:
+        """The variables without a state, as the targets of a `Probability`."""
+        return ((self.variable, None), *(() if self.second is None else ((self.second, None),)))
 
     def __str__(self) -> str:
         """Write the query so that `parse_query` reads it back."""
-        head = {"mean": "E", "quantile": "quantile"}.get(self.quantity, "P")
-        at = "" if self.at is None else _write_number(self.at)
-        suffix = {"mean": "", "quantile": f", {at}"}.get(self.quantity, f" {self.quantity} {at}")
+        heads = {quantity: head for head, quantity in HEADS.items()} | {"quantile": "quantile"}
+        head, at = heads.get(self.quantity, "P"), "" if self.at is None else _write_number(self.at)
+        suffix = "" if self.at is None else f", {at}" if self.quantity == "quantile" else f" {self.quantity} {at}"
         text = _write_query(head, self.targets, self.evidence)
         name = _quote_name(self.variable)
         return text.replace(f"{head}({name}", f"{head}({name}{suffix}", 1)
@@ -192,7 +201,7 @@ def parse_query(text: str, schema: Schema) -> Query:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         observed.append((name, state))
     query: Query
-    if match[1] in ("E", "median", "quantile"):
+    if match[1] in HEADS or match[1] in ("median", "quantile"):
         query = _read_number_query(match[1], targets, tuple(observed), text)
     elif match[1] == "P" and len(targets) == 1 and (compared := _read_comparison(*targets[0], schema)):
         query = replace(compared, evidence=tuple(observed))
@@ -289,8 +298,9 @@ def check_names(query: Query, schema: Schema) -> None:
             _refuse(str(query), f"variable {shown(name)} occurs twice")
         if state is not None and not schema[name].has(state):
             _refuse(str(query), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
-    if isinstance(query, NumberQuery) and (schema[query.variable].bounds is None or not schema[query.variable].size):
-        _refuse(str(query), f"{shown(query.variable)} has no numeric bounds and bins; use P({query.variable})")
+    for name, _ in query.targets if isinstance(query, NumberQuery) else ():
+        if not schema[name].numeric or not schema[name].size:
+            _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; use P({name})")
     if isinstance(query, MostProbable) and len(query.evidence) == len(schema):
         _refuse(str(query), "every variable is observed; nothing is left to explain")
 
@@ -311,11 +321,15 @@ def _read_number_query(
     head: str, targets: list[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
 ) -> NumberQuery:
     """Read a mean or a quantile."""
-    names = [name for name, _ in targets]
-    if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile"):
-        _refuse(text, "write E(X | C=c), median(X | C=c) or quantile(X, 0.9 | C=c) for one numeric variable")
-    if head == "E":
-        return NumberQuery("mean", names[0], None, observed)
+    names, quantity = [name for name, _ in targets], HEADS.get(head, "quantile")
+    if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile" or quantity in OF_TWO):
+        _refuse(text, "write E(X | C=c), sd(X | C=c), median(X), quantile(X, 0.9) or cor(X, Z) of numeric variables")
+    if quantity in OF_TWO:
+        if observed:
+            _refuse(text, f"{head}(X, Z) takes no evidence")
+        return NumberQuery(quantity, names[0], None, (), names[1])
+    if head in HEADS:
+        return NumberQuery(quantity, names[0], None, observed)
     share = 0.5 if head == "median" else _read_float(names[1])
     if share is None or not 0 < share < 1:
         _refuse(text, "the share of a quantile is a number between 0 and 1, such as 0.9")

@@ -21,7 +21,7 @@ a sampling error of variance `Var(x - m_k | k) / n`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
@@ -271,22 +271,24 @@ class NumberDraws:
         errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
         return np.asarray(exact + latent + np.sqrt(np.maximum(inner, 0.0) / self.units) * errors)
 
-    def variance(self, name: str, bins: Floats) -> Floats:
+    def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.
 
         Args:
             name: of the column.
-            bins: shares of its bins, shape `(bins, draws)`; sum to 1 for each draw.
+            bins: shares of its bins under every `step`-th draw, shape `(bins, draws)`; sum to 1 for each draw.
+            step: as it says.
 
         Returns:
             By its released square; within what the means of its bins and the widths of these allow.
         """
         column, middles = self.column(name), _centre(self.grids[name])[:, None]
-        means, half = middles + column.offsets, np.diff(self.grids[name].edges)[:, None] / 2
+        offsets, second = column.offsets[:, ::step], column.second[::step]
+        means, half = middles + offsets, np.diff(self.grids[name].edges)[:, None] / 2
         mean = (bins * means).sum(axis=0)
         between = (bins * (means - mean) ** 2).sum(axis=0)
-        second = (bins * middles**2).sum(axis=0) + column.second - mean**2
-        return np.asarray(np.clip(second, between, between + (bins * (half**2 - column.offsets**2)).sum(axis=0)))
+        variance = (bins * middles**2).sum(axis=0) + second - mean**2
+        return np.asarray(np.clip(variance, between, between + (bins * (half**2 - offsets**2)).sum(axis=0)))
 
     def given(self, name: str, bins: Floats, offsets: Floats, step: int = 1) -> BinLaw:
         """Make the law of a column's numbers given something else.
@@ -304,7 +306,8 @@ class NumberDraws:
         leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)
         means = grid.middles[:, None] + offsets
         own = self.column(name).law.of_draws(slice(None, None, step)).given(shares, leaf_bin)
-        return move_means(own, leaf_bin, means).with_mean((shares * means).sum(axis=0) - grid.shift)
+        mean = (shares * means).sum(axis=0) - grid.shift
+        return replace(move_means(own, leaf_bin, means), known_mean=mean)
 
     def generator(self, *names: str) -> np.random.Generator:
         """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""

@@ -27,6 +27,7 @@ from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
+from discreet.queries.column_moments import ColumnLaw, RegressionColumn, measured_moments
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.partial_identification import identification_bounds
@@ -146,6 +147,11 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
     match query.quantity:
         case "mean":
             return law.mean(), *law.mean_ends()
+        case "variance":
+            return law.variance(), *law.variance_ends()
+        case "sd":
+            variance, low, high = (np.sqrt(values) for values in (law.variance(), *law.variance_ends()))
+            return variance, low, high
         case "quantile":
             return law.quantile(at), *law.quantile_ends(at)
         case ">" | ">=":
@@ -529,6 +535,8 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
             return _bound_answer(query, draws, result) if nothing and result.basis != "measured" else result
         case NumberQuery() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
+        case NumberQuery(second=str()):
+            return _answer_pair(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT), level)
         case NumberQuery():
             draws = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
             return _answer_number(query, draws, level, inside)
@@ -896,7 +904,46 @@ def _find_number_law(
     variable = both.given.network.schema[name]
     if numbers is None or name not in numbers.grids:
         return BinLaw.of_bins(variable, shares, inside)
-    return numbers.given(name, shares, numbers.offsets_given(name, both.given, step), step)
+    law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step), step)
+    if both.given.evidence or query.quantity not in ("sd", "variance"):
+        return law
+    bins = shares[: len(numbers.grids[name].middles)]
+    return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
+
+
+def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -> Answer:
+    """Answer a query for the covariance or correlation of two numeric variables.
+
+    Args:
+        query: query for two numbers, without evidence.
+        both: draws.
+        level: posterior probability of the interval.
+
+    Returns:
+        An answer of one row, without noise share; the interval is equal-tailed and needs no law inside bins.
+
+    Raises:
+        InputError: no sums of both were released.
+    """
+    names, numbers = tuple(name for name, _ in query.targets), both.numbers
+    if numbers is None or not all(name in numbers.grids for name in names):
+        raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
+    columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
+    _, moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    values = moments[:, 0, 1]
+    if query.quantity == "correlation":
+        values = values / np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
+    lower, upper = equal_tails(values, level)
+    row: AnswerRow = {
+        "state": {names[0]: f"{query.quantity} with {names[1]}"},
+        "mean": float(values.mean()),
+        "lower": float(lower),
+        "upper": float(upper),
+        "noise": None,
+        "noise_error": None,
+    }
+    answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling)
+    return both.ground(answer, set(names), (values, values))
 
 
 def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scope:
