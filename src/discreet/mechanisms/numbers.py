@@ -37,10 +37,10 @@ from discreet.releases.measurement import Released
 COLUMN_SHARE, MOST_SHARE = Fraction(3, 10), Fraction(1, 5)
 """Share of epsilon for numbers if all columns have some, in proportion for others; and the most."""
 PARTS: Mapping[str, Fraction] = {
-    "offsets": Fraction(4, 20),
-    "moments": Fraction(2, 20),
-    "rows": Fraction(7, 20),
-    "rulers": Fraction(7, 20),
+    "offsets": Fraction(20, 100),
+    "moments": Fraction(16, 100),
+    "rows": Fraction(33, 100),
+    "rulers": Fraction(31, 100),
 }
 """Shares of that budget."""
 

@@ -309,6 +309,12 @@ class NumberDraws:
         mean = (shares * means).sum(axis=0) - grid.shift
         return replace(move_means(own, leaf_bin, means), known_mean=mean)
 
+    def sources(self, name: str, observed: Scope) -> tuple[str, ...]:
+        """Name the released sums from which a column is read, given observed variables."""
+        family, ruled = self.family_for(name, observed), self.evidence.payload.leaves(name) > 1
+        by_rows = (f"sums of {name} by {', '.join(family)}",) if family else ()
+        return (f"sum of {name}", *by_rows, *((f"ruler of {name}",) if ruled else ()))
+
     def generator(self, *names: str) -> np.random.Generator:
         """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
         told = self.evidence.payload.offsets.astype(np.int64).tobytes()

@@ -112,6 +112,7 @@ class Answer(Result):
             inference is exact.
         assumes: further assumptions beside those on `unmeasured`, a sentence each.
         evidence: probability of the observed states, with its interval; None if nothing is observed.
+        sums: released sums of numbers from which an answer on a number was read; empty if it was read from bins alone.
         too_rare: whether the evidence is so rare that the answer is not informative: every interval is at least as wide
             as its level, like that of a probability with a uniform posterior.
 
@@ -140,6 +141,7 @@ class Answer(Result):
     assumes: tuple[str, ...] = ()
     evidence: EvidenceProbability | None = None
     too_rare: bool = False
+    sums: tuple[str, ...] = ()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
@@ -263,16 +265,24 @@ def _write_widening(widening: float) -> str:
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List a line with the law inside bins for each answer on a number (`inside` is not None).
+    """List what each answer on a number rests on inside the bins, and what the interval holds for."""
+    lines = []
+    for answer in answers:
+        if answer.sums:
+            lines.append(f"{answer.query}: read from the {listed(answer.sums)}; {_describe_law(answer)}")
+        elif answer.inside is not None:
+            whatever = "; the interval above holds whatever the law is" if answer.basis == "measured" else ""
+            lines.append(f"{answer.query}: mean by the {answer.inside} law inside bins{whatever}")
+    return lines
 
-    If the basis is "measured", the line adds that the interval holds whatever the law is.
-    """
-    return [
-        f"{answer.query}: mean by the {answer.inside} law inside bins"
-        + ("; the interval above holds whatever the law is" if answer.basis == "measured" else "")
-        for answer in answers
-        if answer.inside is not None
-    ]
+
+def _describe_law(answer: Answer) -> str:
+    """Say what an answer that was read from sums takes for granted inside the bins."""
+    if all(row["lower"] == row.get("law_lower", row["lower"]) for row in answer.rows):
+        return "no law inside bins is needed"
+    if answer.evidence is None:
+        return "the interval above holds whatever the law inside the leaves of the ruler, or the bins, is"
+    return "inside a bin, numbers are taken to lie as in the whole column, but for their mean"
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.bin_laws import BinLaw
+from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Scope, Variable
 from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.pooled.measured_sets import MeasuredSets
@@ -326,7 +327,7 @@ def measured_moments(
         shares = law.singles[name]
         if column.variable.numeric:
             grid = numbers.grids[name]
-            bins = shares[: grid.bins] / shares[: grid.bins].sum(axis=0)
+            bins = _share_bins(shares, grid)
             centred = grid.middles[:, None] + numbers.column(name).offsets - grid.shift
             means[:, rows] = (bins * centred).sum(axis=0)[:, None]
             covariances[:, rows, rows] = numbers.variance(name, bins)[:, None, None]
@@ -341,6 +342,12 @@ def measured_moments(
     return means, covariances
 
 
+def _share_bins(shares: Floats, grid: NumberGrid) -> Floats:
+    """Compute the shares of the bins among records with a number; negative ones, of a law without bias, count as 0."""
+    bins = np.maximum(shares[: grid.bins], 0.0)
+    return np.asarray(bins / bins.sum(axis=0))
+
+
 def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn) -> Floats:
     """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`."""
     names = (first.variable.name, second.variable.name)
@@ -349,13 +356,14 @@ def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, secon
         sides = [numbers.grids[name] for name in names]
         pair = pair[: sides[0].bins, : sides[1].bins]
         pair = pair / pair.sum(axis=(0, 1))
+        bins = [_share_bins(pair.sum(axis=1 - axis), grid) for axis, grid in enumerate(sides)]
         centred = [
             (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None] + numbers.column(name).offsets
             for grid, name in zip(sides, names, strict=True)
         ]
         means = [(pair.sum(axis=1 - axis) * centred[axis]).sum(axis=0) for axis in (0, 1)]
         covaried = numbers.products(*names, pair) - means[0] * means[1]
-        limit = np.sqrt(np.prod([numbers.variance(names[axis], pair.sum(axis=1 - axis)) for axis in (0, 1)], axis=0))
+        limit = np.sqrt(numbers.variance(names[0], bins[0]) * numbers.variance(names[1], bins[1]))
         return np.asarray(np.clip(covaried, -limit, limit)[:, None, None])
     if second.variable.numeric:
         return _covary(law, numbers, second, first).swapaxes(1, 2)

@@ -882,6 +882,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         left_out=float(1 - possible.mean()),
         inside=inside,
         sampling=both.sampling,
+        sums=_list_sums(query, both),
     )
     shares = keep_possible(draws, possible)
     shares = shares if both.weights is None else shares[:, resample(weights)]
@@ -909,6 +910,16 @@ def _find_number_law(
         return law
     bins = shares[: len(numbers.grids[name].middles)]
     return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
+
+
+def _list_sums(query: NumberQuery, both: ConditionedPosterior) -> tuple[str, ...]:
+    """List the released sums from which a query's numbers are read; empty without any."""
+    numbers, observed = both.numbers, tuple(both.given.evidence)
+    if numbers is None or query.variable not in numbers.grids:
+        return ()
+    if query.second is None:
+        return numbers.sources(query.variable, observed)
+    return (f"sum of {query.variable}", f"sum of {query.second}", f"sum of {query.variable} {query.second}")
 
 
 def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -> Answer:
@@ -943,6 +954,7 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         "noise_error": None,
     }
     answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling)
+    answer = replace(answer, sums=_list_sums(query, both))
     return both.ground(answer, set(names), (values, values))
 
 
