@@ -86,16 +86,16 @@ class RegressionColumn:
 
 
 def _find_shares_given(law: Floats) -> Floats:
-    """Compute `P(own | other) = P(other, own) / P(other)`, shape `(others, states, draws)`; 1 / states if P(other) is 0.
+    """Compute `P(own | other) = P(other, own) / P(other)`, shape `(others, states, draws)`.
 
-    Noise may make `P(other)` negative. It is divided by all the same: what is averaged under these shares enters sums
-    with the weight `P(other)`, and these are then sums over the joint law.
+    Where `P(other)` is 0 all own states have the same share. Where noise makes it negative it is still divided by: what
+    is averaged under these shares enters sums with the weight `P(other)`, which are then sums over the joint law.
 
     Args:
         law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
     """
     total = law.sum(axis=1, keepdims=True)
-    return np.divide(law, total, out=np.full(law.shape, 1 / law.shape[1]), where=total != 0)
+    return np.asarray(np.divide(law, total, out=np.full(law.shape, 1 / law.shape[1]), where=total != 0))
 
 
 def _average_given(law: Floats, values: Floats) -> Floats:
