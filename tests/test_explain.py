@@ -83,6 +83,19 @@ def test_a_changed_entry_moves_the_answer_as_brute_force_says(targets: list[str]
                 np.testing.assert_allclose(found, answer(x), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_change_that_rules_the_evidence_out_leaves_the_answer() -> None:
+    """As every smaller change does: a certain cell that does not allow it, and the only one that does, emptied."""
+    network = small(("a", 2, ()), ("b", 2, ("a",)))
+    theta = dc.Tables(network, {"a": [0.5, 0.5], "b": [[1.0, 0.0], [0.25, 0.75]]})
+    effects = row_effects(theta, ["a"], {"b": 1})
+    np.testing.assert_allclose(effects.value, [0.0, 1.0])
+    for cell, share in (((0,), 1.0), ((1,), -1.0)):
+        np.testing.assert_array_equal(effects.moved("a", cell, share), effects.value)
+    everywhere = effects.moved("a", ..., np.array([1.0]))
+    np.testing.assert_array_equal(everywhere, [effects.value, effects.value])
+
+
 def test_all_cells_at_once_are_each_by_itself() -> None:
     theta = theta_of(4)
     effects = row_effects(theta, ["a"], {"c": 1})
