@@ -208,6 +208,23 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
     np.testing.assert_array_equal(module._clip_hits(hits, weights, [column], [np.array([0, 1])]), hits)
 
 
+def test_states_stay_inside_where_another_covariate_is_clipped() -> None:
+    """Clipping b=s0 takes from a=s1 what kept it above 0; it is clipped again, and nothing stays outside."""
+    columns = [module.RegressionColumn(NETWORK.schema["b"])] * 2
+    codes = [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+    weights = np.full((1, 4), 0.25)
+    hits = module._clip_hits(np.array([[-0.2, 0.24, 0.1, -0.05]]), weights, columns, codes)
+    for code in codes:
+        for state in (0, 1):
+            assert 0 <= hits[0, code == state].sum() <= weights[0, code == state].sum()
+
+
+def test_fits_that_do_not_converge_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEWTON_STEPS", 1)
+    with pytest.raises(dc.InputError, match="the columns 'a=s1', 'a=s2' have no fit that converges under"):
+        dc.regress(posterior(3), "d", ["a"], kind="logistic")
+
+
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:
     cells = posterior(6, draws=10).probabilities
     for share, kind in ((3, "linear"), (3, "logistic"), (6, "linear"), (6, "logistic")):
