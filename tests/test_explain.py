@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -364,6 +365,38 @@ def test_what_cannot_be_explained_is_refused_or_said() -> None:
         dc.explain(made, "P(nothing)", rng=rng)
     found = dc.explain(made, "P(d)", rng=rng, draws=50)
     assert not found.dependences and "no draw of the tables moves this answer" in found.notes[0]
+
+
+def test_a_prior_that_cannot_be_drawn_under_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others keep their answers."""
+    drawn = dc.noise_aware
+
+    def refused(*given: object, prior: dc.Dirichlet | None = None, **options: object) -> object:
+        if prior is not None and prior.alpha["a"][0] == 1:
+            raise dc.InputError("too flat")
+        return drawn(*given, prior=prior, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(explaining, "noise_aware", refused)
+    found = dc.explain(release("laplace"), "P(b)", rng=1, draws=50)
+    assert "Dirichlet(0.25)" in {part.prior for part in found.priors} and found.dependences
+    assert found.notes == ("no answers under Dirichlet(1): too flat",)
+
+
+def test_without_a_whole_family_no_counts_are_taken_for_exact() -> None:
+    """The root has a single state, so that it tells nothing, and its child is measured by itself."""
+    network = small(("a", 1, ()), ("b", 2, ("a",)))
+    scopes, codes = [("a",), ("b",)], {"a": np.zeros(100, int), "b": np.arange(100) % 2}
+    shares, whole = {("a",): Fraction(1, 2), ("b",): Fraction(1, 2)}, Fraction(1)
+    scales = dict.fromkeys("ab", 1.0)
+    noise = dc.kinds.PlannedNoise("discrete_laplace", 1, shares, dict.fromkeys(shares, 2.0), whole, scales)
+    planned = dc.tools.Mechanism("planned", lambda *_given: noise, dc.planned(audit=0).draw)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    counts = dc.tools.count_codes(network, codes, scopes)
+    made = dc.simulate(planned, counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    found = dc.explain(made)
+    assert found.divergence is not None and found.divergence.limit is None
+    text = str(found)
+    assert "no counts were released" in text and "not measured as a whole, and not counted: b" in text
 
 
 # ------------------------------------------------------------------------------------------------------- the shell
