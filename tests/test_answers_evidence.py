@@ -65,6 +65,18 @@ def test_evidence_that_most_draws_rule_out_is_refused() -> None:
                 assert np.all(np.asarray(ask().left_out) == 0.5)
 
 
+def test_evidence_on_everything_is_refused_alike() -> None:
+    """Though no marginal is left that could show it."""
+    everything = {
+        "either": "no",
+        "lung": "yes",
+        **dict.fromkeys(("asia", "tub", "smoke", "bronc", "xray", "dysp"), "no"),
+    }
+    assert len(dc.marginals(dc.results.PosteriorDraws(ruled_out(20, 10)), everything, level=0.9)) == 0
+    with pytest.raises(dc.InputError, match="is impossible under 11 of 20 draws; check its states"):
+        dc.marginals(dc.results.PosteriorDraws(ruled_out(20, 11)), everything, level=0.9)
+
+
 def test_predictions_leave_out_what_answers_do() -> None:
     posterior = dc.results.PosteriorDraws(ruled_out(20, 7))
     records = {

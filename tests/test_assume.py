@@ -223,3 +223,8 @@ def test_too_many_joint_states_have_no_bounds() -> None:
     law = np.full((17, 17, 17, 1), 17.0**-3)
     with pytest.raises(dc.InputError, match=r"up to 4,096 joint states and 64 rows"):
         identification_bounds(("x", "y", "z"), law, [("x",), ("y",), ("z",)], [{"x": 0}], {}, 0.95)
+
+
+def test_no_rows_have_no_bounds() -> None:
+    found = identification_bounds(("x", "y"), np.full((2, 2, 3), 0.25), [("x",), ("y",)], [], {}, 0.95)
+    assert found.lower.shape == found.upper.shape == (0,)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.inference import exact_laws
 from discreet.posterior import basis as module
+from discreet.posterior.law_plan import JointLaw
 from networks import asia
 from oracle import random_draws, small
 from releases import guarantee, simulated
@@ -68,6 +70,28 @@ def test_marginals_given_evidence_are_marked_one_by_one() -> None:
     posterior = dc.noise_aware(pairs_measured(), draws=40, rng=np.random.default_rng(2))
     found = dc.marginals(posterior, {"a": "s0"}, level=0.9)
     assert [part.basis for part in found] == ["measured", "measured", "assumed"]
+
+
+def test_what_public_records_alone_tell_is_assumed() -> None:
+    """Of d there is no table: neither by itself nor beside another variable is it measured."""
+    guide = dc.external.StatedNoise("laplace", 1.0)
+    told = dc.external_table([[260, 240], [240, 260]], TRIANGLE, ["a", "b"], guide, guarantee=None, source="x")
+    codes = {name: np.arange(40) // place % 2 for place, name in enumerate(TRIANGLE.nodes, 1)}
+    public = dc.tools.count_codes(TRIANGLE, codes).tables
+    posterior = dc.noise_aware(dc.combine(told, data="different", public=public), draws=40, rng=1)
+    marks = {text: dc.answer(posterior, text, level=0.9).basis for text in ("P(a)", "P(a, b)", "P(d)", "P(a, d)")}
+    assert marks == {"P(a)": "measured", "P(a, b)": "measured", "P(d)": "assumed", "P(a, d)": "assumed"}
+
+
+def test_sampled_marginals_say_what_the_law_did_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `answer` does: of a law that left out (a, b) the table of both was not read."""
+    posterior = dc.noise_aware(pairs_measured(), draws=40, rng=np.random.default_rng(2))
+    assert dc.marginals(posterior, {"a": "s0"}, level=0.9)[0].basis == "measured"
+    monkeypatch.setattr(JointLaw, "reads", lambda _law, names: not {"a", "b"} <= set(names))
+    monkeypatch.setattr(exact_laws, "CELL_BUDGET", 1)
+    one, *others = dc.marginals(posterior, {"a": "s0"}, level=0.9)
+    assert one.sampling is not None and one.basis == "assumed" == dc.answer(posterior, "P(b | a=s0)", level=0.9).basis
+    assert [part.basis for part in others] == ["measured", "assumed"]
 
 
 @pytest.mark.costly("Marks are those of whole posteriors, trusted and not, of data that deny the network.")

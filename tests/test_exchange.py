@@ -280,7 +280,8 @@ def test_draws_come_back_from_arviz() -> None:
             dc.tools.from_arviz(arviz.InferenceData(posterior=group.drop_vars("dysp").assign(changed)), cells.network)
         return str(caught.value)
 
-    assert told(dysp=2 * group["dysp"]) == "rows of 'dysp' do not sum to 1: these are no draws of probabilities"
+    said = "rows of 'dysp' fall below 0 or do not sum to 1: these are no draws of probabilities"
+    assert told(dysp=2 * group["dysp"]) == told(dysp=3 * group["dysp"] - 1) == said
     one_chain = group["dysp"].isel({"chain": 0})
     assert "needs the dimensions chain, draw, 'either=', 'bronc=', 'dysp='" in told(dysp=one_chain)
     cell, without = group["dysp"], group.drop_dims("dysp=")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def test_a_changed_entry_moves_the_answer_as_brute_force_says(targets: list[str]
             for x in (0.0, 0.3, 1.0):
                 found = effects.moved(node, cell, (x - now) / (1 - now))
                 np.testing.assert_allclose(found, answer(x), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_change_that_rules_the_evidence_out_leaves_the_answer() -> None:
+    """As every smaller change does: a certain cell that does not allow it, and the only one that does, emptied."""
+    network = small(("a", 2, ()), ("b", 2, ("a",)))
+    theta = dc.Tables(network, {"a": [0.5, 0.5], "b": [[1.0, 0.0], [0.25, 0.75]]})
+    effects = row_effects(theta, ["a"], {"b": 1})
+    np.testing.assert_allclose(effects.value, [0.0, 1.0])
+    for cell, share in (((0,), 1.0), ((1,), -1.0)):
+        np.testing.assert_array_equal(effects.moved("a", cell, share), effects.value)
+    everywhere = effects.moved("a", ..., np.array([1.0]))
+    np.testing.assert_array_equal(everywhere, [effects.value, effects.value])
 
 
 def test_all_cells_at_once_are_each_by_itself() -> None:
@@ -351,6 +365,38 @@ def test_what_cannot_be_explained_is_refused_or_said() -> None:
         dc.explain(made, "P(nothing)", rng=rng)
     found = dc.explain(made, "P(d)", rng=rng, draws=50)
     assert not found.dependences and "no draw of the tables moves this answer" in found.notes[0]
+
+
+def test_a_prior_that_cannot_be_drawn_under_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others keep their answers."""
+    drawn = dc.noise_aware
+
+    def refused(*given: object, prior: dc.Dirichlet | None = None, **options: object) -> object:
+        if prior is not None and prior.alpha["a"][0] == 1:
+            raise dc.InputError("too flat")
+        return drawn(*given, prior=prior, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(explaining, "noise_aware", refused)
+    found = dc.explain(release("laplace"), "P(b)", rng=1, draws=50)
+    assert "Dirichlet(0.25)" in {part.prior for part in found.priors} and found.dependences
+    assert found.notes == ("no answers under Dirichlet(1): too flat",)
+
+
+def test_without_a_whole_family_no_counts_are_taken_for_exact() -> None:
+    """The root has a single state, so that it tells nothing, and its child is measured by itself."""
+    network = small(("a", 1, ()), ("b", 2, ("a",)))
+    scopes, codes = [("a",), ("b",)], {"a": np.zeros(100, int), "b": np.arange(100) % 2}
+    shares, whole = {("a",): Fraction(1, 2), ("b",): Fraction(1, 2)}, Fraction(1)
+    scales = dict.fromkeys("ab", 1.0)
+    noise = dc.kinds.PlannedNoise("discrete_laplace", 1, shares, dict.fromkeys(shares, 2.0), whole, scales)
+    planned = dc.tools.Mechanism("planned", lambda *_given: noise, dc.planned(audit=0).draw)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    counts = dc.tools.count_codes(network, codes, scopes)
+    made = dc.simulate(planned, counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    found = dc.explain(made)
+    assert found.divergence is not None and found.divergence.limit is None
+    text = str(found)
+    assert "no counts were released" in text and "not measured as a whole, and not counted: b" in text
 
 
 # ------------------------------------------------------------------------------------------------------- the shell

@@ -291,6 +291,17 @@ def test_a_family_is_moved_to_a_part_of_it() -> None:
     assert np.abs(moved.sum(axis=0) - wanted).max() <= 2
 
 
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_estimates_know_every_measured_part_of_a_family(prior: float | None) -> None:
+    """Of c given a and b nothing is told but c beside either; the part that rows are moved to last is met."""
+    network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ("a", "b")))
+    parts = told([[3000, 2000], [2000, 3000]], ["a", "c"], "laplace", 1.0, network=network)
+    parts = parts.also([[4500, 500], [500, 4500]], ["b", "c"], dc.external.StatedNoise("laplace", 1.0))
+    belief = None if prior is None else dc.Dirichlet.uniform(network, prior)
+    estimate = dc.estimate(parts, rng=1, prior=belief)
+    assert np.allclose(estimate["a"] @ estimate["c"][..., 1], [0.1, 0.9], atol=0.02)
+
+
 def test_what_is_told_far_better_is_found() -> None:
     values: Mapping[tuple[str, ...], np.ndarray] = {
         (): np.array(1.0),

@@ -288,6 +288,15 @@ def test_values_become_states_as_records_do() -> None:
     np.testing.assert_array_equal(found.mean.sum(axis=0), counted)
 
 
+def test_a_state_of_missing_values_does_not_make_names_of_numbers() -> None:
+    flag, sure = dc.Variable("flag", ("0", "1"), missing="NA"), dc.Variable("sure", ("False", "True"), missing="NA")
+    network = dc.Network((flag, sure, MIXED.schema["out"]), {"flag": (), "sure": (), "out": ("flag", "sure")})
+    posterior = dc.results.PosteriorDraws(random_draws(network, 11, seed=2))
+    found = predict(posterior, {"flag": [1, 0, None], "sure": [True, None, False]}, "out", level=0.9)
+    named = {"flag": ["1", "0", None], "sure": ["True", None, "False"]}
+    assert_equal(found, one_by_one(posterior, named, "out", 0.9))
+
+
 def test_one_state_variables() -> None:
     found = predict(MIXED_POSTERIOR, {"age": [20, None]}, "sure", level=0.9)
     np.testing.assert_allclose(found.mean, [[1], [1]], atol=1e-15)

@@ -208,6 +208,23 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
     np.testing.assert_array_equal(module._clip_hits(hits, weights, [column], [np.array([0, 1])]), hits)
 
 
+def test_states_stay_inside_where_another_covariate_is_clipped() -> None:
+    """Clipping b=s0 takes from a=s1 what kept it above 0; it is clipped again, and nothing stays outside."""
+    columns = [module.RegressionColumn(NETWORK.schema["b"])] * 2
+    codes = [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+    weights = np.full((1, 4), 0.25)
+    hits = module._clip_hits(np.array([[-0.2, 0.24, 0.1, -0.05]]), weights, columns, codes)
+    for code in codes:
+        for state in (0, 1):
+            assert 0 <= hits[0, code == state].sum() <= weights[0, code == state].sum()
+
+
+def test_fits_that_do_not_converge_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NEWTON_STEPS", 1)
+    with pytest.raises(dc.InputError, match="the columns 'a=s1', 'a=s2' have no fit that converges under"):
+        dc.regress(posterior(3), "d", ["a"], kind="logistic")
+
+
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:
     cells = posterior(6, draws=10).probabilities
     for share, kind in ((3, "linear"), (3, "logistic"), (6, "linear"), (6, "logistic")):
@@ -241,6 +258,21 @@ def test_covariances_that_no_law_has_leave_coefficients_open() -> None:
     slopes = moments.slopes(np.ones((3, 2)))
     np.testing.assert_allclose(slopes[0], np.linalg.solve(own[0], np.ones(2)))
     assert np.isnan(slopes[1:]).all()
+
+
+def test_a_state_of_less_than_no_records_counts_as_the_pair_s_law_says() -> None:
+    """Noise may leave a state a negative share: both kinds of means given it are sums over the pair's law."""
+    law = np.array([[[0.3], [0.21]], [[0.2], [0.3]], [[-0.004], [-0.006]]])
+    shares, values = law.sum(axis=1), np.array([[[10.0]], [[60.0]]])
+    state, number = np.eye(3)[:, 2:, None], module.RegressionColumn(dc.Variable("y", bounds=(0, 100), bins=(20,)))
+    given = [column_moments._average_given(law, values), number.given(law, "uniform")]
+    indicator = module.RegressionColumn(NETWORK.schema["b"]).given(law, "uniform")
+    assert given[0][2] == pytest.approx(40)
+    mean = float((law.sum(axis=0) * values[:, 0]).sum())
+    product = float((law[2] * values[:, 0]).sum()) - mean * float(shares[2, 0])
+    for found in given:
+        np.testing.assert_allclose(column_moments.covariance(shares, state, found), [[[product]]])
+    np.testing.assert_allclose(column_moments._average_given(law, np.array([[[0.0]], [[1.0]]])), indicator)
 
 
 REFUSED = [

@@ -151,6 +151,22 @@ def test_what_was_done_with_records_and_units_is_said(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- what it is
 
 
+def test_names_are_listed_to_the_end_or_their_number_is_said() -> None:
+    """Long names and many: what is not written is counted, and the state of missing values is no bin."""
+    long = tuple(f"a state with a rather long name, number {number}" for number in range(15))
+    parents = tuple(dc.Variable(f"a parent with a rather long name {letter}", ("no", "yes")) for letter in "abcde")
+    child, wait = dc.Variable("child", long), dc.Variable("wait", bounds=(0, 60), bins=(10, 20), missing="unknown")
+    arcs: dict[str, tuple[str, ...]] = {one.name: () for one in (*parents, wait)}
+    network = dc.Network((*parents, child, wait), {**arcs, "child": tuple(one.name for one in parents)})
+    counts = dc.tools.count_codes(network, {one.name: np.zeros(50, int) for one in network.variables})
+    made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promised("replace"), rng=1)
+    words = dc.report(made, form="markdown")
+    assert f"* child: {', '.join(long[:12])} and 3 more states\n" in words
+    assert f"| child | {', '.join(one.name for one in parents)} |" in words
+    assert "* wait: numbers from 0 to 60, in 3 bins, or unknown\n" in words
+    assert f"# Private release of {', '.join(one.name for one in parents[:3])} and 4 more variables\n" in words
+
+
 def test_its_commands_can_be_pasted() -> None:
     name = "my release; `rm`\n.json"
     page = dc.report(released(promised("replace")), rng=1, form="markdown", name=name)

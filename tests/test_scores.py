@@ -30,8 +30,10 @@ import discreet as dc
 from discreet.estimators import folds
 from discreet.estimators import grid_search as scores
 from discreet.mechanisms.noise import ExactNoise
+from discreet.queries import score as score_module
 from discreet.queries.credible import credible_interval
-from discreet.queries.score import accuracy_network
+from discreet.queries.score import accuracy_network, error_design
+from discreet.releases.kinds.noisy_sums import NoisyMoments
 from enumeration import Scripted, laplace_log
 from folding import every
 from releases import noisy_release
@@ -332,6 +334,15 @@ def test_whoever_has_the_file_reads_the_same_score(kind: str, tmp_path: Path) ->
         dc.tools.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(1))
     with pytest.raises(dc.InputError, match="a level lies between 0 and 1"):
         dc.tools.read_score(score.release, level=1.0, rng=np.random.default_rng(1))
+
+
+def test_an_error_of_one_record_says_nothing_of_others() -> None:
+    """If the number of records is public, and 1 or 0, the posterior is the prior."""
+    design = error_design(10.0)
+    payload = NoisyMoments(design, np.array([-(4096**2), 4096**2]), scale=1000.0, noisy_total=False)
+    for number in (1, 0):
+        means = score_module._draw_means(payload, number, 4000, np.random.default_rng(1))
+        assert abs(means.mean()) < 0.1 and means.var() == pytest.approx(0.5, rel=0.1)
 
 
 def test_an_accuracy_is_the_mean_of_its_posterior() -> None:

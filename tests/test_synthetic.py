@@ -18,6 +18,7 @@ import discreet as dc
 from discreet.inference import sampling
 from discreet.inference.bin_laws import BinLaw
 from discreet.queries.synthetic import (
+    format_of,
     sample,
     sample_codes,
     simulate_records,
@@ -342,6 +343,10 @@ def test_binary_files_hold_every_digit_and_the_schema(tmp_path: Path, kind: str)
     write_records(stream_of(awkward(), 300, seed=23), path)
     found = pq.read_table(path) if kind == ".parquet" else pa.ipc.open_file(path).read_all()
     assert found == stream_of(awkward(), 300, seed=23).read_all()
+
+
+def test_a_format_is_told_by_the_end_of_a_name_in_any_case() -> None:
+    assert [format_of(f"records{end}") for end in (".CSV", ".Parquet", ".feather")] == ["csv", "parquet", "arrow"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])

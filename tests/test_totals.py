@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import discreet as dc
 from discreet.posterior import totals as module
-from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, total_laws
+from discreet.posterior.totals import TotalLaw, log_flat_law, measured_total_law, normal_law, total_laws
 from folding import every
 from tiny import network_of
 
@@ -41,6 +41,20 @@ def test_normal_laws_are_rounded_normals(mean: float, deviation: float) -> None:
     found = np.exp(law.log_density(totals.astype(float)))
     assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() < 0.06
     assert totals @ found == pytest.approx(totals @ exact, abs=0.02 * deviation)
+
+
+@every(("mean", "total"), [(49.6, 50), (50.4, 50), (0.3, 0), (-3.0, 0)])
+def test_a_total_without_error_is_rounded_and_not_below_none(mean: float, total: int) -> None:
+    np.testing.assert_array_equal(normal_law(mean, 0.0).edges, [total, total + 1])
+
+
+def test_the_most_records_there_can_be_are_possible() -> None:
+    """By the prior log((N + 2) / (N + 1)) and the density of the noise, up to the limit itself."""
+    law = measured_total_law([(12, 2.0)], most=9)
+    numbers = np.arange(10.0)
+    logs = np.log(np.log1p(1 / (1 + numbers))) - np.abs(numbers - 12) / 2
+    np.testing.assert_allclose(law.log_density(numbers), logs - np.log(np.exp(logs).sum()))
+    assert measured_total_law([(3, 2.0)], most=0).sample(2, np.random.default_rng(0)).tolist() == [0, 0]
 
 
 def test_a_known_total_is_the_only_one() -> None:

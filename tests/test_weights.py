@@ -231,7 +231,14 @@ def test_laws_of_all_kinds_are_taken(law: Any) -> None:
 
 @every(
     ("features", "labels"),
-    [([1.0, 2.0], [0, 1]), ([[1.0]], [0, 1]), (np.empty((0, 2)), []), ([[np.nan]], [0]), ([[1.0]], [2])],
+    [
+        ([1.0, 2.0], [0, 1]),
+        ([[1.0]], [0, 1]),
+        (np.empty((0, 2)), []),
+        ([[np.nan]], [0]),
+        ([[1.0]], [2]),
+        ([[1.0]], [0.7]),
+    ],
 )
 def test_public_records_are_a_table_with_labels(features: Any, labels: Any) -> None:
     with pytest.raises(dc.InputError, match="public records"):

@@ -372,6 +372,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], said: str) -> None
     ("points", "labels", "said"),
     [
         (np.zeros(3), np.zeros(3, np.int64), "public points"),
+        (np.zeros((0, 1)), np.zeros(0, np.int64), "public points"),
         (np.full((1, 1), np.nan), np.zeros(1, np.int64), "public points"),
         (np.zeros((2, 1)), np.zeros(1, np.int64), "public labels"),
         (np.zeros((1, 1)), np.full(1, 2), "each 0 or 1"),

@@ -100,7 +100,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
     Raises:
         InputError: an object of another type, a node without a variable, a variable with other dimensions or states, or
-            rows that do not sum to 1; negative entries are not refused.
+            rows that have a negative entry or do not sum to 1.
 
     Guarantee:
         No budget is spent; only the draws are read.
@@ -139,8 +139,8 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
         Probabilities, float64, shape `(*parents, child, draws)`; draws alternate between the chains, in order of time.
 
     Raises:
-        InputError: other dimensions, states other than the network's, or rows whose sum is off 1 by more than 1e-6;
-            the signs of entries are not checked.
+        InputError: other dimensions, states other than the network's, or rows that have a negative entry or a sum that
+            is off 1 by more than 1e-6.
     """
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
@@ -152,8 +152,8 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
             raise InputError(f"{shown(dim)} of {shown(node)} has other coordinates than the states {listed(states)}")
         picked[dim] = [labels.index(state) for state in states]
     cells = drawn.isel(picked).transpose(*dims, "draw", "chain").values
-    if not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
-        raise InputError(f"rows of {shown(node)} do not sum to 1: these are no draws of probabilities")
+    if (cells < 0).any() or not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
+        raise InputError(f"rows of {shown(node)} fall below 0 or do not sum to 1: these are no draws of probabilities")
     return np.asarray(cells, float).reshape(*cells.shape[: len(dims)], -1)
 
 

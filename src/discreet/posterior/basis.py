@@ -77,13 +77,13 @@ class Basis:
             query or whose rows matter to it, at least one of the latter;
             2. "prior": the answer needs a part that was not measured at all (`prior_only`);
             3. "assumed": an untestable assumption was made (`assumes`);
-            4. "measured", or "assumed" without `read`: a single variable, or a table that contains all of them; no
-            pairs are returned;
-            5. "assumed": a pair was not measured, `read` is False, or there are more than six variables;
+            4. "measured", or "assumed" without `read`: a table that contains all of them; no pairs are returned;
+            5. "assumed": a variable by itself or a pair was not measured (public records alone tell of it), `read` is
+            False, or there are more than six variables;
             6. "inferred": all pairs were measured, but no table contains all variables; no pairs are returned.
 
             Tables are sets that every data set measured, or that one of several measured if the network leaves their
-            law free; if there are none, the network's families.
+            law free or they are a single variable; if there are none, the network's families.
         """
         scope = self.network.ordered(set(names))
         inside = frozenset(scope)
@@ -101,9 +101,10 @@ class Basis:
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
         if self.assumes(scope):
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
-        if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
+        tables = self._tables if len(inside) > 1 else self._sets_anywhere
+        if any(inside <= table for table in tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
-        if missing or not read or len(inside) > MOST_INFERRED:
+        if missing or not read or not 1 < len(inside) <= MOST_INFERRED:
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         return "inferred", ()
 

@@ -127,7 +127,7 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
 
     Args:
         totals: noisy counts, which may be negative, and the scales of their noise, unit: records; at least one.
-        most: upper limit of the number of records, a whole number or infinite; `most` itself has no mass.
+        most: upper limit of the number of records, a whole number or infinite; `most` itself is possible.
 
     Returns:
         The law, within forty scales of the count with the least noise, taken as 0 if negative and as `most` if larger.
@@ -141,7 +141,7 @@ def measured_total_law(totals: Sequence[tuple[int, float]], most: float = math.i
     """
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
-    low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most))
+    low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most)) + 1
     steps = np.linspace(low, high, min(high - low, MOST_BINS_OF_NOISY_TOTAL) + 1).round().astype(np.int64)
     fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
@@ -156,7 +156,7 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
     """Return a normal law rounded to integers and truncated at 0; a point mass if the deviation is 0.
 
     Args:
-        mean: mean before the truncation. If the deviation is 0 its fraction is cut off, and it is not raised to 0.
+        mean: mean before the rounding and the truncation.
         deviation: standard deviation, at least 0.
 
     Returns:
@@ -168,12 +168,10 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
         >>> law.sample(3, np.random.default_rng(0)).tolist()
         [50, 50, 50]
     """
-    if deviation == 0:
-        return TotalLaw(np.array([mean, mean + 1], np.int64), np.ones(1))
     # Bins of an eighth of the deviation, or single totals where that is less than one record.
     edges = np.unique(np.rint(mean + deviation * np.arange(-8, 8.01, 0.125)).clip(0)).astype(np.int64)
-    edges = edges if len(edges) > 1 else np.array([edges[0], edges[0] + 1])
-    return TotalLaw(edges, np.diff(ndtr((edges - 0.5 - mean) / deviation)) + np.finfo(np.float64).tiny)
+    edges, least = np.append(edges, edges[-1] + 1), np.finfo(np.float64).tiny
+    return TotalLaw(edges, np.diff(ndtr((edges - 0.5 - mean) / max(deviation, least))) + least)
 
 
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:

@@ -34,8 +34,6 @@ SINGULAR_RATIO = 1e-9
 are not identified: rounding errors are 1e-16 of the largest."""
 LEAST_LOADING = 0.25
 """Smallest loading, relative to the largest, with which a column belongs to a linear combination that does not vary."""
-NEVER_SHARE = 1e-300
-"""Share given to states that cannot occur, so that the law inside their bins is defined; it has no effect."""
 
 
 @dataclass(frozen=True)
@@ -75,34 +73,43 @@ class RegressionColumn:
         """Compute `E(columns | state of another variable)`, shape `(others, columns, draws)`.
 
         For a number it is the mean under a law inside bins that is fitted to the shares given that state; for a
-        categorical variable the conditional shares of all states but the first. If the other variable's state has a
-        total share of 0 or less, all own states are taken as equally probable.
+        categorical variable the conditional shares (`_find_shares_given`) of all states but the first.
 
         Args:
             law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
             inside: law inside bins.
         """
         others, size, draws = law.shape
-        total = law.sum(axis=1)
-        weights = np.where(total[:, None] > 0, law, NEVER_SHARE)
+        shares = _find_shares_given(law)
         if self.variable.numeric:
-            flat = weights.transpose(1, 0, 2).reshape(size, others * draws)
+            flat = shares.transpose(1, 0, 2).reshape(size, others * draws)
             return BinLaw.of_bins(self.variable, flat, inside).mean().reshape(others, 1, draws)
-        return np.asarray(weights[:, 1:] / weights.sum(axis=1, keepdims=True))
+        return shares[:, 1:]
+
+
+def _find_shares_given(law: Floats) -> Floats:
+    """Compute `P(own | other) = P(other, own) / P(other)`, shape `(others, states, draws)`.
+
+    Where `P(other)` is 0 all own states have the same share. Where noise makes it negative it is still divided by: what
+    is averaged under these shares enters sums with the weight `P(other)`, which are then sums over the joint law.
+
+    Args:
+        law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
+    """
+    total = law.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(law, total, out=np.full(law.shape, 1 / law.shape[1]), where=total != 0))
 
 
 def _average_given(law: Floats, values: Floats) -> Floats:
     """Average a variable's values in each state of another, shape `(others, columns, draws)`.
 
-    It is `sum_k P(other, k) value_k / P(other)`. Where `P(other)` is 0 or less, the sum is not divided: 0 for a law of
-    0.
+    It is `sum_k P(k | other) value_k`, with shares of `_find_shares_given`.
 
     Args:
         law: joint law `P(other, own)`, shape `(others, states, draws)`; cells may be negative.
         values: values in each own state, shape `(states, columns, draws)`.
     """
-    total = law.sum(axis=1, keepdims=True)
-    return np.asarray(np.einsum("skd,kcd->scd", law / np.where(total > 0, total, 1.0), values))
+    return np.asarray(np.einsum("skd,kcd->scd", _find_shares_given(law), values))
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,11 +194,11 @@ class ConditionedPosterior:
             InputError: the evidence is too rare to be sampled.
         """
         wanted, network = tuple(targets), self.given.cells.network
-        read = self.law.reads((*wanted, *self.given.evidence))
         scopes = [wanted, ()] if ratio else [wanted]
         reached = all(affordable(network, scope, self.given.evidence) for scope in scopes)
-        exact = reached or network.cells(wanted) > most
-        return replace(self if exact else self.sampled([wanted])[0], read=read)
+        if not (reached or network.cells(wanted) > most):
+            return self.sampled([wanted])[0]
+        return replace(self, read=self.law.reads((*wanted, *self.given.evidence)))
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
         """Compute the conditional laws of several sets of targets by importance sampling, without replicate draws.
@@ -209,8 +209,8 @@ class ConditionedPosterior:
             scopes: non-empty sets of unobserved variables.
 
         Returns:
-            A copy for each set, in the given order, with the error of sampling, and `log P(evidence)` as
-            `ConditionalLaws.log_evidence` computes it.
+            A copy for each set, in the given order, with the error of sampling, `log P(evidence)` as
+            `ConditionalLaws.log_evidence` computes it, and `read` for the set's variables and the observed ones.
 
         Raises:
             InputError: the evidence is too rare to be sampled: more than 5 % of the draws have an effective sample size
@@ -225,6 +225,7 @@ class ConditionedPosterior:
                 replicate=None,
                 sampling=sampled.sampling(scope),
                 log_evidence=laws.log_evidence,
+                read=self.law.reads((*scope, *laws.evidence)),
             )
             for scope in scopes
         ]

@@ -6,7 +6,7 @@ A family is a node with its parents; a row is the node's distribution in one sta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from typing import cast
@@ -455,11 +455,10 @@ def explain(
         over a design, or of a network's structure alone, only the limits that follow from the guarantee are there, and
         queries are not parsed. There is no decomposition of queries of other kinds (MAP, MPE), of those that cannot be
         answered, and of any if `noise_aware` refuses the release. Queries are answered under the release's prior and,
-        by redraws, under alternative ones (Dirichlet(1/4) and Dirichlet(1)).
+        by redraws, under alternative ones (Dirichlet(1/4) and Dirichlet(1)) unless a redraw is refused.
 
     Raises:
-        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows; or the
-            release cannot be read with an alternative prior.
+        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows.
         DiscreetError: no posterior could be drawn for another reason than invalid input, as in `noise_aware`.
 
     Guarantee:
@@ -502,8 +501,9 @@ def explain(
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
     with under_way("explaining"):
         dependences, more_notes = _decompose_variances(posterior, probabilities, level, rows)
-        priors = _answer_under_priors(release, posterior, probabilities, level, rng)
-    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more_notes))
+        readings, refusals = _read_under_priors(release, posterior, rng)
+        priors = _answer_under_priors(readings, probabilities, level)
+    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more_notes, *refusals))
 
 
 def _find_obstacle(release: Release) -> str:
@@ -631,9 +631,8 @@ def _describe_changes(release: Release) -> MetricLimits:
     """
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [variable.bounds for network in release.networks for variable in network.variables if variable.bounds]
-    widest = max(
-        (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
-    )
+    spans = [math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges]
+    widest = max(spans, default=None)
     changed = LISTED_UNITS if widest is None else sorted({min(units, widest) for units in (*LISTED_UNITS, widest)})
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     changes = tuple(_describe_change(units, units * epsilon) for units in changed)
@@ -735,7 +734,8 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
         The bound, which holds for all families together except with probability TEST_ERROR, with its parts by node,
         largest first; and the second-order mean, summed over the rows in which every cell is at least CLEAR_DEVIATIONS
         standard deviations of its noise (0 if there is no such row). Families that were not measured as a whole are
-        left out and named in `unmeasured`, and the bound is 0 if none was; nodes of a single state are left out, too.
+        left out and named in `unmeasured`, and the bound is None if none was; nodes of a single state are left out,
+        too.
     """
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
@@ -755,28 +755,25 @@ def _describe_count_divergence(release: Release, record: float | None) -> Diverg
         means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)
         expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
     ordered = dict(sorted(limits.items(), key=lambda pair: -pair[1]))
-    missing = tuple(node for node in telling if node not in limits)
-    return Divergence(record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing)
+    missing, limit = tuple(node for node in telling if node not in limits), sum(limits.values()) if limits else None
+    return Divergence(record, None, False, limit, TEST_ERROR, ordered, expected, large, rows, missing)
 
 
 def _answer_under_priors(
-    release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
+    readings: Sequence[tuple[str, PosteriorDraws]], queries: Sequence[Probability], level: float
 ) -> tuple[OtherPrior, ...]:
     """Answer queries under the release's prior and under alternative ones.
 
     Args:
-        release: release over a network.
-        posterior: posterior under its own prior.
+        readings: priors' names and the posteriors under them.
         queries: queries for probabilities.
         level: posterior probability of each interval.
-        rng: source of the redraws.
 
     Returns:
-        For each query an answer under each prior of `_read_under_priors`, with "state", "mean", "lower" and "upper" of
+        For each query an answer under each prior, with "state", "mean", "lower" and "upper" of
         each row; none where the answer is refused with an InputError, such as for impossible evidence.
     """
     answers = []
-    readings = list(_read_under_priors(release, posterior, rng))
     for query in queries:
         for label, believed in readings:
             with suppress(InputError):  # impossible evidence has a note already
@@ -788,11 +785,11 @@ def _answer_under_priors(
 
 def _read_under_priors(
     release: Release, posterior: PosteriorDraws, rng: np.random.Generator
-) -> Iterator[tuple[str, PosteriorDraws]]:
-    """Yield the posterior and redraws of it under other priors, without repeating the curator's.
+) -> tuple[list[tuple[str, PosteriorDraws]], list[str]]:
+    """Return the posterior and redraws of it under other priors, without repeating the curator's.
 
     A posterior with a family's own prior (method "family") is not redrawn. Redraws have the same number of draws and
-    the same method, assume the network's independences, and are made when the iterator reaches them.
+    the same method, and assume the network's independences.
 
     Args:
         release: release over a network.
@@ -803,20 +800,23 @@ def _read_under_priors(
         Pairs of a prior's name and the posterior under it. First the posterior itself: "the family's own" for method
         "family"; "learned from the release" for method "pooled" if its prior was learned (`learned_prior`); else "the
         curator's". Then `Dirichlet(c)` for each c of OTHER_CONCENTRATIONS; one that equals the curator's is left out,
-        unless the posterior's prior was learned.
+        unless the posterior's prior was learned. Then a note for each of these with which `noise_aware` refuses the
+        release with an InputError; it has no pair.
 
     Raises:
-        InputError: the method cannot read the release with such a prior.
-        DiscreetError: a redraw fails, as in `noise_aware`.
+        DiscreetError: a redraw fails for another reason, as in `noise_aware`.
     """
     if posterior.method == "family":
-        yield "the family's own", posterior
-        return
+        return [("the family's own", posterior)], []
     learned, curator_prior = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
-    yield "learned from the release" if learned else "the curator's", posterior
+    readings, notes = [("learned from the release" if learned else "the curator's", posterior)], list[str]()
     for concentration in OTHER_CONCENTRATIONS:
         prior = Dirichlet.uniform(release.network, concentration)
         if learned or any(not np.array_equal(curator_prior[node], table) for node, table in prior.alpha.items()):
             draws, method = posterior.probabilities.draws or 1, cast(Method, posterior.method)
-            redrawn = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
-            yield f"Dirichlet({concentration:g})", redrawn
+            try:
+                redrawn = noise_aware(release, draws=draws, rng=rng, prior=prior, method=method, trust_network=True)
+                readings.append((f"Dirichlet({concentration:g})", redrawn))
+            except InputError as error:
+                notes.append(f"no answers under Dirichlet({concentration:g}): {error}")
+    return readings, notes

@@ -213,7 +213,7 @@ class Divergence:
         trimmed: whether `record` and `change` are about the law of released draws, whose range is bounded, instead of
             the posterior that sees the records.
         limit: bound on the divergence of the posterior that takes the noisy counts for exact ones, without the families
-            in `unmeasured`; None if no counts were released that can be pooled.
+            in `unmeasured`; None if no counts were released that can be pooled, or of no family as a whole.
         failure: probability with which the divergence may exceed `limit`.
         families: for each node its part of `limit`, largest first; empty without a limit.
         expected: second-order approximation of the mean divergence, summed over the rows whose counts are large enough;
@@ -236,8 +236,8 @@ class Divergence:
     def lines(self) -> Iterator[str]:
         """Yield lines of text on the bounds: a head, one record or change, noisy counts taken for exact ones.
 
-        Only bounds that are known have a line. Without `limit` a line says that no counts were released, and the text
-        ends there. At most SHOWN_TABLES families are named, and unmeasured ones have a line if there are any.
+        Only bounds that are known have a line; without `limit` one says that no counts were released. At most
+        SHOWN_TABLES families are named, and unmeasured ones have a line if there are any.
         """
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         law = "law of a draw" if self.trimmed else "posterior that sees the records"
@@ -246,14 +246,14 @@ class Divergence:
                 yield f"  {by} moves the {law} by {moved:.3g} at most, whatever all else is"
         if self.limit is None:
             yield "  no counts were released that could be taken for those of the records"
-            return
-        most = listed([f"{node} {nats:.3g}" for node, nats in list(self.families.items())[:SHOWN_TABLES]])
-        yield (
-            f"  noisy counts taken for counts: at most {self.limit:.4g} from the posterior of the exact ones, with "
-            f"probability {1 - self.failure:.0%}; most by {most}"
-        )
-        yield f"  expected: {self.expected:.3g} over the {self.large} of {self.rows} rows that noise is small beside"
-        yield "  (noise-aware answers have all of it in their intervals)"
+        else:
+            most = listed([f"{node} {nats:.3g}" for node, nats in list(self.families.items())[:SHOWN_TABLES]])
+            yield (
+                f"  noisy counts taken for counts: at most {self.limit:.4g} from the posterior of the exact ones, with "
+                f"probability {1 - self.failure:.0%}; most by {most}"
+            )
+            yield f"  expected: {self.expected:.3g} over {self.large} of {self.rows} rows that noise is small beside"
+            yield "  (noise-aware answers have all of it in their intervals)"
         if self.unmeasured:
             yield f"  not measured as a whole, and not counted: {listed(self.unmeasured)}"
 

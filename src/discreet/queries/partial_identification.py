@@ -59,8 +59,7 @@ def identification_bounds(
         names: variables of the query; their order is that of the axes.
         law: any joint law with the measured margins, shape `(*sizes, draws)`.
         parts: measured sets of these variables; every variable lies in one.
-        rows: codes of the states of each row, at least one row; a code of an observed variable is replaced by that of
-            the evidence.
+        rows: codes of the states of each row; a code of an observed variable is replaced by that of the evidence.
         evidence: codes of the observed states; if empty, the bounds are of `P(row)`.
         level: fraction of the draws whose bounds the interval contains, half of the rest at either end; not checked.
 
@@ -86,11 +85,8 @@ def identification_bounds(
     for draw in np.unique(np.linspace(0, law.shape[-1] - 1, BOUNDED_DRAWS).astype(int)):
         q = law[..., draw].ravel()
         if q @ observed > LEAST_EVIDENCE:
-            ends_by_draw.append(
-                np.array(
-                    [_solve_ends(_mark_states(names, {**row, **evidence}, states), observed, sums, q) for row in rows]
-                )
-            )
+            pairs = [_solve_ends(_mark_states(names, {**row, **evidence}, states), observed, sums, q) for row in rows]
+            ends_by_draw.append(np.reshape(pairs, (len(rows), 2)))
     if not ends_by_draw:
         raise InputError("the evidence is impossible under every draw")
     tail = (1 - level) / 2

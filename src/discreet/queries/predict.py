@@ -362,7 +362,8 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
     """Encode a column as positions of states.
 
     Text must equal a state (of a numeric variable, the name of a bin). Logical values are accepted if all states are
-    "true" or "false" in any case. Integers, floats and decimals are encoded by `_encode_numbers`.
+    "true" or "false" in any case, that of missing values apart. Integers, floats and decimals are encoded by
+    `_encode_numbers`.
 
     Args:
         variable: variable of the column.
@@ -384,8 +385,8 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
         return np.full(len(column), MISSING, np.int32)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         codes = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
-    elif pa.types.is_boolean(kind) and {state.lower() for state in variable.states} <= {"true", "false"}:
-        codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.states]))
+    elif pa.types.is_boolean(kind) and {state.lower() for state in variable.values} <= {"true", "false"}:
+        codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.values]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         codes = _encode_numbers(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
     else:
@@ -403,7 +404,7 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
 
     Bins are closed below, the last one on both sides. Numbers beyond the bounds, and NaN, are OUTSIDE; a fraction
     within them is UNKNOWN for a variable of whole numbers. For a variable without bounds, states are compared as
-    numbers, and any other number, and NaN, is UNKNOWN.
+    numbers, except that of missing values, and any other number, and NaN, is UNKNOWN.
 
     Args:
         variable: variable with bounds, or with states that are all numbers.
@@ -421,10 +422,10 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
         fractional = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
         return np.where(fractional, UNKNOWN, codes)
     try:
-        values = np.array([float(state) for state in variable.states])
+        values = np.array([float(state) for state in variable.values])
     except ValueError:
         values = np.array([])
-    if not np.isfinite(values).all() or len(set(values)) < variable.size:
+    if not np.isfinite(values).all() or len(set(values)) < len(variable.values):
         raise InputError(f"column {variable.name!r} holds numbers, but its states are names; give their names")
     codes = np.full(len(numbers), UNKNOWN, np.int64)
     for code, value in enumerate(values):

@@ -63,8 +63,7 @@ def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple
             is smaller).
     """
     possible = ~np.isnan(draws[0])
-    if not possible.all():
-        refuse_impossible(int((~possible).sum()), possible.size, f"{query}: the evidence")
+    refuse_impossible(int((~possible).sum()), possible.size, f"{query}: the evidence")
     share = np.ones(int(possible.sum())) if weights is None else weights[possible]
     share = share / share.sum()
     if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
@@ -449,24 +448,25 @@ def marginals(
     """
     require_posterior(posterior)
     check_level(level)
-    schema = posterior.network.schema
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     with under_way("answering"):
-        both = condition_on(posterior, tuple(evidence.items()), predictive)
+        states = tuple(evidence.items())
+        both = condition_on(posterior, states, predictive)
+        unobserved = [name for name in posterior.network.nodes if name not in evidence]
+        queries = {name: Probability(((name, None),), states) for name in unobserved}
+        if not queries:  # no draw of an answer shows here that the evidence is impossible
+            log = both.given.log_evidence
+            possible_draws(Probability(states), np.where(np.isneginf(log), np.nan, log)[None], both.weights)
+            return Answers(())
         if not affordable(both.given.cells.network, None, both.given.evidence):
-            unobserved = [name for name in posterior.network.nodes if name not in both.given.evidence]
-            sampled = zip(unobserved, both.sampled([(name,) for name in unobserved]), strict=True)
-            return Answers(
-                _answer_probability(Probability(((name, None),), tuple(evidence.items())), laws, level)
-                for name, laws in sampled
-            )
-        parts = []
-        for name, draws in both.given.marginals.items():
-            query = Probability(((name, None),), tuple(evidence.items()))
-            read, log = both.law.reads((name, *both.given.evidence)), both.given.marginals_and_evidence[1]
-            laws = replace(both, read=read, log_evidence=log)
+            sampled = zip(queries.values(), both.sampled([(name,) for name in queries]), strict=True)
+            return Answers(_answer_probability(query, laws, level) for query, laws in sampled)
+        parts, (draws, log) = list[_AnswerPart](), both.given.marginals_and_evidence
+        for name, query in queries.items():
+            laws = replace(both, read=both.law.reads((name, *evidence)), log_evidence=log)
             replicates = None if both.replicate is None else both.replicate.marginals[name]
-            parts.append(_AnswerPart(query, [{name: state} for state in schema[name].states], draws, replicates, laws))
+            rows = [{name: state} for state in posterior.network.schema[name].states]
+            parts.append(_AnswerPart(query, rows, draws[name], replicates, laws))
         return Answers(_summarise_parts(parts, level))
 
 

@@ -20,7 +20,7 @@ Berkson (1950) for covariates that are known by their class; Reiersol (1945) for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -177,6 +177,9 @@ MOST_COEFFICIENTS = 128
 """Largest number of coefficients of one regression: their moments fill 128 MiB with a thousand draws."""
 MOST_POINT_VALUES = 2**22
 """Largest number of values of points' columns that are in memory at once: 32 MiB."""
+CLIPPING_ROUNDS = 20
+"""Largest number of rounds over the covariates in which classes are clipped; two are usual, and as many as there are
+states are enough unless points have negative weights."""
 LEFT_OUT = 0.5
 """Fraction of draws with unidentified coefficients above which a regression is refused, as for impossible evidence."""
 
@@ -401,7 +404,7 @@ def regress(
     if left_out > LEFT_OUT:
         shares = np.asarray(moments.unidentified.mean(axis=0))
         wrong = [name for name, share in zip(terms, shares, strict=True) if share > shares.max() / 2]
-        why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
+        why = "do not vary, or follow from each other," if wrong else "have no fit that converges"
         raise InputError(
             f"the columns {listed(map(shown, wrong or terms))} {why} under {len(valid) - valid.sum()} of {len(valid)} "
             "draws; leave some of them out"
@@ -574,11 +577,10 @@ def _fit_logistic(
         the fit does not converge.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
-    points = (
-        _list_states(law, covariates, target)
-        if law.whole is not None
-        else _draw_points(law, moments, covariates, target)
-    )
+    if law.whole is not None:
+        points = _list_states(law, covariates, target)
+    else:
+        points = _draw_points(law, moments, covariates, target)
     for block, columns, weights, hits in points:
         at_means[block] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
@@ -609,19 +611,19 @@ def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target:
         block = slice(start, min(start + size, law.draws))
         weights = laws[..., block].sum(axis=1).T
         by_column = [np.moveaxis(value[..., block], -1, 0)[:, code] for value, code in zip(values, codes, strict=True)]
-        hits = _clip_hits(laws[:, 1, block].T, weights, covariates, codes)
+        hits = _clip_hits(laws[:, 1, block].T, weights, covariates, list(codes))
         yield block, np.concatenate(by_column, axis=-1), weights, hits
 
 
 def _clip_hits(
-    hits: Floats, weights: Floats, covariates: Sequence[RegressionColumn], codes: Iterable[npt.NDArray[np.integer]]
+    hits: Floats, weights: Floats, covariates: Sequence[RegressionColumn], codes: Sequence[npt.NDArray[np.integer]]
 ) -> Floats:
     """Clip the second class's weight in each state of a categorical covariate to between 0 and the state's weight.
 
     Noise may push it outside, where the likelihood has no maximum. The clipped weight is shared in proportion to the
     points' weights: `h_k = w_k clip(H / W, 0, 1)`, with W and H the sums over the state; a W that is not positive is
-    replaced by 1. States inside their limits, and those of numeric covariates, stay as they are; covariates are clipped
-    one after the other.
+    replaced by 1. States inside their limits, and those of numeric covariates, stay as they are. Covariates are clipped
+    one after the other, and again where that pushed another one's state outside, in at most CLIPPING_ROUNDS rounds.
 
     Args:
         hits: weights of the points and the second class together, shape `(draws, points)`.
@@ -632,13 +634,17 @@ def _clip_hits(
     Returns:
         Clipped weights, shape of `hits`; `hits` itself is not changed.
     """
-    for column, code in zip(covariates, codes, strict=True):
-        for state in range(0 if column.variable.numeric else column.variable.size):
-            in_state = code == state
-            weight, class_weight = (weights * in_state).sum(axis=-1), (hits * in_state).sum(axis=-1)
-            wrong = (class_weight < 0) | (class_weight > weight)
-            share = np.clip(class_weight / np.where(weight > 0, weight, 1.0), 0.0, 1.0)
-            hits = np.where(wrong[:, None] & in_state, weights * share[:, None], hits)
+    for _ in range(CLIPPING_ROUNDS):
+        before = hits
+        for column, code in zip(covariates, codes, strict=True):
+            for state in range(0 if column.variable.numeric else column.variable.size):
+                in_state = code == state
+                weight, class_weight = (weights * in_state).sum(axis=-1), (hits * in_state).sum(axis=-1)
+                wrong = (class_weight < 0) | (class_weight > weight)
+                share = np.clip(class_weight / np.where(weight > 0, weight, 1.0), 0.0, 1.0)
+                hits = np.where(wrong[:, None] & in_state, weights * share[:, None], hits)
+        if np.array_equal(hits, before):
+            break
     return hits
 
 
@@ -662,16 +668,14 @@ def _draw_points(
         target: dependent variable, with two states.
     """
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
-    moved = _find_slopes_at_means(law, moments, covariates, target)
+    moved = np.zeros_like(moments.means)
     if law.both.parts is not None:
         plain = replace(law, both=replace(law.both, parts=None))
-        moved = moved - _find_slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
-    else:
-        moved = np.zeros_like(moved)
+        moved = _find_slopes_at_means(law, moments, covariates, target)
+        moved -= _find_slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
     size = max(1, MOST_POINT_VALUES // (MADE_UP_POINTS * (moments.means.shape[-1] + 1)))
-    for drawn, all_codes, all_chances in drawn_points(
-        law.both.given.cells, target.variable.name, names, MADE_UP_POINTS
-    ):
+    points = drawn_points(law.both.given.cells, target.variable.name, names, MADE_UP_POINTS)
+    for drawn, all_codes, all_chances in points:
         for start in range(0, len(all_chances), size):
             rows = slice(start, min(start + size, len(all_chances)))
             block = slice(drawn.start + rows.start, drawn.start + rows.stop)

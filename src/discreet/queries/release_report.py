@@ -10,7 +10,7 @@ import hashlib
 import re
 import shlex
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import numpy as np
 from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, listed, printable, require_word
+from discreet.errors import InputError, printable, require_word
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -196,6 +196,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     network = next(iter(release.networks), None)
     drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
     checked = check_fit(release) if network is not None and release.payload.measurements else None
+    contradicted = () if checked is None else checked.contradicted
     beliefs = _list_beliefs(promised) if isinstance(promised, InferenceLimits) else []
     return {
         "title": f"Private release of {_name_subject(release)}",
@@ -216,13 +217,11 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "drawn": drawn,
         "drawing": "",
         "refuted": () if checked is None else checked.contradicted_pairs,
-        "arcs": [] if network is None else [(node, listed(network.parents[node])) for node in network.nodes],
+        "arcs": [] if network is None else [(node, _name_all(network.parents[node])) for node in network.nodes],
         "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
         "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
         "fit": "" if checked is None else str(checked),
-        "contradicted": []
-        if checked is None
-        else [(" – ".join(test.variables), f"{test.effect:.3f}", f"{test.p:.2g}") for test in checked.contradicted],
+        "contradicted": [(" – ".join(test.variables), f"{test.effect:.3f}", f"{test.p:.2g}") for test in contradicted],
         "digest": hashlib.sha256(release.dumps().encode()).hexdigest(),
         "commands": _list_commands(release, name),
         "proof": PROOF,
@@ -252,7 +251,17 @@ def _name_subject(release: Release) -> str:
     For a release without networks these are the columns of its design.
     """
     names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
-    return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
+    return _name_first(names, 3, "variable")
+
+
+def _name_all(names: Iterable[str]) -> str:
+    """Write all names in one line, with commas; a report leaves none out as `listed` does."""
+    return ", ".join(map(printable, names))
+
+
+def _name_first(names: Sequence[str], most: int, noun: str) -> str:
+    """Write the first `most` names in one line, and the number of the others, if any, with their noun."""
+    return _name_all(names[:most]) + (f" and {with_noun(len(names) - most, f'more {noun}')}" if names[most:] else "")
 
 
 def _list_columns(release: Release) -> list[str]:
@@ -425,38 +434,36 @@ def _list_public(release: Release) -> list[str]:
 
     Returns:
         Phrases. A network has one for each of its first MOST_LISTED_VARIABLES variables, one for the number of the
-        others if there are more, and one on its arcs. A design has one with the names of its first columns, as many as
-        `listed` shows. The number of records is listed if the release has it; the mechanism always.
+        others if there are more, and one on its arcs. A design has one with the names of its first
+        MOST_LISTED_VARIABLES columns and the number of the others. The number of records is listed if the release has
+        it; the mechanism always.
     """
     if not release.networks:
-        columns = _list_columns(release)
-        lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
+        columns = _name_first(_list_columns(release), MOST_LISTED_VARIABLES, "column")
+        lines = [f"the names of the columns and their bounds: {columns}"]
     else:
-        network = release.network
-        shown_variables = network.variables[:MOST_LISTED_VARIABLES]
-        lines = [f"{variable.name}: {_describe_variable(variable)}" for variable in shown_variables]
-        if len(network.variables) > MOST_LISTED_VARIABLES:
-            lines.append(f"{len(network.variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
-        if network.learned is None:
+        variables, learned = release.network.variables, release.network.learned
+        lines = [f"{variable.name}: {_describe_variable(variable)}" for variable in variables[:MOST_LISTED_VARIABLES]]
+        if len(variables) > MOST_LISTED_VARIABLES:
+            lines.append(f"{len(variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
+        if learned is None:
             lines.append("which variables depend on which, said to be drawn up without the records")
         else:
-            lines.append(f"the network, which was {network.learned}: that is paid for beside this release")
+            lines.append(f"the network, which was {learned}: that is paid for beside this release")
     if release.records is not None:
         lines.append(f"the number of records, {release.records:,}, under this relation")
     return [*lines, "the mechanism, its settings, and how much noise it adds"]
 
 
 def _describe_variable(variable: Variable) -> str:
-    """Write a variable's bounds and number of states, or the first of its states and the number of the others.
+    """Write a variable's bounds and number of bins, or its first MOST_LISTED_STATES states and the number of others.
 
-    The states are the first MOST_LISTED_STATES, which `listed` cuts if they are long. A state for missing values
-    counts.
+    The state of missing values is no bin: it is named after them. Among other states it counts as one.
     """
     if variable.bounds is not None:
-        return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {variable.size} bins"
-    shown_states = variable.states[:MOST_LISTED_STATES]
-    more = f" and {variable.size - len(shown_states)} more" if variable.size > len(shown_states) else ""
-    return f"{listed(shown_states)}{more}"
+        missing = "" if variable.missing is None else f", or {variable.missing}"
+        return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {len(variable.values)} bins{missing}"
+    return _name_first(variable.states, MOST_LISTED_STATES, "state")
 
 
 def _list_dropped(release: Release) -> list[str]:
@@ -478,12 +485,10 @@ def _list_dropped(release: Release) -> list[str]:
         "error": "no number is outside its bounds: a table with such a number would have been refused",
         "clip": "numbers outside their bounds were moved to the nearest bound",
     }[policy.out_of_bounds]
-    lines = [missing, bounds]
-    if policy.unit_column is not None:
-        lines.append(
-            f"more than {policy.max_records:,} records of one {release.guarantee.unit} were left out at random"
-        )
-    return lines
+    if policy.unit_column is None:
+        return [missing, bounds]
+    unit = release.guarantee.unit
+    return [missing, bounds, f"more than {policy.max_records:,} records of one {unit} were left out at random"]
 
 
 def _list_commands(release: Release, name: str) -> list[str]:
@@ -566,8 +571,8 @@ def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats,
         rows = np.where(np.arange(widths.shape[-1]) == widths.argmax(axis=-1)[..., None], widths, -1.0)
         widest = [cell for cell in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[cell] >= 0]
         for cell in zip(*np.unravel_index(widest, widths.shape), strict=True):
-            states = dict(zip(network.family(node), cell, strict=True))
-            named = {name: network.schema[name].states[int(code)] for name, code in states.items()}
+            family = zip(network.family(node), cell, strict=True)
+            named = {name: network.schema[name].states[int(code)] for name, code in family}
             parents = {name: named[name] for name in network.parents[node]}
             text = f"P({node}={named[node]}" + (f" | {state_text(parents)})" if parents else ")")
             numbers = {"mean": float(cells[cell].mean()), "lower": float(lower[cell]), "upper": float(upper[cell])}

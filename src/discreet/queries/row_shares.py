@@ -38,6 +38,8 @@ from discreet.util.arrays import Floats
 
 GRADIENT_CELLS = 50_000_000
 """Largest number of entries of the tables that are differentiated at once: 400 MB."""
+IMPOSSIBLE_RATIO = 1e-14
+"""Ratio of P(evidence) after a change to that before it at which the evidence is impossible, up to rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +75,9 @@ class RowEffects:
                 table.
 
         Returns:
-            Shape `(*sizes of the targets)`; with `...`, `(*family, *sizes of the targets)`. NaN if the change makes the
-            evidence impossible (s = 1 and w = 0).
+            Shape `(*sizes of the targets)`; with `...`, `(*family, *sizes of the targets)`. If the change makes the
+            evidence impossible (s = 1 and w = 0, or the only cell that allows it is emptied), the current answer, which
+            is that of all other shares.
 
         Raises:
             KeyError: a node that does not affect the answer.
@@ -82,8 +85,10 @@ class RowEffects:
         Source:
             Castillo, Gutierrez and Hadi (1997): an answer is a ratio of linear functions of each entry.
         """
-        weight = np.asarray(share * self.weights[node][cell])
-        rest = np.broadcast_to(1 - np.asarray(share), weight.shape)
+        weight = self.weights[node][cell]
+        # P(t, e) is 0 where P(e) is; both are linear in the share, so their ratio does not depend on it then.
+        share = np.where(1 - share + share * weight > IMPOSSIBLE_RATIO, share, 0.0)
+        rest, weight = 1 - share, share * weight
         axes = (..., *(None,) * self.value.ndim)
         # P(t, e) and P(e) are linear in the row; both are divided by the current P(e).
         mixed = (rest[axes] * self.value + weight[axes] * self.certain[node][cell]) / (rest + weight)[axes]
@@ -379,17 +384,14 @@ class _ExplainedQuery:
             InputError: the answer does not vary over the draws: its variance is at most ROUNDING_VARIANCE.
         """
         sides = [side for side in (self.posterior.probabilities, self.posterior.replicates) if side is not None]
-        totals = [
-            _centre(
-                sum((self._compute_row_effects(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1))
-            )
-            for side in sides
-        ]
+        nodes = self.effects.weights
+        by_side = [[self._compute_row_effects(node, side).sum(axis=0) for node in nodes] for side in sides]
+        totals = [_centre(np.sum(effects, axis=0)) for effects in by_side]
         variance = float(np.mean([(total**2).mean(axis=-1).sum() for total in totals]))
         if not variance > ROUNDING_VARIANCE:
             raise InputError(f"{query}: no draw of the tables moves this answer")
         by_node: dict[str, tuple[Floats, Floats | None]] = {}
-        for node in self.effects.weights:
+        for node in nodes:
             moves = [self._compute_row_effects(node, side) for side in sides]
             shares = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
             # A replicate has the same latent counts, so the covariance with its sum is the uncertainty of the counts.

@@ -206,11 +206,13 @@ def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.
         rng: source of randomness.
 
     Returns:
-        Shape (draws,), in [-1, 1]. If MOST_PROPOSALS proposals have too small an effective sample size, as where no
-        mean fits the noisy sums, all draws are from the prior `(1 + u) / 2 ~ Beta(1/2, 1/2)`.
+        Shape (draws,), in [-1, 1]. All draws are from the prior `(1 + u) / 2 ~ Beta(1/2, 1/2)` if MOST_PROPOSALS
+        proposals have too small an effective sample size, as where no mean fits the noisy sums, and if a public number
+        of records is below 2.
     """
     means, weights = np.empty(0), np.empty(0)
-    for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
+    # Fewer than two records say nothing of how errors vary, so the standard error of their mean has no bound.
+    for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS if records is None or records > 1 else 0):
         mean, weight = _propose_means(payload, records, rng)
         means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
         if weights.any() and weights.sum() ** 2 >= LEAST_EFFECTIVE_PROPOSALS * (weights**2).sum():
@@ -223,7 +225,7 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
     """Propose one batch of population means, and keep those possible under the noise, with importance weights.
 
     The radius of the noise is drawn first. Every sum lies within it of its published value; within these limits the
-    number of records, at least 2 if it is not public, their mean and their mean square are drawn from their priors, and
+    number of records, at least 2, their mean and their mean square are drawn from their priors, and
     the weight is the prior probability of the limits. No sum exceeds the number of records, so the radius is at least
     the distance of the published values from such sums and is drawn from there up: the excess x over it is `Gamma(d +
     1)` times the noise scale, with d the number of published values, and the weight has the factor `x^-d`. The
@@ -232,7 +234,7 @@ def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Ge
 
     Args:
         payload: published sums with their noise.
-        records: number of records if it is public, else None.
+        records: number of records if it is public, at least 2; else None.
         rng: source of randomness.
 
     Returns:

@@ -305,7 +305,7 @@ def format_of(path: str | Path) -> str:
     """Find the format of a file by its name.
 
     Args:
-        path: ends in .parquet, .csv, .arrow or .feather, in lower case.
+        path: ends in .parquet, .csv, .arrow or .feather, in upper or lower case.
 
     Returns:
         "parquet", "csv" or "arrow" (for .arrow and .feather).
@@ -317,7 +317,7 @@ def format_of(path: str | Path) -> str:
         >>> format_of("synthetic.feather")
         'arrow'
     """
-    suffix = Path(path).suffix
+    suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"cannot tell a format from {str(path)!r}; a name ends in {', '.join(SUFFIXES)}")
     return SUFFIXES[suffix]

@@ -230,8 +230,8 @@ class LabelledPoints:
         labels: shape (records,), 0 or 1.
 
     Raises:
-        InputError: points that are not finite or not of two axes, or labels that are not one for each point, 0 or 1; an
-            empty table is not refused here.
+        InputError: no points, points that are not finite or not of two axes, or labels that are not one for each point,
+            0 or 1.
     """
 
     points: Floats
@@ -239,8 +239,8 @@ class LabelledPoints:
 
     def __post_init__(self) -> None:
         """Refuse wrong shapes and values; the arrays are neither converted nor copied."""
-        if self.points.ndim != 2 or not np.all(np.isfinite(self.points)):
-            raise InputError("public points must be a finite array of shape (records, size)")
+        if self.points.ndim != 2 or not len(self.points) or not np.all(np.isfinite(self.points)):
+            raise InputError("public points must be a finite array of shape (records, size), at least one record")
         if self.labels.shape != self.points.shape[:1] or not np.all(np.isin(self.labels, (0, 1))):
             raise InputError("public labels must be as many as public points, each 0 or 1")
 

@@ -403,8 +403,7 @@ class PublicRecords:
 
     Args:
         features: shape `(records, features)`, in the units of the design's bounds; kept as a float64 copy.
-        labels: 0 for the target's first state, 1 for its second, shape `(records,)`; kept as an int64 copy, fractions
-            cut off.
+        labels: 0 for the target's first state, 1 for its second, shape `(records,)`; kept as an int64 copy.
 
     Raises:
         InputError: arrays of other shapes, features that are not finite, labels other than 0 and 1, or no records.
@@ -420,12 +419,13 @@ class PublicRecords:
 
     def __post_init__(self) -> None:
         """Replace both arrays by copies (float64, int64), and refuse wrong shapes and values."""
+        labels = np.asarray(self.labels)
         object.__setattr__(self, "features", np.array(self.features, np.float64))
-        object.__setattr__(self, "labels", np.array(self.labels, np.int64))
-        if self.features.ndim != 2 or self.labels.shape != (len(self.features),) or not len(self.labels):
+        if self.features.ndim != 2 or labels.shape != (len(self.features),) or not len(labels):
             raise InputError("public records are a table of features and one label for each row, at least one")
-        if not (np.all(np.isfinite(self.features)) and np.all((self.labels == 0) | (self.labels == 1))):
+        if not (np.all(np.isfinite(self.features)) and np.all(np.isin(labels, (0, 1)))):
             raise InputError("public records have finite features, and labels 0 and 1 for the target's two states")
+        object.__setattr__(self, "labels", labels.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

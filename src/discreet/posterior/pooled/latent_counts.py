@@ -681,8 +681,8 @@ class LatentCounts:
             rng: source of randomness.
 
         Returns:
-            A copy with moved counts and new probabilities; row totals are met exactly, the part's counts approximately.
-            `mean` and `usage` stay those of `rows`.
+            A copy with moved counts, new probabilities and their mean; row totals are met exactly, the part's counts
+            approximately. `usage` stays that of `rows`.
         """
         totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:

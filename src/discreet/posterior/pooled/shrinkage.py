@@ -303,8 +303,8 @@ class RowDraws:
         alpha: concentrations from which `theta` was drawn, same shape: a row of theta is a draw from Dirichlet(alpha +
             counts).
         theta: probabilities, same shape; rows sum to 1 over the child's axis.
-        mean: expected probabilities given the counts, averaged over the last ten sweeps (all if there are fewer) and
-            all draws, shape `(*parents, child)`.
+        mean: expected probabilities given the counts, averaged over the last ten sweeps (all if there are fewer; the
+            counts alone, if these were replaced) and all draws, shape `(*parents, child)`.
         usage: number of rows that picked each mixture component, averaged over the same sweeps and draws, shape
             (COMPONENTS,); zeros under a given prior.
     """
@@ -316,11 +316,13 @@ class RowDraws:
     usage: Floats
 
     def with_counts(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
-        """Return a copy with new counts and probabilities drawn from Dirichlet(alpha + counts).
+        """Return a copy with new counts, probabilities drawn from Dirichlet(alpha + counts), and their mean.
 
-        Concentrations, `mean` and `usage` are those of this object, so `mean` does not follow the new counts.
+        Concentrations and `usage` are those of this object; `mean` is `(alpha + counts) / sum`, averaged over draws.
         """
-        return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
+        after = counts + self.alpha
+        mean = (after / after.sum(axis=-2, keepdims=True)).mean(axis=-1)
+        return replace(self, counts=counts, theta=dirichlet_draws(after, rng), mean=mean)
 
 
 def draw_rows(
@@ -361,13 +363,10 @@ def draw_rows(
         for which, block_rng in zip(blocks, rng.spawn(len(blocks)), strict=True)
     ]
     shares = [rows.counts.shape[-1] / draws for rows in drawn]
-    return RowDraws(
-        np.concatenate([rows.counts for rows in drawn], axis=-1),
-        np.concatenate([rows.alpha for rows in drawn], axis=-1),
-        np.concatenate([rows.theta for rows in drawn], axis=-1),
-        np.asarray(sum(share * rows.mean for share, rows in zip(shares, drawn, strict=True))),
-        np.asarray(sum(share * rows.usage for share, rows in zip(shares, drawn, strict=True))),
-    )
+    by_draw = zip(*((rows.counts, rows.alpha, rows.theta) for rows in drawn), strict=True)
+    averages = zip(*((rows.mean, rows.usage) for rows in drawn), strict=True)
+    counts, alphas, theta = (np.concatenate(arrays, axis=-1) for arrays in by_draw)
+    return RowDraws(counts, alphas, theta, *(np.average(arrays, axis=0, weights=shares) for arrays in averages))
 
 
 def _run_chains(
