@@ -104,8 +104,14 @@ class NumberGrid:
 
     @cached_property
     def finest(self) -> int:
-        """Most leaves of a bin: the largest power of two for which all bins have at most `MOST_LEAVES`; at least 1."""
-        return int(2 ** np.floor(np.log2(max(MOST_LEAVES / self.bins, 1))))
+        """Most leaves of a bin: the largest power of two for which all bins have at most `MOST_LEAVES`; at least 1.
+
+        Fewer where the ends of so many would be equal floats.
+        """
+        leaves = int(2 ** np.floor(np.log2(max(MOST_LEAVES / self.bins, 1))))
+        while np.any(np.diff(self.leaf_edges(leaves)) <= 0):
+            leaves //= 2
+        return leaves
 
     def leaves_of_bins(self, leaves: int) -> Ints:
         """Count the leaves of each bin, shape `(bins,)`.

@@ -323,7 +323,7 @@ def _read_number_query(
     """Read a mean or a quantile."""
     names, quantity = [name for name, _ in targets], HEADS.get(head, "quantile")
     if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile" or quantity in OF_TWO):
-        _refuse(text, "write E(X | C=c), sd(X | C=c), median(X), quantile(X, 0.9) or cor(X, Z) of numeric variables")
+        _refuse(text, "write E(X | C=c), median(X) or quantile(X, 0.9) for one numeric variable, cor(X, Z) for two")
     if quantity in OF_TWO:
         if observed:
             _refuse(text, f"{head}(X, Z) takes no evidence")

@@ -18,7 +18,7 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.number_grid import STEPS, NumberGrid
 from discreet.model.schema import Scope
-from discreet.records.dialects import number
+from discreet.records.dialects import is_missing, number
 from discreet.util.arrays import Array, Ints, margin
 
 Monomial = tuple[str, ...]
@@ -145,14 +145,14 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
     )
     bins = [(value < cut, steps) for cut, steps in zip(grid.variable.bins, below, strict=True)]
     # DuckDB's least and greatest pass over NULL.
-    offsets: ir.IntegerColumn = ibis.cases((value.isnull(), 0), *bins, else_=last)
+    offsets: ir.IntegerColumn = ibis.cases((is_missing(column) | value.isnull(), 0), *bins, else_=last)
     return offsets
 
 
 def _clip_steps(value: ir.FloatingColumn, shift: float, reach: int, step: float) -> ir.IntegerColumn:
-    """Write the offset of a number in one bin; clipped as a float, as a cast of a large one would fail."""
-    steps = ((value + shift) / step + 0.5).floor()
-    clipped: ir.IntegerColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach)).cast("int64")
+    """Write the offset of a number in one bin; clipped as a float, because whole numbers of an engine overflow."""
+    steps = (value + shift) / step + 0.5
+    clipped: ir.IntegerColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach)).floor().cast("int64")
     return clipped
 
 
