@@ -235,7 +235,7 @@ def made_up(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def released(n: int, rng: np.random.Generator, epsilon: float = 2) -> dc.Release:
     counts = dc.count(dc.read_records(pa.table(made_up(n, rng)), NETWORK.schema), NETWORK)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
-    return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+    return dc.simulate(dc.planned(numbers_share=0), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
 @pytest.fixture(scope="module")

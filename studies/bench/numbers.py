@@ -111,7 +111,7 @@ def errors(column: Column, variable: dc.Variable, law: str) -> tuple[float, floa
         found = grid[np.minimum(np.searchsorted(below, SHARES), len(grid) - 1)]
         found = np.floor(found) if variable.type == "integer" else found
     else:
-        own = BinLaw(variable, shares[:, None], law)  # type: ignore[arg-type]
+        own = BinLaw.of_bins(variable, shares[:, None], law)  # type: ignore[arg-type]
         mean, found = own.mean()[0], np.array([own.quantile(share)[0] for share in SHARES])
     return abs(mean - column.values.mean()) / deviation, float(np.abs(found - wanted).mean() / deviation)
 
@@ -138,7 +138,7 @@ def cover(
         variable = dc.Variable("x", bounds=variable.bounds, bins=variable.bins, type=variable.type)
         network = dc.Network((variable,), {"x": ()})
         shares = np.histogram(column.values, variable.edges)[0] / len(column.values)
-        law, number = BinLaw(variable, shares[:, None]), float(np.median(column.values))
+        law, number = BinLaw.of_bins(variable, shares[:, None]), float(np.median(column.values))
         truths = _truths(column.values, number) if not own else _stated(law, number)
         for _ in range(runs):
             counts = rng.multinomial(1000, shares)

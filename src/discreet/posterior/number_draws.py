@@ -39,7 +39,7 @@ from discreet.util.arrays import Floats, Ints
 
 INSIDE_DOUBT = 0.4
 """Prior standard deviation of the mean of the numbers in a bin or leaf about that of the law inside, in half widths."""
-ROW_DOUBT = 0.25
+ROW_DOUBT = 0.35
 """The same of the mean of a row's numbers about that of all rows."""
 PRODUCT_DOUBT = 0.3
 """Prior standard deviation of the mean product of offsets, relative to the largest that typical bins allow."""
@@ -361,7 +361,8 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     offsets = offsets + INSIDE_DOUBT * _by_bin(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
     scale = grid.step * per_record
     deviation = noise.offset_scale * _cube_deviation(len(numbers.grids))
-    offsets = condition(offsets, bins, payload.offsets[at] * scale, deviation * scale, rng)
+    counted = _expect_counted(bins, numbers.units * float(present.mean()))
+    offsets = condition(offsets, counted, payload.offsets[at] * scale, deviation * scale, rng)
     reach = WIDEST * np.diff(grid.edges)[:, None] / 2
     offsets = np.clip(offsets, -reach, reach)
     moved = move_means(prior, leaf_bin, grid.middles[:, None] + offsets)
@@ -372,13 +373,33 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
     unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
     deviation = noise.moment_scale * _cube_deviation(len(payload.moments))
-    squares = condition(squares, bins, payload.moments[at] * unit, deviation * unit, rng)
+    squares = condition(squares, counted, payload.moments[at] * unit, deviation * unit, rng)
     # The population's means in the bins differ from those of the records.
     rng = numbers.generator(numbers.stream, name)
     errors = np.sqrt(spread / (numbers.units * present * bins + 1)) * rng.standard_normal(bins.shape)
     offsets = np.clip(offsets + errors, -reach, reach)
     second = (bins * (squares + 2 * middles * errors)).sum(axis=0)
     return Column(move_means(moved, leaf_bin, grid.middles[:, None] + offsets), bins, offsets, second, spread)
+
+
+def _expect_counted(shares: Floats, units: float) -> Floats:
+    """Expect the shares among the records that were counted, given drawn ones of the population.
+
+    Sums are of those records. Drawn shares differ from theirs by a sampling error of variance `p (1 - p) / n`; what
+    they vary beyond it is the noise of the tables, which both have in common.
+
+    Args:
+        shares: drawn, shape `(cells, draws)`; sum to 1 for each draw.
+        units: n.
+
+    Returns:
+        `mean + (1 - p (1 - p) / (n var)) (shares - mean)`, the factor at least 0; same shape, sums to 1.
+    """
+    mean = shares.mean(axis=-1, keepdims=True)
+    sampling = mean * (1 - mean) / units
+    kept = np.maximum(1 - sampling / np.maximum(shares.var(axis=-1, keepdims=True), 1e-300), 0.0)
+    counted = np.maximum(mean + kept * (shares - mean), LEAST_SHARE)
+    return np.asarray(counted / counted.sum(axis=0))
 
 
 def _cube_deviation(dimension: int) -> float:
@@ -393,13 +414,14 @@ def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, given))
     law = numbers.joint((name, *given))[: grid.bins]
     law = law.reshape(grid.bins, -1, law.shape[-1]) + LEAST_SHARE
-    share = law.sum(axis=0)
-    reach = np.diff(grid.edges)[:, None, None] / 2
+    flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
+    counted = (_expect_counted(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
+    share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2
     offsets = column.offsets[:, None] + ROW_DOUBT * reach * rng.standard_normal(law.shape)
     scale = grid.step * numbers.per_step / share
     assert evidence.noise.row_scale is not None
     noise = np.sqrt(2) * evidence.noise.row_scale * scale
-    offsets = condition(offsets, law / share, sums[:, None] * scale, noise, rng)
+    offsets = condition(offsets, counted / share, sums[:, None] * scale, noise, rng)
     errors = numbers.generator(numbers.stream, name, *given).standard_normal(law.shape)
     offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
     # In each bin all rows together have the column's own offset: each row moves by its part of the open variance.

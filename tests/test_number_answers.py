@@ -1,0 +1,215 @@
+"""Numbers read from released sums: limits, agreement of all ways to one number, and cover of intervals.
+
+Seeds are fixed. With noise that never shows, an answer is the table's own: an absolute bound of a millionth of the
+column's range is the rounding of steps and sums. Cover: at least 26 of 40 releases where 38 are promised, false alarm
+below 1e-9 for each question; below 1e-7 for the file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import discreet as dc
+from discreet.inference.bin_laws import BinLaw, move_means
+from discreet.posterior.number_draws import condition
+
+AGE = dc.Variable("age", bounds=(0, 99), bins=(30, 60), type="integer")
+WAIT = dc.Variable("wait", bounds=(0, 60), bins=(5, 10, 20))
+SEX = dc.Variable("sex", ("f", "m"))
+NETWORK = dc.Network((SEX, AGE, WAIT), {"sex": (), "age": ("sex",), "wait": ("age",)})
+QUESTIONS = ("E(age)", "E(age | sex=m)", "E(wait)", "sd(age)", "sd(wait)", "cor(age, wait)", "median(age)",
+             "quantile(wait, 0.9)", "P(age > 50)", "P(wait > 7 | sex=m)")  # fmt: skip
+
+
+def made_up(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    sex = rng.integers(2, size=n)
+    age = np.clip(rng.normal(40 + 8 * sex, 18, n), 0, 99).astype(int)
+    return {"sex": np.array(["f", "m"])[sex], "age": age, "wait": np.minimum(rng.exponential(4 + age / 6), 60)}
+
+
+def released(data: dict[str, np.ndarray], epsilon: float, rng: int, **options: float) -> dc.Release:
+    counts = dc.count(dc.read_records(pa.table(data), NETWORK.schema), NETWORK)
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
+    return dc.simulate(dc.planned(**options), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+
+
+def truths(data: dict[str, np.ndarray]) -> dict[str, float]:
+    age, wait, men = data["age"], data["wait"], data["sex"] == "m"
+    values = (age.mean(), age[men].mean(), wait.mean(), age.std(), wait.std(), np.corrcoef(age, wait)[0, 1],
+              np.quantile(age, 0.5, method="inverted_cdf"), np.quantile(wait, 0.9, method="inverted_cdf"),
+              (age > 50).mean(), (wait[men] > 7).mean())  # fmt: skip
+    return dict(zip(QUESTIONS, map(float, values), strict=True))
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, np.ndarray]:
+    return made_up(20_000, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def exact(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
+    """Read from a release whose noise never shows."""
+    return dc.noise_aware(released(data, 3000, 2), draws=400, rng=3)
+
+
+@pytest.fixture(scope="module")
+def noisy(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
+    return dc.noise_aware(released(data, 1, 2), draws=400, rng=3)
+
+
+def test_without_noise_a_moment_is_the_tables_own_with_the_sampling_interval(
+    data: dict[str, np.ndarray], exact: dc.results.PosteriorDraws
+) -> None:
+    """A quarter of a standard error of the mean over 400 draws is their Monte Carlo error five times."""
+    age, men = data["age"], data["age"][data["sex"] == "m"]
+    for query, truth, error in (
+        ("E(age)", age.mean(), age.std() / np.sqrt(len(age))),
+        ("E(wait)", data["wait"].mean(), data["wait"].std() / np.sqrt(len(age))),
+        ("E(age | sex=m)", men.mean(), men.std() / np.sqrt(len(men))),
+    ):
+        (row,) = exact.answer(query).rows
+        assert abs(row["mean"] - truth) < 0.25 * error, query
+        assert 0.85 < (row["upper"] - row["lower"]) / (2 * 1.96 * error) < 1.2, query
+    for query, truth in (("sd(age)", age.std()), ("cor(age, wait)", np.corrcoef(age, data["wait"])[0, 1])):
+        (row,) = exact.answer(query).rows
+        assert row["lower"] <= truth <= row["upper"] and row["upper"] - row["lower"] < 0.05 * abs(truth)
+
+
+def test_without_noise_all_that_is_known_of_a_quantile_or_share_holds_it(
+    data: dict[str, np.ndarray], exact: dc.results.PosteriorDraws
+) -> None:
+    for query, truth in truths(data).items():
+        (row,) = exact.answer(query).rows
+        assert row["lower"] <= truth <= row["upper"], query
+
+
+def test_rows_of_a_family_average_to_the_column(noisy: dc.results.PosteriorDraws) -> None:
+    """Under every draw: E(x) is the mean over sexes of E(x | sex)."""
+    numbers = noisy.numbers
+    assert numbers is not None
+    law = numbers.joint(("age", "sex"))
+    rows = numbers.rows("age", ("sex",))
+    column = numbers.column("age")
+    averaged = (law * rows).sum(axis=1) / law.sum(axis=1)
+    # Clipping to the bins is the only difference, and hardly ever needed here.
+    assert np.quantile(np.abs(averaged - column.offsets), 0.95) < 1e-9
+
+
+def test_mean_law_and_sample_of_a_draw_agree(noisy: dc.results.PosteriorDraws) -> None:
+    """The law from which quantiles are read has the mean that is answered."""
+    numbers = noisy.numbers
+    assert numbers is not None
+    for name, shift in (("age", 0.5), ("wait", 0.0)):
+        column, grid = numbers.column(name), numbers.grids[name]
+        mean = (column.bins * (grid.middles[:, None] + column.offsets)).sum(axis=0)
+        of_law = (column.law.shares * column.law.centres()).sum(axis=0) / column.law.shares.sum(axis=0)
+        assert np.abs(of_law - mean).max() < 1e-3 * np.ptp(grid.edges)
+        assert float(noisy.answer(f"E({name})").rows[0]["mean"]) == pytest.approx(mean.mean() - shift, rel=1e-7)
+
+
+def test_equal_questions_have_equal_answers_in_any_order(data: dict[str, np.ndarray]) -> None:
+    release = released(data, 1, 2)
+    first, second = (dc.noise_aware(release, draws=100, rng=3) for _ in range(2))
+    forward = [first.answer(query) for query in QUESTIONS]
+    backward = [second.answer(query) for query in reversed(QUESTIONS)]
+    assert forward == backward[::-1]
+
+
+def test_stored_draws_give_the_same_numbers(noisy: dc.results.PosteriorDraws, tmp_path: object) -> None:
+    path = f"{tmp_path}/p.draws"
+    noisy.save(path)
+    again = dc.results.PosteriorDraws.load(path)
+    assert [again.answer(query) for query in QUESTIONS] == [noisy.answer(query) for query in QUESTIONS]
+
+
+def test_sums_narrow_an_interval_many_times(data: dict[str, np.ndarray], noisy: dc.results.PosteriorDraws) -> None:
+    plain = dc.noise_aware(released(data, 1, 2, numbers_share=0), draws=400, rng=3)
+    for query in ("E(age)", "E(age | sex=m)", "E(wait)"):
+        (wide,), (narrow,) = plain.answer(query).rows, noisy.answer(query).rows
+        assert 8 * (narrow["upper"] - narrow["lower"]) < wide["upper"] - wide["lower"]
+        assert narrow["lower"] == narrow["law_lower"] and not plain.answer(query).sums
+
+
+def test_answers_say_what_they_were_read_from(noisy: dc.results.PosteriorDraws) -> None:
+    assert noisy.answer("E(age)").sums[0] == "sum of age"
+    assert "sums of age by sex" in noisy.answer("E(age | sex=m)").sums
+    assert "no law inside bins is needed" in str(noisy.answer("E(age)"))
+    assert "whatever the law" in str(noisy.answer("median(age)"))
+    assert noisy.answer("cor(age, wait)").kind == "correlation"
+    with pytest.raises(dc.InputError, match="takes no evidence"):
+        noisy.answer("cor(age, wait | sex=m)")
+
+
+@pytest.mark.costly("40 releases are read: that intervals hold the truth as often as they say shows in nothing less.")
+def test_intervals_hold_the_truth() -> None:
+    population = made_up(200_000, np.random.default_rng(5))
+    wanted, held = truths(population), dict.fromkeys(QUESTIONS, 0)
+    for seed in range(40):
+        rng = np.random.default_rng([9, seed])
+        taken = rng.integers(200_000, size=4000)
+        posterior = dc.noise_aware(
+            released({name: values[taken] for name, values in population.items()}, 1, seed), draws=400, rng=rng
+        )
+        for query, truth in wanted.items():
+            (row,) = posterior.answer(query).rows
+            held[query] += row["lower"] <= truth <= row["upper"]
+    assert min(held.values()) >= 26, held
+
+
+# ------------------------------------------------------------------------------------------------------------- regress
+
+
+def test_a_regression_on_numbers_is_that_of_the_records(
+    data: dict[str, np.ndarray], exact: dc.results.PosteriorDraws
+) -> None:
+    columns = np.column_stack([data["age"], data["sex"] == "m", np.ones(len(data["age"]))])
+    slopes = np.linalg.lstsq(columns[:, [0, 2]], data["wait"], rcond=None)[0]
+    found = dc.regress(exact, "wait", ["age"])
+    assert found.mean()[:2] == pytest.approx(slopes, rel=0.05) and found.basis == "measured" and not found.assumes
+    # A share on a number: sums by rows carry it.
+    share = np.linalg.lstsq(columns[:, [0, 2]], columns[:, 1], rcond=None)[0]
+    assert dc.regress(exact, "sex", ["age"]).mean()[:2] == pytest.approx(share, rel=0.08)
+
+
+def test_a_regression_on_bins_alone_names_its_law(data: dict[str, np.ndarray]) -> None:
+    plain = dc.noise_aware(released(data, 1, 2, numbers_share=0), draws=100, rng=3)
+    found = dc.regress(plain, "wait", ["age"])
+    assert found.basis == "assumed" and any("log-linear law" in reason for reason in found.assumes)
+
+
+# ----------------------------------------------------------------------------------------------------------- the parts
+
+
+def test_conditioning_on_a_sum_is_the_normal_posterior() -> None:
+    """Parts of variances 1 and 4, their sum with noise 2: gains 1/9 and 4/9; bounds of seven standard errors."""
+    rng = np.random.default_rng(1)
+    parts = rng.standard_normal((2, 20_000)) * [[1.0], [2.0]]
+    moved = condition(parts, np.ones_like(parts), np.float64(3.0), np.float64(2.0), rng)
+    assert moved.mean(axis=1) == pytest.approx([3 / 9, 12 / 9], abs=0.08)
+    assert moved.var(axis=1) == pytest.approx([1 - 1 / 9, 4 - 16 / 9], abs=0.16)
+
+
+def test_tilted_laws_have_their_means_and_keep_the_shares() -> None:
+    edges = np.array([0.0, 1, 2, 4, 5, 9])
+    law = BinLaw(edges, np.array([[0.1], [0.2], [0.3], [0.1], [0.3]]), np.full((5, 1), 1e-9), integer=False)
+    larger, targets = np.array([0, 0, 0, 1, 1]), np.array([[3.1], [5.5]])
+    moved = move_means(law, larger, targets)
+    for at, target in enumerate(targets[:, 0]):
+        own = larger == at
+        assert moved.shares[own].sum() == pytest.approx(law.shares[own].sum(), rel=1e-12)
+        mean = float((moved.shares[own] * moved.centres()[own]).sum() / moved.shares[own].sum())
+        assert mean == pytest.approx(target, abs=1e-4)
+
+
+def test_the_variance_of_a_law_is_that_of_its_numbers() -> None:
+    """By sampling 400,000 numbers: seven standard errors of a variance are 2 %."""
+    for kind, integer in (("real", False), ("integer", True)):
+        variable = dc.Variable("x", bounds=(0, 60), bins=(5, 20), type=kind)
+        law = BinLaw.of_bins(variable, np.array([[0.5], [0.3], [0.2]]))
+        rng = np.random.default_rng(1)
+        drawn = law.sample(rng.choice(3, 400_000, p=[0.5, 0.3, 0.2]), rng)
+        low, high = law.variance_ends()
+        assert law.integer == integer and float(law.variance()[0]) == pytest.approx(float(drawn.var()), rel=0.02)
+        assert low[0] <= law.variance()[0] <= high[0]
