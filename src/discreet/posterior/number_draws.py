@@ -418,17 +418,20 @@ def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
     counted = (_expect_counted(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
     share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2
     offsets = column.offsets[:, None] + ROW_DOUBT * reach * rng.standard_normal(law.shape)
+    # In each bin the rows average to the column's own offset.
+    part = law / law.sum(axis=1, keepdims=True)
+    rest = column.offsets - (part * offsets).sum(axis=1)
+    offsets = offsets + part * (rest / (part**2).sum(axis=1))[:, None]
     scale = grid.step * numbers.per_step / share
     assert evidence.noise.row_scale is not None
     noise = np.sqrt(2) * evidence.noise.row_scale * scale
     offsets = condition(offsets, counted / share, sums[:, None] * scale, noise, rng)
     errors = numbers.generator(numbers.stream, name, *given).standard_normal(law.shape)
     offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
-    # In each bin all rows together have the column's own offset: each row moves by its part of the open variance.
-    part = law / law.sum(axis=1, keepdims=True)
-    variance = part * offsets.var(axis=-1, keepdims=True) + LEAST_SHARE
-    rest = column.offsets - (part * offsets).sum(axis=1)
-    offsets = offsets + variance * (rest / (part * variance).sum(axis=1))[:, None]
+    # All of them average to the column's mean offset, which is known best: each moves by its part of what is open.
+    part, variance = law / total, offsets.var(axis=-1, keepdims=True)
+    rest = (part.sum(axis=1) * column.offsets).sum(axis=0) - (part * offsets).sum(axis=(0, 1))
+    offsets = offsets + part * variance * rest / np.maximum((part**2 * variance).sum(axis=(0, 1)), LEAST_SHARE)
     return np.asarray(np.clip(offsets, -WIDEST * reach, WIDEST * reach))
 
 
