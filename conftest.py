@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 import costly
@@ -36,6 +40,27 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let what tests draw from the system's randomness be of seeds, and leave out costly tests that are not due."""
     config.pluginmanager.register(Repeatable())
     config.pluginmanager.register(costly.CostlyTests(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: what is made here stays for the whole run, and is never looked at again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+        atexit.register(gc.unfreeze)  # libraries complain of what is still there at the end
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in docstrings where there are any: to look is to load the file, and all that it names."""
+    collectors = yield
+    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+    return collectors
 
 
 @pytest.fixture(autouse=True)

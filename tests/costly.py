@@ -4,7 +4,8 @@
 since it last passed. `costly.json` beside this file keeps that: for each file the paths that its tests read, and a
 checksum of them. So a fresh clone does not repeat what passed on the same sources, and a change is met by all that
 reads it. A file whose tests start processes reads the whole package and all helpers of tests, unless the marker names
-paths of its own (`reads=`). A test that guards privacy runs in every run (`always=True`).
+paths of its own (`reads=`). Docstrings and comments of Python sources do not count, unless a marker of the file says
+that tests read them, too (`words=True`). A test that guards privacy runs in every run (`always=True`).
 
 `make test-costly` runs the costly tests that are due, each file in a process of its own, and writes the record anew.
 Every other run only looks; `pytest --costly` runs all of them.
@@ -13,6 +14,7 @@ Every other run only looks; `pytest --costly` runs all of them.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -25,11 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pytest
 
-__all__ = ["CostlyTests", "FileRecord", "checksum", "is_due", "main", "paths_read"]
+__all__ = ["CostlyTests", "FileRecord", "checksum", "is_due", "main", "paths_read", "without_words"]
 
 ROOT = Path(__file__).parents[1]
 RECORD = Path(__file__).with_suffix(".json")
@@ -52,42 +54,101 @@ class FileRecord(TypedDict):
     Attributes:
         reads: files and folders that the tests read, by their paths in the repository.
         checksum: of the contents of all of them and of the file itself, when the tests passed.
+        code: the same without docstrings and comments; absent where a test of the file reads those.
     """
 
     reads: list[str]
     checksum: str
+    code: NotRequired[str]
 
 
 # --------------------------------------------------------------------------- what is due
 
 
+def without_words(source: bytes) -> bytes:
+    """Take docstrings, other bare texts and whole-line comments out of a Python source; other lines stay as they are.
+
+    By the lines of the syntax tree, which all versions of Python number alike. A text that shares a line with a
+    statement stays, and so does what looks like a comment inside of a text.
+    """
+    lines = source.split(b"\n")
+    bare, inside = set[int](), set[int]()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Expr) and _is_text(child.value):
+                bare.update(_lines_of(child, lines))
+            elif isinstance(child, ast.JoinedStr) or _is_text(child):
+                inside.update(range(child.lineno, child.end_lineno or child.lineno))
+            else:
+                visit(child)
+
+    visit(ast.parse(source))
+    return b"\n".join(
+        line
+        for place, line in enumerate(lines)
+        if place not in bare and (place in inside or not line.lstrip().startswith(b"#"))
+    )
+
+
+def _is_text(node: ast.AST) -> bool:
+    """True if a node is a text."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+
+
+def _lines_of(statement: ast.Expr, lines: list[bytes]) -> range:
+    """Places of the lines of a statement; none where another one shares its lines."""
+    first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
+    after = lines[last][statement.end_col_offset or 0 :].strip()
+    alone = not lines[first][: statement.col_offset].strip() and (not after or after.startswith(b"#"))
+    return range(first, last + 1) if alone else range(0)
+
+
 @cache
-def _digest(path: Path) -> bytes:
+def _file_digest(path: Path, words: bool) -> bytes:
+    """Checksum of a file, with or without docstrings and comments."""
+    source = path.read_bytes()
+    if words or path.suffix != ".py":
+        return sha256(source).digest()
+    try:
+        return sha256(without_words(source)).digest()
+    except (SyntaxError, ValueError):
+        return sha256(source).digest()
+
+
+@cache
+def _digest(path: Path, words: bool) -> bytes:
     """Checksum of a file, or of the names and contents of all files of a folder."""
     total = sha256()
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file() and not IGNORED & set(file.parts):
-            total.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + sha256(file.read_bytes()).digest())
+            total.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + _file_digest(file, words))
     return total.digest()
 
 
-def checksum(test_file: str, reads: Iterable[str]) -> str:
+def checksum(test_file: str, reads: Iterable[str], *, words: bool = True) -> str:
     """Checksum of a file of tests and of all that its tests read.
 
     Args:
         test_file: its path in the repository.
         reads: paths in the repository; one that is gone counts as empty.
+        words: False leaves out docstrings and comments of Python sources.
     """
     names = sorted({*ALWAYS, test_file, *reads})
     return sha256(
-        b"".join(name.encode() + b"\0" + _digest(ROOT / name) for name in names if (ROOT / name).exists())
+        b"".join(name.encode() + b"\0" + _digest(ROOT / name, words) for name in names if (ROOT / name).exists())
     ).hexdigest()
 
 
 def is_due(test_file: str, record: dict[str, FileRecord]) -> bool:
     """True if something that the costly tests of a file read has changed since they passed, or nobody knows."""
     known = record.get(test_file)
-    return known is None or checksum(test_file, known["reads"]) != known["checksum"]
+    if known is None:
+        return True
+    # In most runs nothing at all has changed, which is seen without parsing.
+    if checksum(test_file, known["reads"]) == known["checksum"]:
+        return False
+    return "code" not in known or checksum(test_file, known["reads"], words=False) != known["code"]
 
 
 def load_record() -> dict[str, FileRecord]:
@@ -151,7 +212,7 @@ class CostlyTests:
         self.reads: str | None = config.getoption("--reads")
         self.cpu: str | None = config.getoption("--cpu")
         self.opened, self.starts_processes = set[str](), False
-        self.stated = set[str]()
+        self.stated, self.words = set[str](), False
         if self.reads:
             sys.addaudithook(self._watch)
 
@@ -166,6 +227,7 @@ class CostlyTests:
         """Leave out the costly tests of files whose record still holds."""
         for marker in (item.get_closest_marker("costly") for item in items):
             self.stated.update(marker.kwargs.get("reads", ()) if marker else ())
+            self.words |= bool(marker and marker.kwargs.get("words"))
         if self.every:
             return
         record = load_record()
@@ -202,7 +264,7 @@ class CostlyTests:
                 str(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)
             }
             paths = paths_read({*self.opened, *loaded}, self.starts_processes, sorted(self.stated))
-            Path(self.reads).write_text(json.dumps(paths), encoding="utf-8")
+            Path(self.reads).write_text(json.dumps({"reads": paths, "words": self.words}), encoding="utf-8")
 
 
 def _cpu_seconds() -> float:
@@ -244,8 +306,12 @@ def _run(name: str, *options: str) -> tuple[FileRecord | None, str]:
             return None, done.stdout + done.stderr
         if not re.search(r"\d passed", done.stdout.splitlines()[-1]) or " skipped" in done.stdout.splitlines()[-1]:
             return None, done.stdout
-        paths = json.loads(reads.read_text(encoding="utf-8"))
-    return FileRecord(reads=paths, checksum=checksum(name, paths)), done.stdout
+        written = json.loads(reads.read_text(encoding="utf-8"))
+    paths = written["reads"]
+    entry = FileRecord(reads=paths, checksum=checksum(name, paths))
+    if not written["words"]:
+        entry["code"] = checksum(name, paths, words=False)
+    return entry, done.stdout
 
 
 def main(words: list[str] | None = None) -> int:

@@ -37,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/discreet/model/a.py": "",
         "conftest.py": "import costly\npytest_addoption = costly.add_options\n"
         "def pytest_configure(config):\n    config.pluginmanager.register(costly.CostlyTests(config))\n",
-        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["tests"]\nmarkers = ["costly(why, always): why"]\n',
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["tests"]\nmarkers = ["costly(...): why"]\n',
     }.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +55,63 @@ def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def last_line(project: Path) -> str:
     """The last line of what pytest prints."""
     return run(project, "-m", "pytest", "-q", "tests").stdout.splitlines()[-1]
+
+
+WORDS = b'''"""A docstring
+# of two lines."""
+# a comment
+A = 1  # beside a statement
+"""What A is."""
+B = """a text
+# which is no comment
+"""
+def f(): "shares its line"
+def g():
+    "a docstring"  # and a comment
+    # another
+    return f"""{A}
+    # a text""" + (
+        "one"
+        # between
+        "text")
+"one"; C = 2
+'''
+CODE = b'''A = 1  # beside a statement
+B = """a text
+# which is no comment
+"""
+def f(): "shares its line"
+def g():
+    return f"""{A}
+    # a text""" + (
+        "one"
+        # between
+        "text")
+"one"; C = 2
+'''
+
+
+def test_words_about_a_program_are_no_part_of_it() -> None:
+    assert costly.without_words(WORDS) == CODE
+    for part in (b"beside", b"no comment", b"shares", b"# between", b'"one"', b"# a text"):
+        assert costly.without_words(WORDS.replace(part, b"#" + part)) != CODE
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_words_about_a_program_make_a_test_due_where_it_reads_them(words: bool, project: Path) -> None:
+    (project / "tests/test_a.py").write_text(
+        "import pytest\nfrom pathlib import Path\n\n"
+        f'@pytest.mark.costly("an example", words={words})\ndef test_it():\n'
+        '    assert "one" in Path(__file__).parents[1].joinpath("src/discreet/model/a.py").read_text()\n'
+    )
+    source = project / "src/discreet/model/a.py"
+    due = []
+    for text in ('"""A docstring."""\none = 1\n', '"""Another."""\n# a comment\none = 1\n', "one = 2\n"):
+        source.write_text(text)
+        due.append(run(project, "tests/costly.py", "--due", "tests/test_a.py").returncode == 0)
+        if len(due) == 1:
+            assert run(project, "tests/costly.py").returncode == 0
+    assert due == [True, words, True]
 
 
 def test_a_costly_test_runs_until_it_passed_and_again_when_what_it_reads_changes(project: Path) -> None:

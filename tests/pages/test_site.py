@@ -34,6 +34,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 AS_BUILT = pytest.mark.costly(
     "What is wrong with the site as it is built shows there only, some of it in a browser.",
     reads=("src/discreet", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    words=True,
 )
 
 
