@@ -92,6 +92,7 @@ def test_the_wrong_relation_is_found(name: str) -> None:
     assert not any(part.holds for part in found)
 
 
+@pytest.mark.costly("That an audit sees one step of sensitivity too few is shown by planting it.", always=True)
 @pytest.mark.parametrize("name", ["noisy_moments", "noisy_gradients"])
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_one_step_of_sensitivity_is_found(name: str, relation: dc.Relation) -> None:

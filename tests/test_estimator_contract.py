@@ -472,6 +472,7 @@ except dc.InputError as error:
     assert done.stdout == "private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet\n"
 
 
+@pytest.mark.costly("What an import loads is seen in a fresh process only.")
 def test_the_package_does_not_load_scikit_learn() -> None:
     code = "import sys, discreet; discreet.Network, discreet.release; print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -485,6 +485,7 @@ def test_the_tables_named_are_those_measured(counts: dc.results.Counts) -> None:
         assert list(simulated(dc.laplace(shares), counts, pure()).payload.tables) == list(names)
 
 
+@pytest.mark.costly("Families that are summed from a wrong table are found on made-up networks.")
 @given(network=networks(max_nodes=4), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_families_that_are_not_measured_are_sums_of_those_that_are(
     network: dc.Network, seed: int, data: st.DataObject

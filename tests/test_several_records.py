@@ -46,6 +46,7 @@ def counted(people: Sequence[tuple[Any, Person]], engine: str, folder: Path, mos
 # ---------------------------------------------------------------------------------------------- what one unit changes
 
 
+@pytest.mark.costly("A unit that moves more records than its limit is found on each engine.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_more_unit_is_at_most_so_many_records_of_its_own(engine: str, tmp_path: Path) -> None:
     """Wherever its records stand; its k records are some of its own, and nobody else's are others than before."""
@@ -167,6 +168,7 @@ def test_what_each_record_may_cost() -> None:
         assert 1 - 1e-9 < total / promise.delta < 1 + 1e-12
 
 
+@pytest.mark.costly("Noise that is dearer than k records need is found by calibrating many budgets.")
 def test_gaussian_noise_for_k_records_is_hardly_more_than_k_times_that_for_one() -> None:
     """Group privacy is almost tight for it: k times the sensitivity needs exactly k times the scale."""
     network = audit_networks()["a -> b"]
@@ -199,6 +201,7 @@ def promised(epsilon: object = 2, relation: dc.Relation = ADD_REMOVE) -> dc.Guar
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="person")
 
 
+@pytest.mark.costly("A posterior that takes steps for people is found by reading a release of each mechanism.")
 @pytest.mark.parametrize(
     "mechanism",
     ["planned", "laplace", "posterior_sampler", "map_estimate", pytest.param("fourier", marks=pytest.mark.thorough)],
@@ -239,6 +242,7 @@ def test_releases_that_kept_other_records_are_not_read_as_of_the_same() -> None:
         dc.combine(same[0], other, data="same")
 
 
+@pytest.mark.costly("Shared noise that is not in people is found by the posterior of long chains.")
 def test_stars_are_read_by_people() -> None:
     """Tables whose noise agrees on what they share: totals near 200 people, and noise in people, too."""
     network = dc.Network.from_edges([("a", "b"), ("a", "c")], [dc.Variable(name, ("n", "y")) for name in "abc"])

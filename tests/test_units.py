@@ -136,6 +136,7 @@ def test_all_tables_are_of_the_same_records() -> None:
     assert all(np.array_equal(first.tables[name], again.tables[name]) for name in names)
 
 
+@pytest.mark.costly("Records that are kept by their place are found by counts over a thousand people.")
 def test_every_record_of_a_unit_is_as_likely_and_each_reading_has_a_salt_of_its_own() -> None:
     """1,000 people with six records, of which each is kept by itself: chi-squared, false alarm below 1e-8."""
     data = frame([(who, KINDS) for who in range(1000)])

@@ -166,6 +166,7 @@ def test_different_records_are_read_one_after_the_other_as_the_chains_say() -> N
         near(posteriors, node, 0.25)
 
 
+@pytest.mark.costly("Public records that are taken for noisy show in the posterior of long chains.")
 def test_public_records_are_certain() -> None:
     """Beside a release that says next to nothing they are all there is; the exact posterior agrees."""
     public = dc.Tables(NETWORK, {"x": np.array([30, 70]), "y": np.array([[24, 6], [28, 42]])})
@@ -311,6 +312,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.costly("Compiled chains that draw otherwise than plain ones are found by running both.")
 @pytest.mark.skipif(not COMPILED, reason="numba (extra `fast`) is not installed: nothing to compare with")
 def test_a_seed_makes_the_same_draws_with_a_compiler_and_without() -> None:
     said = [

@@ -155,6 +155,7 @@ def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> No
 # ------------------------------------------------------------------------------------------------- round trips
 
 
+@pytest.mark.costly("What a document loses shows in the posterior of each kind of payload.")
 @pytest.mark.parametrize(("kind", "relation"), CELLS)
 def test_a_release_that_was_written_and_read_has_the_same_posterior(kind: str, relation: str) -> None:
     rng = np.random.default_rng(4)
