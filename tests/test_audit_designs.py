@@ -59,8 +59,8 @@ FLAWED = {
     "noisy_gradients": {"two classes": DESIGNS["two classes"]},
     "objective_perturbation": {key: DESIGNS[key] for key in ("two classes", "counts")},
 }
-"""Designs on which flaws are looked for, where an audit of all takes seconds: an honest mechanism is measured on each of
-the others at more than half of what it may lose, so that twice as much is seen there, too."""
+"""Designs on which flaws are looked for, where an audit of all takes seconds. On each of the others an honest mechanism
+is measured at more than half of what it may lose, so that twice as much would be seen there, too."""
 
 
 def halved(name: str) -> Callable[[Any], Any]:
