@@ -518,6 +518,7 @@ def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.Monkey
         assert 0.99 * epsilon < cost <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.costly("Repeats that share random numbers are found by measuring each experiment three times.")
 @pytest.mark.parametrize(
     ("name", "module", "setting"),
     [

@@ -192,6 +192,7 @@ def test_an_untrimmed_sample_costs_a_delta(case: Case, run: Shell) -> None:
 # -------------------------------------------------------------------------------------------------------------- Python
 
 
+@pytest.mark.costly("A mechanism that cannot be released, read or asked is found on each kind of network.")
 @pytest.mark.parametrize(
     ("mechanism", "relation"),
     [each if each in IN_TURN else pytest.param(*each, marks=pytest.mark.thorough) for each in CASES],

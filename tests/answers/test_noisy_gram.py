@@ -121,6 +121,7 @@ def test_intervals_of_linear_coefficients_hold_the_truth(epsilon: float) -> None
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.costly("Intervals that forget the noise show in coverage over data sets of each law of features.")
 @pytest.mark.parametrize("epsilon", [0.3, 1, 10])
 def test_intervals_of_log_odds_hold_the_truth_whatever_the_features_law(epsilon: float) -> None:
     """As above; half of the sets have skewed features, which nothing is told of."""
