@@ -117,6 +117,12 @@ def test_the_error_that_log_concave_laws_keep() -> None:
             assert rate <= failure + 6 * math.sqrt(failure / 500_000)
 
 
+def test_an_error_is_bounded_for_probabilities_near_one() -> None:
+    """The bound falls to the deviation itself, without a difference of numbers that are nearly the same."""
+    series = [largest_error(1.0, 1 - gap, integers=False) for gap in (1e-4, 1e-9, 1e-15)]
+    np.testing.assert_allclose(series, [1 + gap / 3 for gap in (1e-4, 1e-9, 1e-15)], rtol=1e-8)
+
+
 @every("scale", [0.05, 0.2, 0.5, 1.0, 3.0, 20.0, 300.0])
 def test_integer_noise_keeps_it(scale: float) -> None:
     q = math.exp(-1 / scale)

@@ -174,6 +174,7 @@ def test_independent_draws_cost_alike(draws: int) -> None:
         assert 0.95 < finding.measured <= 1
 
 
+@pytest.mark.costly("A loss that underflows out of an audit is a privacy bug that nothing else shows.", always=True)
 @pytest.mark.parametrize(
     "networks",
     [
@@ -210,6 +211,9 @@ def test_every_bug_is_found(name: str) -> None:
         assert finding.measured == pytest.approx(flaw.loss, rel=1e-7)
 
 
+@pytest.mark.costly(
+    "An audit that measures too little hides privacy bugs; all laws are enumerated beside it.", always=True
+)
 @pytest.mark.parametrize("name", FLAWS)
 def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the same pairs of data sets and the same grid, where the data are not so many that the coin matters."""

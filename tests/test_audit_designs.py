@@ -55,6 +55,14 @@ def test_every_mechanism_over_a_design_passes_and_is_not_far_from_tight(name: st
     assert {part.how for part in found} == {hows.get(name, "exactly")}
 
 
+FLAWED = {
+    "noisy_gradients": {"two classes": DESIGNS["two classes"]},
+    "objective_perturbation": {key: DESIGNS[key] for key in ("two classes", "counts")},
+}
+"""Designs on which flaws are looked for, where an audit of all takes seconds. On each of the others an honest mechanism
+is measured at more than half of what it may lose, so that twice as much would be seen there, too."""
+
+
 def halved(name: str) -> Callable[[Any], Any]:
     """Half the noise: of a posterior, a likelihood twice as strong; of a choice, twice its rate."""
 
@@ -79,7 +87,7 @@ def halved(name: str) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_half_the_noise_is_found(name: str) -> None:
     for relation in dc.tools.RECORD_RELATIONS:
-        found = dc.audit(recalibrated(honest(name), halved(name)), promise(1, relation), most=1)
+        found = dc.audit(recalibrated(honest(name), halved(name)), promise(1, relation), FLAWED.get(name), most=1)
         assert not any(part.holds for part in found)
         # The change of an objective's curvature costs the same whatever the noise.
         assert all(part.measured > (1.0 if name == "objective_perturbation" else 1.1) for part in found)
@@ -88,10 +96,11 @@ def test_half_the_noise_is_found(name: str) -> None:
 @pytest.mark.costly("Noise for one relation under the other is the likeliest flaw of a calibration.", always=True)
 @pytest.mark.parametrize("name", mechanisms_over("design"))
 def test_the_wrong_relation_is_found(name: str) -> None:
-    found = dc.audit(for_adding(honest(name)), promise(1, REPLACE), most=1)
+    found = dc.audit(for_adding(honest(name)), promise(1, REPLACE), FLAWED.get(name), most=1)
     assert not any(part.holds for part in found)
 
 
+@pytest.mark.costly("That an audit sees one step of sensitivity too few is shown by planting it.", always=True)
 @pytest.mark.parametrize("name", ["noisy_moments", "noisy_gradients"])
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_one_step_of_sensitivity_is_found(name: str, relation: dc.Relation) -> None:
@@ -119,7 +128,7 @@ def flatter(calibration: Any) -> Any:
 @pytest.mark.costly("A draw with less noise than is stated must be seen by the audit.", always=True)
 def test_a_draw_that_is_not_what_the_calibration_states_is_found() -> None:
     for name in ("noisy_moments", "noisy_gradients", "objective_perturbation", "factored"):
-        found = dc.audit(misdrawn(honest(name), halved(name)), promise(1, ADD_REMOVE), most=1)
+        found = dc.audit(misdrawn(honest(name), halved(name)), promise(1, ADD_REMOVE), FLAWED.get(name), most=1)
         assert not any(part.holds for part in found)
     (found,) = dc.audit(
         misdrawn(honest("truncated_posterior"), sharper), promise(1, REPLACE), {"line": DESIGNS["line"]}

@@ -189,6 +189,7 @@ def test_some_pairs_are_chosen_where_the_proof_looks_for_choices() -> None:
         assert len(payload.pairs) == (3 if chosen else 6)
 
 
+@pytest.mark.costly("A choice that is charged too much is found by the exact scores of neighbours.")
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> None:
     """One score rises by the sensitivity and the others fall by it: no constant of the scale can be left out."""

@@ -66,6 +66,7 @@ def test_a_published_network_is_read_as_it_is_printed(name: str) -> None:
             assert abs(math.fsum(read) - 1) <= 1e-15 * len(row)
 
 
+@pytest.mark.costly("What writing loses of published networks is found on them, the largest of thousands of cells.")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_published_network_survives_writing(name: str, tmp_path: Path) -> None:
     bif = read_network(network_path(name))

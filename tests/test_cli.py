@@ -125,6 +125,7 @@ MADE: dict[str, tuple[str, str, type, str]] = {
 }
 
 
+@pytest.mark.costly("A mechanism that the shell cannot release, charge or read is found by doing so with each.")
 @pytest.mark.parametrize("case", MADE)
 def test_every_mechanism_can_be_released_and_read(case: str, run: Shell) -> None:
     name, options, payload, noise = MADE[case]

@@ -76,6 +76,7 @@ def test_queries_of_combined_releases_say_how_they_were_read(run: Shell) -> None
     assert code == 2
 
 
+@pytest.mark.costly("A prior that a combination ignores is found by answers under several.")
 def test_another_prior(run: Shell) -> None:
     plain = run.json(f'query a.json "P(lung=yes)" {FEW}')["answers"]
     flat = run.json(f'query a.json "P(lung=yes)" {FEW} --prior 0.25 --method pooled')

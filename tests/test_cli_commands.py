@@ -189,6 +189,7 @@ def test_bad_queries_and_documents(run: Shell, monkeypatch: pytest.MonkeyPatch) 
     run.fails("query no.json")
 
 
+@pytest.mark.costly("An export that another program cannot read is found by writing each format.")
 def test_export(run: Shell) -> None:
     run.json(RELEASE)
     assert run.json("export r.json --output out.bif") == {"output": "out.bif", "format": "bif"}
@@ -250,6 +251,7 @@ def test_completion(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("")[0] == 1
 
 
+@pytest.mark.costly("What completion writes into a home is seen in a process of its own only.")
 def test_completion_is_shown_and_installed_for_the_shell_one_is_in(tmp_path: Path) -> None:
     program = f"{shlex.quote(sys.executable)} -m discreet.cli.cli"
     paths = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(dc.__file__).parents[1]), "HOME": str(tmp_path)}
@@ -265,6 +267,7 @@ def test_what_is_no_command(command: str, run: Shell) -> None:
     run.fails(command)
 
 
+@pytest.mark.costly("The installed program, and what it does with a closed pipe, is seen in a process of its own.")
 def test_the_installed_command_and_a_closed_pipe(tmp_path: Path) -> None:
     program = shutil.which("discreet", path=str(Path(sys.executable).parent))
     assert program is not None
@@ -291,6 +294,7 @@ def test_cycles_are_looked_for_as_before_after_a_command(
     assert seen[0] > before[0] and seen[-1] == before[0]
 
 
+@pytest.mark.costly("That `python -m` runs the command is seen in a process of its own.")
 def test_the_package_runs_as_the_command() -> None:
     done = [
         subprocess.run([sys.executable, "-m", "discreet", *words], capture_output=True, text=True, check=False)

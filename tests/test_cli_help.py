@@ -24,6 +24,7 @@ from discreet.posterior.methods import Method
 from discreet.releases.policy import PolicyPart
 from discreet.server import parameters
 from discreet.util import option_texts
+from folding import every
 
 ROOT = Path(discreet.__file__).parent
 COMMANDS = {" ".join(path): command for path, command in every_command()}
@@ -72,7 +73,7 @@ def test_lists_of_commands_fit_80_columns_and_cut_nothing(
         assert flat(f"{path.split()[-1]} {first}") in flat(text)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 def test_examples_are_read_by_the_command(name: str) -> None:
     command = COMMANDS[name]
     lines = split_help(command.help)[1].replace("\\\n", " ").splitlines()
@@ -89,7 +90,7 @@ def test_examples_are_read_by_the_command(name: str) -> None:
     assert read
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 def test_defaults_are_shown(name: str) -> None:
     command = COMMANDS[name]
     context = context_of(tuple(name.split()), command)

@@ -42,6 +42,7 @@ def test_a_release_is_planned_by_default(run: Shell) -> None:
     assert "noise in every cell of 6 tables, 6 of them in 3 stars whose noise agrees: discrete Laplace of scale" in err
 
 
+@pytest.mark.costly("A plan that is not that of the release is found by making both.")
 def test_the_plan_is_shown_before_anything_is_spent(run: Shell) -> None:
     told = run.json(f"{PLAN} --relation add-remove")
     assert [part["mechanism"] for part in told["expected"]] == ["(no privacy)", "planned"]
@@ -114,6 +115,7 @@ def test_the_audit_knows_the_plan(run: Shell) -> None:
     assert all(part["holds"] and part["exact"] for part in found["findings"])
 
 
+@pytest.mark.costly("A delta that buys nothing, unsaid, is found by planning and releasing with it.")
 def test_a_delta_that_is_not_used_is_named(run: Shell) -> None:
     code, out, _ = run(f"{PLAN} --delta 1e-6 --relation add-remove")
     assert code == 0
@@ -147,6 +149,7 @@ def test_the_share_for_pairs_answers_to_its_former_name_on_the_command_line(run:
     assert run.json(PLAN) == run.json(PLAN.replace("audit=0", "pairs_share=0"))
 
 
+@pytest.mark.costly("Doubt about the network is told after a whole release with an audit only.")
 def test_that_the_network_is_doubted_is_told_with_what_to_do(run: Shell) -> None:
     run(ALONE)
     query = "query r.json --draws 60"

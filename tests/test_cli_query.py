@@ -50,6 +50,7 @@ def test_queries_from_arguments_files_and_stdin(run: Shell, monkeypatch: pytest.
     assert run.json("query - --draws 100 all.txt") == found
 
 
+@pytest.mark.costly("Numbers of an explanation that are not those of its answers are found by asking for both.")
 def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(run: Shell) -> None:
     answers = run.json(f"{ASK} all.txt")["answers"]
     for answer in answers:
@@ -139,6 +140,7 @@ def test_the_noise_is_printed_to_the_precision_that_it_has(share: float, error: 
     assert answer.summary().endswith(f"  {shown}")
 
 
+@pytest.mark.costly("An option without effect is found by asking with it and without.")
 def test_predictive_answers_are_asked_for_by_an_option(run: Shell) -> None:
     query = "P(lung | xray=yes)"
     posterior = dc.noise_aware(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(0))
@@ -157,6 +159,7 @@ def test_a_prior_network_with_its_parents_in_another_order_is_refused(run: Shell
     assert code == 2 and "has another structure than the network" in err
 
 
+@pytest.mark.costly("A method that is not the one told is found by drawing with each.")
 def test_the_posterior_says_how_it_was_drawn(run: Shell) -> None:
     told = run.json(f"{ASK} 'P(lung)'")
     assert told["method"] == "pooled"

@@ -94,6 +94,7 @@ def test_binary_formats_go_to_stdout(run: Shell, kind: str) -> None:
     assert found == pyarrow.csv.read_csv("s.csv")
 
 
+@pytest.mark.costly("A reader that stops early is seen with processes joined by a pipe only.")
 def test_a_reader_that_stops_early_is_no_error(run: Shell) -> None:
     words = f"sample r.json -n 400000 --output - --format csv {FEW}".split()
     with subprocess.Popen(
@@ -147,6 +148,7 @@ def test_what_is_refused(run: Shell, words: str, match: str) -> None:
     assert not Path("s.csv").exists()
 
 
+@pytest.mark.costly("A method that cannot sample is found by sampling with each.")
 def test_methods(run: Shell) -> None:
     assert run(f"sample r.json -n 50 --output a.csv {FEW}")[0] == 0
     assert run(f"sample r.json -n 50 --output b.csv --method plug-in {FEW}")[0] == 0

@@ -70,6 +70,7 @@ def test_a_choice_reads_and_writes_streams_and_says_what_it_chose(run: Shell, mo
     assert "chosen in 6 rounds with noise of scale 48 records" in err
 
 
+@pytest.mark.costly("A plan for another network than the chosen one is found by choosing, planning and releasing.")
 def test_a_plan_is_made_for_the_network_that_was_chosen(run: Shell) -> None:
     run.json(CHOOSE)
     told = run.json("plan --network s.json --epsilon 1 --records 500 --repeats 1 --mechanism laplace")
@@ -110,6 +111,7 @@ def test_bad_records_cost_nothing(run: Shell) -> None:
     assert charges() == 0
 
 
+@pytest.mark.costly("A released choice that is taken for counts is found by each command that reads releases.")
 def test_a_choice_is_read_as_nothing_else(run: Shell) -> None:
     run.json(CHOOSE)
     assert "there is no posterior of it" in run.fails("query s.json")

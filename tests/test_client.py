@@ -365,6 +365,7 @@ def test_a_token_opens_and_its_want_says_so(folder: Path, tmp_path: Path, monkey
             each.close()
 
 
+@pytest.mark.costly("Servers that answer differently are found by running two.")
 def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: dc.server.Client, there: Any) -> None:
     with served([folder / "visits.draws"], "--most-work", "10", "--most-records", "5", "--no-prepare") as running:
         other = dc.server.Client(running.url)
@@ -380,6 +381,7 @@ def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: 
         other.close()
 
 
+@pytest.mark.costly("A connection that outlives its server is found by stopping and starting one.")
 def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not(folder: Path) -> None:
     with served([folder / "visits.draws"], "--no-prepare") as running:
         client = dc.server.Client(running.url)
@@ -394,6 +396,7 @@ def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not
         posterior.answer("P(smoke)")
 
 
+@pytest.mark.costly("Answers of another release are found by replacing it while a server runs.")
 def test_a_posterior_stays_that_of_its_release_when_another_takes_its_place(folder: Path, tmp_path: Path) -> None:
     """Its draws are gone from the disk, and were never in memory: they are drawn again, and not those of the other."""
     place, other = tmp_path / "visits.draws", tmp_path / "other"
@@ -725,6 +728,7 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
             far.http.close()
 
 
+@pytest.mark.costly("What an import loads is seen in a fresh process only.")
 def test_asking_loads_http_only_when_it_is_wanted() -> None:
     code = "import discreet, sys; assert not {'httpcore2', 'ssl', 'numpy'} & set(sys.modules)"
     code += "; from discreet.queries import query; assert 'httpcore2' not in sys.modules"

@@ -466,6 +466,7 @@ def least_cell(network: dc.Network, scale: float, shift: float, noisy_total: boo
     return round(min(float(table.min()) for table in family_tables(network, components).values()), 9)
 
 
+@pytest.mark.costly("A shift that makes counts negative too often is found by many draws of the noise.")
 @every("noisy_total", [True, False])
 def test_the_shift_keeps_its_probability(noisy_total: bool) -> None:
     # The share of fresh draws without a negative cell scatters around p + 3.1 s by s sqrt(2), s = sqrt(p (1 - p) / m);

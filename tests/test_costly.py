@@ -114,6 +114,7 @@ def test_words_about_a_program_make_a_test_due_where_it_reads_them(words: bool, 
     assert due == [True, words, True]
 
 
+@pytest.mark.costly("What pytest leaves out is seen by running it in a project of its own, six times.")
 def test_a_costly_test_runs_until_it_passed_and_again_when_what_it_reads_changes(project: Path) -> None:
     assert "2 passed" in last_line(project)
     assert run(project, "tests/costly.py").returncode == 0
@@ -143,6 +144,7 @@ def test_what_did_not_pass_is_not_recorded(project: Path, body: str, code: int) 
     assert json.loads((project / "tests/costly.json").read_text()) == {}
 
 
+@pytest.mark.costly("A failure that stays recorded as passed is found by running a project's tests twice.")
 def test_what_failed_after_it_passed_is_taken_out_of_the_record(project: Path) -> None:
     run(project, "tests/costly.py")
     (project / "docs/page.md").write_text("")

@@ -50,6 +50,7 @@ def test_counts_equal_a_slow_count(name: str) -> None:
     assert found.network == theta.network
 
 
+@pytest.mark.costly("Wrong counts of odd networks are found beside a slow count of made-up ones.")
 @settings(max_examples=30)
 @given(theta=thetas(), seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40))
 def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: int, n: int) -> None:
@@ -59,6 +60,7 @@ def test_counts_equal_a_slow_count_on_random_networks(theta: dc.Tables, seed: in
     assert same_counts(dc.count(read(table, theta.network), theta.network), slow_counts(table, theta.network))
 
 
+@pytest.mark.costly("Wrong joint counts are found beside a slow count of made-up tables.")
 @settings(max_examples=30)
 @given(theta=thetas(), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_joint_counts_equal_a_slow_count(theta: dc.Tables, seed: int, data: st.DataObject) -> None:
@@ -140,6 +142,7 @@ def test_a_network_may_use_some_of_the_schemas_variables() -> None:
 # ---------------------------------------------------------------------------------------------------- missing values
 
 
+@pytest.mark.costly("A record that is dropped for nothing is found by a slow count of made-up tables.")
 @settings(max_examples=30)
 @given(rows=st.lists(st.tuples(*(st.sampled_from(("a", "b", None)) for _ in "xyz")), max_size=12))
 def test_drop_leaves_out_exactly_the_records_that_miss_a_value_of_the_network(rows: list[tuple[str, ...]]) -> None:

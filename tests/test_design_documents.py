@@ -76,6 +76,7 @@ def test_the_schema_in_the_package_is_the_one_of_the_code_and_takes_both_sorts()
     assert not VALIDATOR.is_valid(mixed)
 
 
+@pytest.mark.costly("A field that a document loses is found by made-up releases of each kind.")
 @every("kind", DESIGN_KINDS)
 @settings(max_examples=30)
 @given(data=st.data())

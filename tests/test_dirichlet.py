@@ -20,6 +20,7 @@ SKEWED = dc.Dirichlet(dc.Tables(CHAIN, {"rain": [1.0, 3.0], "wet": [[0.5, 0.5], 
 positive = st.floats(1e-6, 1e6)
 
 
+@pytest.mark.costly("A prior whose concentration depends on the number of states is found by integration.")
 @given(networks(), positive)
 def test_a_uniform_prior_has_one_concentration(network: dc.Network, concentration: float) -> None:
     prior = dc.Dirichlet.uniform(network, concentration)

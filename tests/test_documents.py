@@ -208,6 +208,7 @@ def test_no_field_can_be_left_out(kind: str) -> None:
 WRONG = (None, "x", True, [], {}, -1, 0.5, 10**30, [[]], "nan", {"kind": "choice"})
 
 
+@pytest.mark.costly("A field that takes a value of another type is found by trying every place of each document.")
 @every("kind", KINDS)
 def test_no_field_can_have_another_type(kind: str) -> None:
     """Whatever stands in a place of another type: refused in one line, or (a plausible number) read."""

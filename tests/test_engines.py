@@ -144,6 +144,9 @@ TRIED = {
 LOOSE = pytest.mark.costly("What a loose collation takes for equal shows in every table and under every policy.")
 
 
+@pytest.mark.costly(
+    "States and units that a database compares otherwise are found by counting on each engine.", always=True
+)
 @pytest.mark.parametrize(
     ("engine", "loose"),
     [
@@ -199,6 +202,7 @@ def sums(given: dict[str, Any], design: dc.Design, **options: Any) -> Any:
         return str(refused)
 
 
+@pytest.mark.costly("Numbers that an engine reads otherwise are found by its sums of designs.")
 @pytest.mark.parametrize("engine", DATABASES)
 def test_moments_and_gradients_are_those_of_parquet(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,6 +232,7 @@ def test_sets_of_variables_that_are_asked_for_together_are_kept_apart(engine: st
     assert found[0] == found[1] and not any(faulty for _, faulty in found[0])
 
 
+@pytest.mark.costly("Two people whom a database takes for one are found on each engine.", always=True)
 @pytest.mark.parametrize("engine", DATABASES)
 def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> None:
     """Those that a collation takes for one are several, and the same records of them are kept as of Parquet."""
@@ -258,6 +263,7 @@ def test_a_unit_has_an_order_where_its_columns_have_different_collations(tmp_pat
     assert dc.count(records, network).records == 2
 
 
+@pytest.mark.costly("Identifiers that leave the database show in what is fetched from it.", always=True)
 @pytest.mark.parametrize("engine", DATABASES)
 def test_identifiers_stay_on_the_engine(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each set of variables has its own limit of groups, also in one request for all."""

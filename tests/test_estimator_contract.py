@@ -27,6 +27,7 @@ from sklearn.utils import get_tags
 import discreet as dc
 from discreet.estimators.scaling import PublicScaler
 from estimator_cases import CASES, Case, charges_at_draws, promise
+from folding import every
 from sources import CANARY, said
 
 pytestmark = pytest.mark.usefixtures("short_walks")
@@ -360,20 +361,21 @@ BAD: dict[str, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
 }
 
 
-def bad_inputs() -> list[Any]:
-    """What each estimator must refuse; one without a target reads no y."""
-    return [
-        pytest.param(case, bad, id=f"{case.kind.__name__}, {bad}")
-        for case in CASES
-        for bad in BAD
-        if get_tags(case.kind()).target_tags.required or not bad.startswith(("y ", "no y", "lengths"))
-        if not (bad == "sparse" and get_tags(case.kind()).input_tags.sparse)
-    ]
+@pytest.fixture
+def paying(tmp_path: Path) -> dc.results.Account:
+    """An account that shall not have to pay."""
+    return opened(tmp_path)
 
 
-@pytest.mark.parametrize(("case", "bad"), bad_inputs())
-def test_bad_input_costs_nothing_and_is_not_quoted(case: Case, bad: str, tmp_path: Path) -> None:
-    paying = opened(tmp_path)
+@EACH
+@every("bad", BAD)
+def test_bad_input_costs_nothing_and_is_not_quoted(case: Case, bad: str, paying: dc.results.Account) -> None:
+    """An estimator without a target reads no y, and some read sparse tables."""
+    tags = get_tags(case.kind())
+    if (bad == "sparse" and tags.input_tags.sparse) or (
+        not tags.target_tags.required and bad.startswith(("y ", "no y", "lengths"))
+    ):
+        return
     estimator = made(case, paying)
     before = dict(vars(estimator))
     with pytest.raises(dc.InputError) as refused:
@@ -472,6 +474,7 @@ except dc.InputError as error:
     assert done.stdout == "private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet\n"
 
 
+@pytest.mark.costly("What an import loads is seen in a fresh process only.")
 def test_the_package_does_not_load_scikit_learn() -> None:
     code = "import sys, discreet; discreet.Network, discreet.release; print('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -138,6 +138,7 @@ def test_every_table_gives_the_statistic_of_arrays(
     assert not account.charges()
 
 
+@pytest.mark.costly("A source of records that an estimator reads otherwise is found by fitting each from it.")
 @EACH
 def test_a_fit_from_a_table_is_a_fit(
     kind: type[Any], frame: pd.DataFrame, account: dc.results.Account, tmp_path: Path

@@ -215,6 +215,7 @@ def ours(theta: dc.Tables, target: str, evidence: dict[str, str]) -> list[float]
     return [found[state] for state in theta.network.schema[target].states]
 
 
+@pytest.mark.costly("Networks that another package reads otherwise are found by answers of both.")
 @pytest.mark.parametrize("name", ["asia", "child", "alarm"])
 def test_an_exact_answer_is_the_same_on_both_sides(name: str) -> None:
     gum, inference = peer("pyagrum"), peer("pgmpy.inference")

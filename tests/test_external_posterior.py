@@ -85,6 +85,7 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np
     return np.asarray(weights @ np.array(means) / weights.sum())
 
 
+@pytest.mark.costly("Public margins that are not met are found by enumerating all data sets.")
 @pytest.mark.parametrize(
     "sets",
     [

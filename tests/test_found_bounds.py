@@ -279,6 +279,7 @@ def test_a_release_with_found_bounds_is_read_by_those_that_were_declared(make: M
             type(fitted).from_release(fitted.release_, bounds=wrong)
 
 
+@pytest.mark.costly("Bounds that cost more than they save are found by errors of many releases.")
 def test_narrow_bounds_are_better_where_bounds_are_wide() -> None:
     """At epsilon 1, R2 is below .7 in 8 of 100 fits with found bounds, and above in 16 with those declared.
 

@@ -208,6 +208,7 @@ def curvature_moves(before: dc.designs.Gradients, after: dc.designs.Gradients, t
     return [length(b - a, part.shape) for a, b, part in parts]
 
 
+@pytest.mark.costly("A sensitivity that a record exceeds is found by neighbours at many points.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_gradients_and_curvatures_in_groups_move_by_their_sensitivity_at_most(relation: dc.Relation) -> None:
     over, rng, reached = grouped(), RNG(7), np.zeros(5)

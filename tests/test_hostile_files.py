@@ -555,6 +555,7 @@ def test_the_child_keeps_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 ODD_PATHS = ("x\0y", "x" * 5000, "no\nsuch\u202efile", "\ud800", "a/" * 400, "")
 
 
+@pytest.mark.costly("A name of a file that a command does not refuse is found by trying each command.")
 @every("path", ODD_PATHS)
 def test_odd_names_of_files_are_refused_in_one_line(path: str) -> None:
     reads: list[Callable[[str], object]] = [dc.load, dc.Release.load, dc.Schema.read, dc.Network.read, dc.Tables.read]

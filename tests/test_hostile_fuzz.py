@@ -41,6 +41,7 @@ def fuzz(reader: str, seed: int, count: int) -> None:
     assert report.accepted > count / 50 and report.refused > count / 50
 
 
+@pytest.mark.costly("Texts that nobody thought of are made up for each reader, a hundred and more.")
 @pytest.mark.parametrize("reader", READERS)
 def test_a_hundred_texts_are_read_or_refused(reader: str) -> None:
     fuzz(reader, 1, SOME // 5 if reader in COSTLY else SOME)

@@ -359,6 +359,7 @@ def registry() -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------- tests
 
 
+@pytest.mark.costly("A class whose text nobody looks at is found by making one of each.")
 def test_the_registry_has_every_public_class_with_a_text() -> None:
     held = {kind.__name__ for found in registry().values() for one in parts_of(found) for kind in type(one).__mro__}
     assert set(public_classes()) - held - NAMELESS == set()
@@ -447,6 +448,9 @@ def test_every_command_is_of_an_analyst_or_a_curator() -> None:
 EVERY_ANSWER = pytest.mark.costly("Every command with each of its options prints hostile names of a whole release.")
 
 
+@pytest.mark.costly(
+    "Names that steer the terminal of whoever reads a release are found by running each command.", always=True
+)
 @pytest.mark.parametrize(
     "kind", [*(pytest.param(kind, marks=EVERY_ANSWER) for kind in ("chain", "gappy")), "census", "structure", "linear"]
 )

@@ -138,6 +138,7 @@ SLOW = {"100,000 columns, Parquet": 5.0}
 LARGE = pytest.mark.costly("A bomb that is unpacked, or a schema that is parsed, whole shows at its size only.")
 
 
+@pytest.mark.costly("Files that exhaust memory or time are found by reading them in a process with limits.")
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=LARGE) if kind in DEAR else kind for kind in FILES])
 def test_a_hostile_file_is_refused_with_little_memory_and_time(kind: str, tmp_path: Path) -> None:
     name, content = FILES[kind]
@@ -147,6 +148,7 @@ def test_a_hostile_file_is_refused_with_little_memory_and_time(kind: str, tmp_pa
     assert (report.accepted == 1) == (kind in READ), report
 
 
+@pytest.mark.costly("A stream that is unpacked before it is refused is found by one of a gigabyte.")
 @pytest.mark.parametrize("kind", ["header of a gigabyte, packed", "header without an end", "100,000 columns"])
 def test_a_hostile_stream_is_refused_from_its_header(kind: str, tmp_path: Path) -> None:
     name, content = FILES[kind]

@@ -288,6 +288,7 @@ def posterior() -> dc.results.PosteriorDraws:
     return dc.noise_aware(release, draws=100, rng=np.random.default_rng(14), trust_network=True)
 
 
+@pytest.mark.costly("A stated error that is too small is found beside exact answers on large networks.")
 @pytest.mark.parametrize(
     "query",
     [

@@ -15,6 +15,7 @@ import pytest
 import discreet
 from discreet.util.attached import _homes, above
 from folding import every
+from syntax_trees import tree_of
 
 ROOT = Path(discreet.__file__).parent
 GROUND = ("util", "noise", "model", "display", "formats")
@@ -57,10 +58,9 @@ RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 
 
-@cache
 def tree(module: str) -> ast.Module:
     """The syntax tree of a module, given by its path inside the package."""
-    return ast.parse((ROOT / module).read_text(encoding="utf-8"), module)
+    return tree_of(ROOT / module)
 
 
 def imported(node: ast.AST) -> Iterator[str]:
@@ -71,6 +71,7 @@ def imported(node: ast.AST) -> Iterator[str]:
         yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
 
 
+@cache
 def imports(module: str) -> set[str]:
     """Dotted names that a module imports, anywhere in it."""
     return {name for node in ast.walk(tree(module)) for name in imported(node)}

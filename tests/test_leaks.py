@@ -310,6 +310,7 @@ def test_all_but_the_payload_is_the_same_for_neighbours(
     assert {node: release.payload.table(node).tolist() for node in NETWORK.nodes} == {"x": [14] * 3, "y": [[7, 7]] * 3}
 
 
+@pytest.mark.costly("A number that moves more than one cell breaks the sensitivity; each policy is tried.", always=True)
 @every("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5.0, 10.0])
 @every("missing", ["error", "drop"])
 @every("out_of_bounds", ["error", "clip"])

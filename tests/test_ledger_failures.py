@@ -367,6 +367,7 @@ def test_a_charge_whose_connection_an_administrator_ends_is_tried_again(
     assert paid(account) == ["first", "r"]
 
 
+@pytest.mark.costly("A race for a new database shows with many processes at once only.")
 def test_many_processes_open_a_new_database_at_once(own: Server, base: str) -> None:
     script = """
 import os, sys

@@ -111,6 +111,7 @@ def letters(size: int) -> tuple[pa.Table, dc.Network]:
 # ------------------------------------------------------------------------------------------- the same as the engine
 
 
+@pytest.mark.costly("Counts in memory that differ from an engine's are found on made-up tables.", always=True)
 @settings(max_examples=40)
 @given(parts=st.integers(0, 8).flatmap(lambda size: st.tuples(columns(size), columns(size))), options=OPTIONS)
 def test_blocks_say_what_the_engine_says(

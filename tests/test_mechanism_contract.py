@@ -20,6 +20,7 @@ from discreet.releases.measurement import Calibration, Released
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.kinds.two_stages import Stages
 from every_kind import CALIBRATIONS, PAYLOADS
+from folding import every
 from registry import DELTA, EVERY, NETWORK, NO_DELTA, RECORDS, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
 from tiny import TINY, counts_of, network_of
@@ -33,6 +34,9 @@ CHOICES = (dc.research.Choice, dc.research.ScoredChoice, dc.research.FactoredCho
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
+
+
+LIMIT = dc.Guarantee(epsilon=3, delta="0.95", relation=ADD_REMOVE, unit="record")
 
 
 @pytest.fixture(params=EVERY)
@@ -52,8 +56,7 @@ def mechanism(variant: Variant) -> dc.tools.Mechanism:
 
 @pytest.fixture
 def account(tmp_path: Path) -> dc.results.Account:
-    limit = dc.Guarantee(epsilon=3, delta="0.95", relation=ADD_REMOVE, unit="record")
-    return Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
+    return Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", LIMIT)
 
 
 @pytest.fixture
@@ -85,7 +88,7 @@ def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> No
     assert made == set(CALIBRATIONS)
 
 
-@pytest.mark.parametrize("name", dc.tools.MECHANISMS)
+@every("name", dc.tools.MECHANISMS)
 def test_the_registry_names_its_mechanisms(name: str) -> None:
     entry = dc.tools.MECHANISMS[name]
     assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
@@ -193,7 +196,7 @@ def test_a_relation_that_an_option_does_not_hide_is_refused() -> None:
 # --------------------------------------------------------------------------------------------------- what comes out
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@every("relation", RELATIONS)
 def test_a_release_describes_itself(
     variant: Variant, mechanism: dc.tools.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
@@ -249,7 +252,7 @@ def check_shapes(payload: Released) -> None:
             assert payload.chosen.parents == payload.parents
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@every("relation", RELATIONS)
 def test_json_reads_back_as_the_same_release(
     variant: Variant, mechanism: dc.tools.Mechanism, private: Any, relation: dc.Relation
 ) -> None:
@@ -263,14 +266,15 @@ def test_json_reads_back_as_the_same_release(
     assert same_arrays(again, release)
 
 
-@pytest.mark.parametrize("sizes", [{"only": 1, "b": 2}, {"b": 2, "only": 1}])
-@pytest.mark.parametrize("arcs", ["", "only>b", "b>only"])
-@pytest.mark.parametrize("records", [[], [(0, 0), (0, 0)]])
 @pytest.mark.parametrize("name", VARIANTS)
+@every("sizes", [{"only": 1, "b": 2}, {"b": 2, "only": 1}])
+@every("arcs", ["", "only>b", "b>only"])
+@every("records", [[], [(0, 0), (0, 0)]])
 def test_a_node_with_one_state_is_no_exception(
-    name: str, account: dc.results.Account, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
+    name: str, sizes: dict[str, int], arcs: str, records: list[tuple[int, int]]
 ) -> None:
     variant, network = VARIANTS[name], network_of(sizes, arcs)
+    account = Ledger("sqlite://").open("a", LIMIT)
     counts, prior = counts_of(network, records), dc.Dirichlet.uniform(network)
     made = dc.release(variant.make(network), counts, prior, variant.promise(), account=account)
     assert dc.Release.loads(made.dumps()).dumps() == made.dumps()
@@ -426,8 +430,8 @@ OTHER_WORDS = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("name", EVERY)
+@every("case", REFUSED)
 def test_whatever_is_refused_costs_nothing(name: str, account: dc.results.Account, case: str) -> None:
     message, arguments = REFUSED[case]
     variant = EVERY[name]
@@ -485,6 +489,7 @@ def test_the_tables_named_are_those_measured(counts: dc.results.Counts) -> None:
         assert list(simulated(dc.laplace(shares), counts, pure()).payload.tables) == list(names)
 
 
+@pytest.mark.costly("Families that are summed from a wrong table are found on made-up networks.")
 @given(network=networks(max_nodes=4), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_families_that_are_not_measured_are_sums_of_those_that_are(
     network: dc.Network, seed: int, data: st.DataObject

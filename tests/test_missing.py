@@ -333,6 +333,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     return opened(tmp_path, monkeypatch, capfd)
 
 
+@pytest.mark.costly("Gaps that the shell fills are found by keeping, reading and sampling them.")
 def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     drawn = np.random.default_rng(3).integers((0, 0), (2, 3), (400, 2))
     Path("gaps.csv").write_text("\n".join(["a,b", *(f"{STATES[x]},{(*STATES, '')[y]}" for x, y in drawn)]) + "\n")
@@ -362,6 +363,7 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     assert "--missing keep" in run.fails("check gaps.csv --network pair.bif --may-be-missing b")
 
 
+@pytest.mark.costly("A policy that the shell loses on its way is found by releases of both.")
 def test_the_shell_and_python_read_a_file_alike_and_keep_gaps(run: Shell) -> None:
     gappy_release().save("gaps.json")
     told = run.json("query gaps.json 'P(c | a=yes)' 'P(b)'")

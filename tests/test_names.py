@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import discreet
+from syntax_trees import tree_of
 
 ROOT = Path(discreet.__file__).parent
 EMPTY_WORDS = frozenset(
@@ -27,7 +28,7 @@ def classes() -> dict[str, list[str]]:
     """Files in which classes of each name stand; a leading underscore makes no other name."""
     found = defaultdict(list)
     for path in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 found[node.name.lstrip("_")].append(str(path.relative_to(ROOT)))
     return found
@@ -42,7 +43,7 @@ def source_files() -> Iterator[tuple[str, str, ast.Module]]:
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT)
         room = name.parts[0] if len(name.parts) > 1 else ""
-        yield str(name), room, ast.parse(path.read_text(encoding="utf-8"))
+        yield str(name), room, tree_of(path)
 
 
 def assigned(node: ast.AST, *, private: bool = False) -> Iterator[tuple[int, str]]:

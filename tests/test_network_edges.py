@@ -354,6 +354,7 @@ def refusals() -> Iterable[tuple[str, str]]:
     )
 
 
+@pytest.mark.costly("A network that a command takes and cannot use is found by trying each command.")
 def test_networks_that_a_command_refuses(run: Shell) -> None:
     write_asia()
     Path("cycle.txt").write_text("smoke -> lung\nlung -> smoke")

@@ -82,6 +82,7 @@ def test_the_fit_notices_another_distribution(scale: float) -> None:
     assert {name: fit(noise, scale) < FALSE_ALARM for name, noise in wrong.items()} == dict.fromkeys(wrong, True)
 
 
+@pytest.mark.costly("Noise that repeats within or across calls is found by correlations of many draws.", always=True)
 @pytest.mark.system_noise
 def test_cells_of_one_call_and_of_two_calls_are_independent() -> None:
     """Correlation of neighbours in a call and between calls; 5.73 standard errors is a two-sided rate of 1e-8."""
@@ -189,6 +190,7 @@ def test_seeding_other_generators_changes_nothing() -> None:
     assert draws[0] != draws[1]
 
 
+@pytest.mark.costly("Noise that two processes share cancels; it shows in forked processes only.", always=True)
 def test_noise_differs_between_forked_processes() -> None:
     script = """
 import os, sys
@@ -215,6 +217,7 @@ def test_a_simulation_is_repeatable() -> None:
     assert not np.array_equal(one, three)
 
 
+@pytest.mark.costly("Noise of a library that nobody verified is refused at import, in a fresh process.", always=True)
 def test_versions_of_opendp_that_were_not_verified_are_refused() -> None:
     script = """
 import importlib.metadata, sys

@@ -293,6 +293,7 @@ def test_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     assert fit(np.bincount(drawn, minlength=len(scores)), exponential_law(scores, scale)) > FALSE_ALARM
 
 
+@pytest.mark.costly("A simulated choice with another law is found by a fit to 30,000 draws.")
 @every("case", SCORES)
 def test_simulated_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     scores, scale = SCORES[case]
@@ -435,6 +436,7 @@ BUDGETS = [
 ]
 
 
+@pytest.mark.costly("A scale that is too small for its delta is found by exact conversion at each budget.", always=True)
 @every(("epsilon", "delta"), BUDGETS)
 def test_the_scale_is_the_smallest_that_the_tight_conversion_allows(epsilon: str, delta: str) -> None:
     wanted = promise(epsilon, delta)

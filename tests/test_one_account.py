@@ -219,6 +219,9 @@ def test_a_release_is_not_made_with_its_own_accounts_posterior_and_nothing_is_ch
 # ------------------------------------------------------------------------------------------------- the shell
 
 
+@pytest.mark.costly(
+    "A charge that is counted in two accounts is found by the commands that would make it.", always=True
+)
 def test_commands_refuse_what_would_count_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

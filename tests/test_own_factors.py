@@ -76,6 +76,7 @@ def made(factor: dc.research.OwnFactor, guarantee: dc.Guarantee) -> tuple[Any, A
 # ------------------------------------------------------------------------------------------------------- the promise
 
 
+@pytest.mark.costly("A user's score that a record moves more than was promised is found by exact laws.", always=True)
 @every("epsilon", [0.1, 3])
 @every("relation", [ADD_REMOVE, REPLACE])
 @every("name", CASES)

@@ -112,6 +112,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.costly("What is missing from the wheel, or too much in it, is found by building one.")
 def test_the_wheel_holds_all_a_user_needs_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as wheel:

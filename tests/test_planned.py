@@ -180,6 +180,7 @@ def least_squares_deviation(network: dc.Network, plan: dc.kinds.PlannedNoise, no
     return np.sqrt(np.diag(variances))
 
 
+@pytest.mark.costly("Foretold errors that are not those of least squares are found on made-up plans.")
 @every(
     ("network", "guarantee"),
     [

@@ -177,6 +177,7 @@ def test_the_guarantee_holds_and_is_tight(name: str, network: dc.Network, relati
     assert PROOFS[name](dc.tools.MECHANISMS[name](), network, promise(1, relation), MOST_RECORDS) >= TIGHT
 
 
+@pytest.mark.costly("A guarantee that breaks at another budget is found by the exact laws of neighbours.", always=True)
 @every("epsilon", ["0.1", "7/3"])
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every("network", TINY.values(), ids=TINY)
@@ -307,6 +308,7 @@ def test_a_scale_the_payload_does_not_state_is_found() -> None:
         check(redrawn(double_scale), TINY["two binary"], promise(1, dc.Relation.ADD_REMOVE))
 
 
+@pytest.mark.costly("That planted mechanisms fail for their bug, and not for their frame, is shown by a faithful one.")
 def test_the_planted_frame_itself_is_right() -> None:
     """`redrawn` with a faithful draw passes, so the mutants fail for their bug and not for their frame."""
     for relation, network in product(dc.tools.RECORD_RELATIONS, (TINY["two binary"], TINY["collider"])):

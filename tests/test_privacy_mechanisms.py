@@ -397,6 +397,7 @@ def test_where_the_range_is_only_a_bound() -> None:
 # ----------------------------------------------------------------------------------- untrimmed posteriors, with a delta
 
 
+@pytest.mark.costly("A temper that is too large for its delta is found by exact losses of neighbours.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every(("epsilon", "delta"), [("1", "1e-4"), ("0.3", "1e-3")])
 def test_untrimmed_draws_are_private(relation: dc.Relation, epsilon: str, delta: str) -> None:

@@ -237,6 +237,7 @@ def test_the_number_of_tries_is_uniform(most: int, monkeypatch: pytest.MonkeyPat
     assert law == pytest.approx(dict.fromkeys(range(1, most + 1), 1 / most))
 
 
+@pytest.mark.costly("A choice with another law is found by drawing many of them.")
 def test_a_choice_is_drawn_by_gains() -> None:
     plan = SearchPlan.of(promise(2), 3)
     drawn = np.bincount([choose_try(os.urandom, [0, FULL_GAIN, 3 * FULL_GAIN], plan) for _ in range(20_000)])

@@ -124,6 +124,7 @@ def visits(path: str = "visits.csv") -> None:
     pd.DataFrame(table | {"age group": rng.integers(0, 100, 600)}).to_csv(path, index=False)
 
 
+@pytest.mark.costly("A project that loses its unit or its options is found by running the commands on it.", always=True)
 def test_commands_take_a_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +155,7 @@ def test_commands_take_a_project(
     assert "# our study" in Path("q.toml").read_text("utf-8")
 
 
+@pytest.mark.costly("Arcs over unknown variables are found by the commands that take a project.")
 def test_arcs_that_somebody_tries_are_over_a_projects_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +185,7 @@ def test_arcs_that_somebody_tries_are_over_a_projects_variables(
     assert "has no address of the records" in run.fails("check n.toml")
 
 
+@pytest.mark.costly("A draft that shows something of the records is found by drafting from hidden ones.", always=True)
 def test_projects_are_drafted_from_what_is_public(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -290,6 +290,7 @@ def gaussian_delta(mean: float, epsilon: float) -> float:
     return float(ndtr(mean / 2 - epsilon / mean) - math.exp(epsilon + log_ndtr(-mean / 2 - epsilon / mean)))
 
 
+@pytest.mark.costly("Noise that leaves one direction unpaid is found by exact losses in each.", always=True)
 @every("kind", ["two", "three", "counts"])
 @every("relation", dc.tools.RECORD_RELATIONS)
 @every(("delta", "bits"), [("0.2", 32), ("1e-6", 32), ("1e-6", 14)])

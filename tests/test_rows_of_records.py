@@ -165,6 +165,7 @@ KINDS = (
 )
 
 
+@pytest.mark.costly("Values that are read otherwise in memory are found for each type of column and policy.")
 @pytest.mark.parametrize(
     ("kind", "policy"),
     [

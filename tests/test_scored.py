@@ -126,6 +126,9 @@ def law(table: dc.research.ScoreTable, calibration: ScoredNoise, mechanism: Any,
     return np.asarray(logs - logsumexp(logs))
 
 
+@pytest.mark.costly(
+    "A score that a record moves more than was promised is found by exact laws of neighbours.", always=True
+)
 @every("name", TABLES)
 @every("relation", [ADD_REMOVE, REPLACE])
 @every("epsilon", ["0.1", "3"])

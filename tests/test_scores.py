@@ -417,12 +417,22 @@ BAD: dict[str, tuple[Callable[[np.ndarray, np.ndarray], tuple[Any, Any]], dict[s
 }
 
 
+@pytest.fixture
+def paying(tmp_path: Path) -> dc.results.Account:
+    return dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("records", promise(1000, delta="1e-5"))
+
+
+@pytest.fixture
+def fitted(kind: str, paying: dc.results.Account) -> Any:
+    return made(kind, paying).fit(*records(97))
+
+
 @EACH
-@pytest.mark.parametrize("bad", BAD)
-def test_bad_input_costs_nothing_and_is_not_quoted(kind: str, bad: str, tmp_path: Path) -> None:
+@every("bad", BAD)
+def test_bad_input_costs_nothing_and_is_not_quoted(
+    kind: str, bad: str, fitted: Any, paying: dc.results.Account
+) -> None:
     X, y = records(97)
-    paying = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("records", promise(1000, delta="1e-5"))
-    fitted = made(kind, paying).fit(X, y)
     spoil, options = BAD[bad]
     with pytest.raises(dc.InputError) as refused:
         dc.estimators.release_score(fitted, *spoil(X, y), **{"guarantee": promise(), "account": paying, **options})

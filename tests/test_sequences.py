@@ -67,6 +67,7 @@ def counted(table: Any, most: int = 100, **how: Any) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------------- pairs
 
 
+@pytest.mark.costly("Records out of their order are found by reading sequences on each engine.")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_each_record_is_read_with_the_one_before_it(engine: str, tmp_path: Path) -> None:
     for kind, loose in product(("number", "text", "date"), (False, True)):

@@ -89,6 +89,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
 """Questions of each operation that a release of a network answers."""
 
 
+@pytest.mark.costly("An answer that the document does not describe is found by calling each operation.")
 def test_every_operation_answers_what_the_document_says(caller: Caller) -> None:
     operations = {one["operationId"] for item in caller.document["paths"].values() for one in item.values()
                   if isinstance(one, dict)}  # fmt: skip

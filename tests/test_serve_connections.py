@@ -174,6 +174,7 @@ def test_who_does_not_take_an_answer_is_left(server: Served) -> None:
         assert server.files() <= before
 
 
+@pytest.mark.costly("What a crowded server does is seen with 130 connections only.")
 def test_more_connections_than_there_may_be(server: Served) -> None:
     opened = [socket.create_connection(server.address, timeout=ENOUGH) for _ in range(130)]
     try:

@@ -56,6 +56,7 @@ def questions(network: dc.Network | None) -> dict[str, tuple[str, Any]]:
     }
 
 
+@pytest.mark.costly("A kind of release that breaks an operation is found by asking each every question.")
 @every("name", [name for name in KINDS if name != "posterior_sampler"])
 def test_every_kind_answers_or_says_why_not(local: Local, name: str) -> None:
     try:

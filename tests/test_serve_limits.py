@@ -249,6 +249,7 @@ def test_who_asks_the_same_at_once_waits_for_one_answer(folder: Path, monkeypatc
 SAME = "q=P(c%7Ca=yes,b=no)"
 
 
+@pytest.mark.costly("A cache that takes one question for another is found by asking both of each pair.")
 @every("first, second", [
     (f"query?{SAME}", f"query?{SAME}&level=0.9"), (f"query?{SAME}", f"query?{SAME}&assume=network"),
     (f"query?{SAME}", f"query?{SAME}&predictive=true"), (f"query?{SAME}", f"query?{SAME}&format=csv"),

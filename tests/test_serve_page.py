@@ -623,6 +623,7 @@ def test_a_token_is_forgotten_by_a_button(guarded: tuple[Local, str]) -> None:
     assert told.startswith('discreet_token=""') and "Max-Age=0" in told and "Path=/x" in told, told
 
 
+@pytest.mark.costly("A page bent by what a request calls its host is found by asking every page under odd names.")
 @every("host", ["x?e=a%3Dyes&level=0.8#", "x?level=0.5", "[", "[::1", "x/y", "\xff", "a b", "https://x"])
 def test_what_a_request_calls_the_server_bends_nothing(folder: Path, host: str) -> None:
     with Local([folder / "plain.json"], settings=Settings(prepare=False, public=True)) as server:

@@ -47,6 +47,7 @@ def counted(people: Sequence[tuple[Any, Person]], engine: str, folder: Path, mos
 # ---------------------------------------------------------------------------------------------- what one unit changes
 
 
+@pytest.mark.costly("A unit that moves more records than its limit is found on each engine.", always=True)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_more_unit_is_at_most_so_many_records_of_its_own(engine: str, tmp_path: Path) -> None:
     """Wherever its records stand; its k records are some of its own, and nobody else's are others than before."""
@@ -168,6 +169,7 @@ def test_what_each_record_may_cost() -> None:
         assert 1 - 1e-9 < total / promise.delta < 1 + 1e-12
 
 
+@pytest.mark.costly("Noise that is dearer than k records need is found by calibrating many budgets.")
 def test_gaussian_noise_for_k_records_is_hardly_more_than_k_times_that_for_one() -> None:
     """Group privacy is almost tight for it: k times the sensitivity needs exactly k times the scale."""
     network = audit_networks()["a -> b"]

@@ -23,6 +23,7 @@ NETWORKS = {
 SMALL = {"two tables": NETWORKS["two tables"]}
 
 
+@pytest.mark.costly("Shared noise that costs more than it says is found by exact laws of neighbours.", always=True)
 @every(
     ("name", "epsilon", "relation"),
     [

@@ -179,6 +179,7 @@ def test_states_and_numbers_of_another_type_are_unknown(declared: str) -> None:
             assert dc.count(records, network).tables["v"].tolist() == wanted and sum(wanted) >= 2
 
 
+@pytest.mark.costly("Values of another type than their column's are found in a database that takes them.")
 def test_rows_of_a_design_and_places_in_an_order_have_the_type_of_their_column() -> None:
     over = dc.Design((dc.Variable("v", bounds=(0, 9)),), intercept=False)
     pair = dc.Schema((dc.Variable("x", TEN), dc.Variable("previous.x", TEN)))
@@ -302,6 +303,7 @@ FRAMES: dict[str, tuple[Any, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.costly("Two people whom a type of column makes one are found for every type of a data frame.", always=True)
 @every("name", FRAMES)
 def test_two_values_of_each_frame_type(name: str) -> None:
     values, allowed = FRAMES[name]
@@ -319,6 +321,9 @@ WORDS = (("1", "1.0"), ("007", "7"), ("1000", "1e3"), ("9007199254740993", "9007
          ("true", "TRUE"), ("2020-01-01", "2020-1-1"), ("p", " p"), ("p", "P"), ("\u00e9", "e\u0301"))  # fmt: skip
 
 
+@pytest.mark.costly(
+    "Two people whom a reader of text makes one are found by words that look like numbers.", always=True
+)
 @every("one, other", WORDS)
 def test_two_words_of_a_csv_file_are_two_units(one: str, other: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     lines = [f'"{one if at < EACH else other}",{at}\n' for at in range(2 * EACH)]
@@ -389,6 +394,7 @@ def postgres(declared: str, values: tuple[float, ...]) -> Iterator[ibis.Table]:
         base.con.execute("RESET extra_float_digits")
 
 
+@pytest.mark.costly("Two people whom a type of column makes one are found for every type of DuckDB.", always=True)
 @every("kind", [*DUCKDB, *DUCKDB_REFUSED])
 def test_two_values_of_each_duckdb_type(kind: str) -> None:
     ids = {**DUCKDB, **DUCKDB_REFUSED}[kind]

@@ -412,6 +412,7 @@ def test_candidates_that_the_records_rule_out_are_found(monkeypatch: pytest.Monk
     assert largest(bare, THREE, promise()) == math.inf
 
 
+@pytest.mark.costly("A choice of structure that costs more than it says is found by its exact laws.", always=True)
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_audit_knows_it(relation: dc.Relation) -> None:
     findings = dc.audit(dc.structure(), promise(1, relation), most=2)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -16,16 +17,23 @@ import discreet as dc
 from discreet.mechanisms import MECHANISMS
 from discreet.privacy.guarantee import RelationName
 from discreet.util.option_texts import Assume
+from syntax_trees import tree_of
 
 ROOT = Path(dc.__file__).parent
-SOURCES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+
 SUBSETS = {"Target", "Gives", "QueryKind", "ChoiceLikelihood"}
 """Sets of which a program picks some, such as targets that a sum tells of, or whose words are keys of intervals."""
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Syntax trees of the package by file."""
+    return {str(path.relative_to(ROOT)): tree_of(path) for path in sorted(ROOT.rglob("*.py"))}
+
+
 def is_words(node: ast.AST) -> bool:
     """Whether an expression is `Literal[...]`."""
-    return isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal"
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
 
 
 def words_of(node: ast.AST) -> frozenset[str]:
@@ -39,25 +47,26 @@ def words_of(node: ast.AST) -> frozenset[str]:
     return frozenset()
 
 
-def definitions(sources: Mapping[str, str]) -> dict[str, tuple[str, frozenset[str]]]:
+def definitions(sources: Mapping[str, ast.Module]) -> dict[str, tuple[str, frozenset[str]]]:
     """By name, where each alias of a module is, and its words."""
     found = {}
-    for file, text in sources.items():
-        for node in ast.parse(text).body:
+    for file, tree in sources.items():
+        for node in tree.body:
             if isinstance(node, ast.Assign) and is_words(node.value):
                 found[ast.unparse(node.targets[0])] = file, words_of(node.value)
     return found
 
 
-def written_again(sources: Mapping[str, str], known: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def written_again(sources: Mapping[str, ast.Module], known: Mapping[str, frozenset[str]]) -> Iterator[str]:
     """Places, but for the aliases, that have two words or more of a set, and no others."""
-    for file, text in sources.items():
-        tree = ast.parse(text)
-        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for file, tree in sources.items():
+        nodes = list(ast.walk(tree))
+        texts = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         at_home = {id(node.value) for node in tree.body if isinstance(node, ast.Assign) and is_words(node.value)}
-        inside = {id(node.slice) for node in ast.walk(tree) if is_words(node) and isinstance(node, ast.Subscript)}
-        for node in ast.walk(tree):
-            if id(node) in texts | at_home | inside:
+        inside = {id(node.slice) for node in nodes if is_words(node) and isinstance(node, ast.Subscript)}
+        apart = texts | at_home | inside
+        for node in nodes:
+            if id(node) in apart:
                 continue
             words = words_of(node)
             for name, those in known.items():
@@ -65,18 +74,19 @@ def written_again(sources: Mapping[str, str], known: Mapping[str, frozenset[str]
                     yield f"{file}:{getattr(node, 'lineno', 0)}: {sorted(words)} of {name}"
 
 
+@cache
 def known_sets() -> dict[str, frozenset[str]]:
     """All sets by name."""
-    words = {name: words for name, (_, words) in definitions(SOURCES).items() if name not in SUBSETS}
+    words = {name: words for name, (_, words) in definitions(trees()).items() if name not in SUBSETS}
     return words | {"Assume": frozenset(get_args(Assume)), "MECHANISMS": frozenset(MECHANISMS)}
 
 
-def levels_written(sources: Mapping[str, str]) -> list[str]:
+def levels_written(sources: Mapping[str, ast.Module]) -> list[str]:
     """Functions and fields whose default is the number .95."""
     return [
         f"{file}:{node.lineno}"
-        for file, text in sources.items()
-        for function in ast.walk(ast.parse(text))
+        for file, tree in sources.items()
+        for function in ast.walk(tree)
         for node in (
             [*function.args.defaults, *function.args.kw_defaults]
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -89,11 +99,11 @@ def levels_written(sources: Mapping[str, str]) -> list[str]:
 
 
 def test_no_set_of_words_is_written_twice() -> None:
-    assert list(written_again(SOURCES, known_sets())) == []
+    assert list(written_again(trees(), known_sets())) == []
 
 
 def test_no_alias_has_the_words_of_another() -> None:
-    found = definitions(SOURCES)
+    found = definitions(trees())
     assert [
         (name, other)
         for name, (_, words) in found.items()
@@ -103,7 +113,7 @@ def test_no_alias_has_the_words_of_another() -> None:
 
 
 def test_the_default_level_is_written_once() -> None:
-    assert levels_written(SOURCES) == []
+    assert levels_written(trees()) == []
 
 
 def test_names_of_relations_are_those_of_the_relations() -> None:
@@ -120,8 +130,13 @@ def test_names_of_relations_are_those_of_the_relations() -> None:
     ],
 )
 def test_a_second_list_would_be_seen(text: str) -> None:
-    assert len(list(written_again({"a.py": text}, known_sets()))) == 1
+    assert len(list(written_again({"a.py": ast.parse(text)}, known_sets()))) == 1
 
 
 def test_a_second_level_would_be_seen() -> None:
-    assert levels_written({"a.py": "def f(*, level: float = 0.95): ...\n\n\nclass A:\n    level: float = 0.95\n"}) != []
+    assert (
+        levels_written(
+            {"a.py": ast.parse("def f(*, level: float = 0.95): ...\n\n\nclass A:\n    level: float = 0.95\n")}
+        )
+        != []
+    )

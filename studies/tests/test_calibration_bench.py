@@ -96,6 +96,7 @@ def test_ranks_of_the_exact_posterior_are_uniform(found: dict[str, ranks.Ranked]
         assert min(tested.chi_square, tested.ecdf) > CHANCE, name
 
 
+@pytest.mark.costly("Ranks of many posteriors show that both tests of calibration find a wrong one.")
 @pytest.mark.parametrize("method", [planted.__name__ for planted in PLANTED])
 def test_planted_posteriors_are_found_by_both_tests(method: str, found: dict[str, ranks.Ranked]) -> None:
     tested = [ranks.uniformity(got) for got in found[method].ranks.values()]
@@ -278,6 +279,7 @@ def test_methods_are_those_that_the_package_has(mechanism: str) -> None:
     assert named == set(able.split(", ")) - {""}
 
 
+@pytest.mark.costly("A bench that cannot write its tables is found by running it on a tiny network.")
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr(calibration, "find_spec", lambda name: None)
     few = ["--mechanisms", "laplace", "--methods", "pooled", "plug-in", "--runs", "3", "--records", "40"]

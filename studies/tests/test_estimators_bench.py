@@ -26,6 +26,7 @@ def of(kind: str, name: str) -> sets.Task:
     return sets.logistic(name) if kind == "logistic" else sets.linear(name)
 
 
+@pytest.mark.costly("A set that nothing can be learned from is found by fitting a model without noise.")
 @pytest.mark.parametrize(("kind", "name"), MADE)
 def test_sets_are_finite_split_once_and_can_be_learned(kind: str, name: str) -> None:
     task = of(kind, name)

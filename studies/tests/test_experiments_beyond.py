@@ -187,6 +187,7 @@ def test_guarded_networks_have_sixty_releases_and_others_every_budget() -> None:
         assert any(place.startswith("made-up") for place, _ in plan)
 
 
+@pytest.mark.costly("A measured repeat that does not depend on its seed, or loses a stratum, is found by two repeats.")
 def test_known_networks_are_read_by_stratum() -> None:
     setting = {"truths": "made-up sure-8", "mechanism": "planned", "epsilon": 1.0}
     rows = list(coverage.measure(Task("coverage", setting, 1, 0)))
@@ -199,6 +200,7 @@ def test_known_networks_are_read_by_stratum() -> None:
     assert all(0 <= row["value"] <= 1 for row in rows)
 
 
+@pytest.mark.costly("Checks that pass whatever was measured are found with pages made from wrong numbers.")
 def test_checks_of_coverage_react() -> None:
     good = coverage.present(covered())
     assert all(check.passes for check in good.checks)
@@ -637,6 +639,7 @@ def test_errors_are_compared_on_the_same_records() -> None:
     assert found.error == pytest.approx(np.sqrt(0.5 * 2 * 0.4**2))
 
 
+@pytest.mark.costly("Twenty releases of asia show whether plans have the noise that they foretell.")
 def test_noise_of_plans_is_what_they_foretell(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of 20 releases of asia's 36 cells, whose errors are correlated: within a third, some five deviations."""
     monkeypatch.setattr(planned_noise, "importable", lambda: False)

@@ -192,6 +192,7 @@ def test_simulated_noise_is_that_of_epsilon(mechanism: dc.tools.Mechanism, relat
     assert noise_check(rows, "it").passes
 
 
+@pytest.mark.costly("Noise that measured pairs change is seen in 40 releases of each setting only.")
 @every("relation", ["add-remove", "replace"])
 @every(("records", "epsilon", "pairs", "chosen"), [(500, 0.1, 0, 0), (30_000, 1.0, 6, 0), (3000, 0.59, 4, 2)])
 def test_noise_beside_pairs_is_that_of_epsilon(

@@ -282,6 +282,7 @@ def test_frequencies_have_nothing_added() -> None:
     assert found["b"].tolist() == [[0.75, 0.25], [0.5, 0.5]]
 
 
+@pytest.mark.costly("A page that measures under another guarantee than it states is found by running its mechanisms.")
 def test_the_package_is_asked_for_the_guarantee_of_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, simulate = list[dc.Guarantee](), dc.simulate
 

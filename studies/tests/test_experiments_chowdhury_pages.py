@@ -94,6 +94,7 @@ def test_ratios_are_those_that_were_put_in() -> None:
     assert {near["asia", SHIPPED, "cpt", e].sign for e in (1.0, 3.0)} == {"fl"}, "below the exact counts"
 
 
+@pytest.mark.costly("A verdict that does not follow the numbers is found with whole pages of made-up ones.")
 @every(
     ("factors", "said", "wrong"),
     [
@@ -111,6 +112,7 @@ def test_page_of_figure_2_follows_the_numbers(factors: tuple[float, float], said
     assert len(page.verdict.split()) <= 60
 
 
+@pytest.mark.costly("A reason that the numbers do not give is found with whole pages of made-up ones.")
 @every(
     ("split", "said"),
     [((1.1, 1.9), "mainly by equation (13)'s split (error at epsilon 1, times: equation (13)'s split 1.73, the tenth"),
@@ -132,6 +134,7 @@ def test_methods_are_compared_where_all_have_a_ratio() -> None:
     assert "| *networks and epsilons* | 3 |" in ratio_tables.mean_table(found, ["Algorithm 1", SHIPPED])
 
 
+@pytest.mark.costly("A check that passes within its own error is found with whole pages of made-up numbers.")
 def test_a_ratio_that_could_be_anything_does_not_pass() -> None:
     """The logarithm is far below that of 3 in spite of its error; on the plain scale 0 would be within the error."""
     frame = frame_of_figure_2({"Algorithm 1": 0.5, SHIPPED: 0.3})

@@ -140,6 +140,7 @@ def density(family: conjugate.Rates, data: list[float]):
     return lambda theta: kernel(theta) / whole
 
 
+@pytest.mark.costly("Wrong closed forms of losses and variations are found by integrating densities on a grid.")
 @every("family", RATES)
 def test_losses_and_variations_of_rates_are_integrals(family: conjugate.Rates) -> None:
     ends = [0.0, 0.75, 1.5] if isinstance(family, ExponentialRate) else [-1.5, 0.0, 1.5, RATES_CENTRES[type(family)]]
@@ -517,6 +518,7 @@ def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.Monkey
         assert 0.99 * epsilon < cost <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.costly("Repeats that share random numbers are found by measuring each experiment three times.")
 @pytest.mark.parametrize(
     ("name", "module", "setting"),
     [

@@ -485,6 +485,7 @@ def test_lemma_12_is_a_sum_of_binomial_tails() -> None:
     assert CLAIMS[key_of("D Lemma 12")].measure() == (0.06, pytest.approx(worst))
 
 
+@pytest.mark.costly("A corrected bound that is ten times too wide shows only beside all measurements.")
 def test_corrected_bounds_say_something() -> None:
     """None is more than ten times what is measured."""
     found = outcomes(everything())
@@ -661,6 +662,7 @@ def test_mass_outside_is_an_integral() -> None:
     assert readings.mass_outside(0.1, 1, 1) == pytest.approx(1 - inside)
 
 
+@pytest.mark.costly("That the lemma fails is shown by choosing queries after a look at many draws.")
 def test_queries_chosen_after_looking_break_lemma_11() -> None:
     """Bounds by hand. A bet that was won on every draw is worth nothing; one that the answers alone led to, half."""
     looked, answered = (claim for claim in errata.BOUNDS.claims if claim.item == "D Lemma 11")

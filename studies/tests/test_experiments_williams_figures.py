@@ -93,6 +93,7 @@ def figure_2() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(seeds=0)
 
 
+@pytest.mark.costly("A page that says what was not measured is found by measuring its figure.")
 def test_the_page_of_figure_2_says_what_was_measured(figure_2: pd.DataFrame) -> None:
     page = bounds.present(figure_2)
     assert failed(page) == []
@@ -103,6 +104,7 @@ def test_the_page_of_figure_2_says_what_was_measured(figure_2: pd.DataFrame) -> 
     assert [proof["φ = 1", method] for method in ("truth", "product", "+")] == pytest.approx([9, 9, 10])
 
 
+@pytest.mark.costly("A check that passes whatever was measured is found with changed copies of the page's numbers.")
 def test_the_page_of_figure_2_fails_when_numbers_change(figure_2: pd.DataFrame) -> None:
     one_broken = figure_2.copy()
     one_broken.loc[one_broken.index[one_broken["metric"] == "broken bounds"][3], "value"] = 1
@@ -128,6 +130,7 @@ def test_the_page_of_figure_2_fails_when_numbers_change(figure_2: pd.DataFrame) 
 METHODS = ("lower", "clt")
 
 
+@pytest.mark.costly("A turn of the grid that changes the likelihood is found by the package's own at each cell.")
 def test_the_turned_grid_is_the_packages_likelihood() -> None:
     """Posterior masses of angles, by the package's own function at every cell of some angles, without turning."""
     laws = directions.axis_laws(1024, METHODS)
@@ -266,6 +269,7 @@ def test_the_page_of_figure_4_says_what_was_measured(figure_4: pd.DataFrame) -> 
     assert panels[panels["metric"] == "theta_1"].groupby("epsilon").size().tolist() == [40, 40, 40]
 
 
+@pytest.mark.costly("A check that passes whatever was measured is found with changed copies of the page's numbers.")
 def test_the_page_of_figure_4_fails_when_numbers_change(figure_4: pd.DataFrame) -> None:
     repeats = figure_4["part"] == "repeats"
     emptied = figure_4.copy()

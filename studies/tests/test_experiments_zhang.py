@@ -86,6 +86,7 @@ EXPERIMENTS = (
 )
 
 
+@pytest.mark.costly("Repeats that share random numbers are found by measuring each experiment three times.")
 @pytest.mark.parametrize(("name", "module", "setting"), EXPERIMENTS)
 def test_repeats_are_independent(name: str, module: Any, setting: Mapping[str, Any], monkeypatch: Any) -> None:
     """Other seeds and other repeats give other rows; within a task nothing is drawn twice for one purpose."""
@@ -211,6 +212,7 @@ def test_impossible_states_decide() -> None:
     assert zhang_naive_bayes.accuracy(Learning(counts, tested, np.array([1, 0])), cells) == 1.0
 
 
+@pytest.mark.costly("A wrong classifier of the paper is found by the posterior of all records without noise.")
 def test_everything_is_the_posterior_without_noise() -> None:
     rng = np.random.default_rng(14)
     task = zhang_naive_bayes.repeat(rng)

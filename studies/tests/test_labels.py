@@ -20,12 +20,9 @@ from experiments.harness import Task
 from experiments.networks import asia
 from experiments.shipped import CALLS, NO_PAIRS, SHIPPED
 from folding import every
+from syntax_trees import tree_of
 from tidy import ROOT
 
-FILES = {
-    path.relative_to(ROOT / "studies").as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(chain(*((ROOT / "studies" / name).rglob("*.py") for name in ("bench", "experiments"))))
-}
 HOME = "experiments/shipped.py"
 SAID = re.compile(r"\b([Dd]efault|[Ss]hipped)\b")
 ANOTHER = {
@@ -45,6 +42,12 @@ ANOTHER = {
 """Files that call something else default or shipped, and what."""
 DATA = Data.drawn(Truth.of(asia(), "asia"), 500, np.random.default_rng(1))
 Options = list[Mapping[str, Any]]
+
+
+def files() -> dict[str, ast.Module]:
+    """Syntax trees of benches and experiments by file."""
+    paths = sorted(chain(*((ROOT / "studies" / name).rglob("*.py") for name in ("bench", "experiments"))))
+    return {path.relative_to(ROOT / "studies").as_posix(): tree_of(path) for path in paths}
 
 
 def options_of(tree: ast.Module) -> Iterator[str]:
@@ -71,13 +74,13 @@ def names_label(tree: ast.Module) -> bool:
 
 def test_options_of_planned_stand_beside_their_labels() -> None:
     """In one file: a page that has another release than the default cannot but say so."""
-    given = {name: [told for told in options_of(tree) if told] for name, tree in FILES.items() if name != HOME}
+    given = {name: [told for told in options_of(tree) if told] for name, tree in files().items() if name != HOME}
     assert not {name: told for name, told in given.items() if told}
 
 
 def test_who_says_default_takes_the_label_of_the_default() -> None:
-    said = {name for name, tree in FILES.items() if name != HOME and says_default(tree)}
-    assert said - {name for name, tree in FILES.items() if names_label(tree)} == set(ANOTHER)
+    said = {name for name, tree in files().items() if name != HOME and says_default(tree)}
+    assert said - {name for name, tree in files().items() if names_label(tree)} == set(ANOTHER)
     assert dc.tools.MECHANISMS["planned"].make is dc.planned, "by name it is the default"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from bench.numbers import BINNINGS, cover, errors, made_up
 
@@ -14,6 +15,7 @@ def test_the_law_of_a_tail_is_the_nearest() -> None:
         assert found[0] < 0.01 < 0.05 < found[1]
 
 
+@pytest.mark.costly("A bench whose intervals miss is found by their coverage over many draws.")
 def test_intervals_hold_what_they_say() -> None:
     """40 releases from the stated law: fewer than 27 of 40 where 38 are held has a chance below 1e-8; fixed seed."""
     column = list(made_up(np.random.default_rng(1), 20_000))[1]

@@ -292,6 +292,7 @@ def test_before_and_after_are_paired_by_release() -> None:
 # ------------------------------------------------------------------------------------------ the command
 
 
+@pytest.mark.costly("A bench that cannot read what it wrote is found by running it twice.")
 def test_the_command_runs_writes_reads_and_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--epsilon", "1", "--runs", "2", "--draws", "20", "--records", "300"]
     command.main(["--networks", "asia", "nowhere", *few, "--estimate", "--output", str(tmp_path / "one")])

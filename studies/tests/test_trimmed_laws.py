@@ -63,6 +63,7 @@ def some_records(family: Rates) -> Floats:
     return np.array([low, family.bound, (low + family.bound) / 2, np.clip(centre, low, family.bound)])
 
 
+@pytest.mark.costly("A wrong record loss is found by ratios of posteriors over a fine grid only.")
 @every("family", RATES)
 def test_no_posterior_ratio_exceeds_the_record_loss_and_one_comes_near(family: Rates) -> None:
     records = some_records(family)

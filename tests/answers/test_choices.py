@@ -386,6 +386,7 @@ def test_a_table_of_scores_is_read() -> None:
     assert low < 0.3 < high < 0.7
 
 
+@pytest.mark.costly("A number of records that is taken for known is found by enumerating all of them.")
 def test_a_release_without_a_number_of_records_is_read_as_of_any_number() -> None:
     """The first releases under add-remove measured none."""
     release = chosen(COIN, coins(), 1000, promise(1, ADD_REMOVE))
@@ -438,6 +439,7 @@ def test_ranks_of_the_truth_are_uniform(epsilon: str, relation: dc.Relation, mon
     assert stats.chisquare(np.bincount(ranks_of(50, epsilon, relation), minlength=12)).pvalue > 1e-8
 
 
+@pytest.mark.costly("That ranks find a posterior that is too narrow is seen over many data sets.")
 def test_ranks_tell_a_posterior_that_reads_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were ten times the records: the test above has the power to see it."""
     monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (400, 2))

@@ -245,6 +245,7 @@ COMPILED = pytest.mark.skipif(not COMPILED_HERE, reason="without numba (extra `f
 # ------------------------------------------------------------------------------------------------------------ exactness
 
 
+@pytest.mark.costly("Chains that are off are found by enumerating all data sets, for each kind of table.")
 @COMPILED
 @KERNELS
 @pytest.mark.parametrize(

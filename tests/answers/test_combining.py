@@ -117,6 +117,7 @@ def test_what_cannot_be_pooled_is_refused(estimates: object, variances: object, 
         pool_estimates(estimates, variances, level=level)  # type: ignore[arg-type]
 
 
+@pytest.mark.costly("Releases that are combined with wrong weights show in coverage over many data sets.")
 @every("sets", [10, 20, 50])
 @every("ratio", [1.0, 3.0])
 def test_intervals_hold_the_truth_of_a_normal_model(sets: int, ratio: float) -> None:

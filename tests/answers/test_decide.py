@@ -185,6 +185,7 @@ def bet_on(seen: dc.Tables) -> Callable[[dc.Tables, str], np.ndarray]:
     return utility
 
 
+@pytest.mark.costly("A bound that chosen queries break is found by choosing among many, many times.")
 @every("method", ["pooled", "exact", "particles"])
 def test_a_query_that_was_chosen_after_looking_is_within_the_bound(method: dc.tools.Method) -> None:
     """The bet on the draws that were seen loses .5, where the bound is .12 for independent draws."""

@@ -60,6 +60,7 @@ def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
     assert np.abs(exact - prior).max() > 0.02  # the draws say something
 
 
+@pytest.mark.costly("A posterior of a family that is too narrow shows in ranks over many data sets.")
 @pytest.mark.parametrize(
     ("family", "records", "epsilon", "draws", "relation"),
     [

@@ -541,6 +541,7 @@ def test_a_loss_that_is_none(release: dc.Release) -> None:
         estimate(release, rng=np.random.default_rng(0), loss="both")  # type: ignore[arg-type]
 
 
+@pytest.mark.costly("A learned prior that does not help is found by its error over many releases.")
 def test_the_learned_prior_has_less_error_on_a_network_with_structure() -> None:
     """Asia, 5 releases of 1,000 records: absolute errors of all rows alike, against the release's own prior."""
     theta = asia()

@@ -224,6 +224,7 @@ def test_levels_that_no_interval_has(read: PrivateLinearRegression, ask: str, le
         getattr(read, ask)(*given, level=level)
 
 
+@pytest.mark.costly("A posterior that forgets its seed is found by drawing it several times.")
 def test_the_posterior_is_drawn_again_by_seed(read: PrivateLinearRegression) -> None:
     first, again = (read.sample_posterior(30, random_state=8) for _ in range(2))
     assert first.weights.shape == (30, 3) and first.variance is not None and first.variance.shape == (30,)
@@ -393,6 +394,7 @@ def test_with_too_much_noise_for_an_exact_posterior_there_are_estimates_alone() 
 # --------------------------------------------------------------------------------------------- drawn when asked for
 
 
+@pytest.mark.costly("A posterior that is drawn twice is found by copies and by two threads.")
 @pytest.mark.parametrize("state", [4, None, np.random.default_rng(4)])
 def test_the_posterior_is_the_same_whenever_and_wherever_it_is_asked_for(state: Any) -> None:
     """Copies that were made before anybody asked, after somebody did, and two threads at once: one posterior."""

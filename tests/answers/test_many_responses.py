@@ -107,6 +107,7 @@ def few_held(kind: str, epsilon: float, sets: int) -> int:
     return few
 
 
+@pytest.mark.costly("Rare classes that are made up show in a posterior of many responses only.")
 @every("kind", ["three", "counts"])
 def test_what_hardly_occurs_is_not_made_up_where_noise_is_little(kind: str) -> None:
     look_at_what_is_rare(kind, 1)
@@ -242,6 +243,7 @@ def test_many_classes_have_no_curvature() -> None:
     )
 
 
+@pytest.mark.costly("A delta that buys nothing is found by errors of fits on many features.")
 def test_a_delta_buys_less_noise_on_many_features() -> None:
     rng = RNG(2)
     X = rng.uniform(-1, 1, (3000, 60))

@@ -41,6 +41,9 @@ def compared(effects: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(distances), np.concatenate(widths)
 
 
+@pytest.mark.costly(
+    "A prior that moves measured margins is found by posteriors of many releases, for each kind of effect."
+)
 @pytest.mark.parametrize("effects", ALL)
 def test_no_margin_is_moved(effects: str) -> None:
     distances, _ = compared(effects)

@@ -130,6 +130,7 @@ def assert_probabilities(values: list[dict[str, Any]], states: int) -> None:
 # -------------------------------------------------------------------------------------------------------- command line
 
 
+@pytest.mark.costly("A mechanism that the shell cannot release, read or ask is found on each kind of network.")
 @pytest.mark.parametrize(("mechanism", "relation"), CASES)
 def test_from_the_command_line(case: Case, mechanism: str, relation: dc.Relation, run: Shell) -> None:
     found = run.json(command(case, mechanism, relation))
@@ -191,6 +192,7 @@ def test_an_untrimmed_sample_costs_a_delta(case: Case, run: Shell) -> None:
 # -------------------------------------------------------------------------------------------------------------- Python
 
 
+@pytest.mark.costly("A mechanism that cannot be released, read or asked is found on each kind of network.")
 @pytest.mark.parametrize(
     ("mechanism", "relation"),
     [each if each in IN_TURN else pytest.param(*each, marks=pytest.mark.thorough) for each in CASES],
@@ -243,6 +245,7 @@ def test_a_choice_among_candidates_from_python(case: Case, counts: dc.results.Co
     assert np.array_equal(posterior.probabilities[case.root][..., 0], near[case.root])
 
 
+@pytest.mark.costly("An answer that is not that of the records shows on large networks without noise.")
 def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.results.Counts) -> None:
     """At epsilon 20,000 every mechanism's posterior of a root is that of the records, to what its draws can tell."""
     table = counts.tables[case.root]

@@ -311,6 +311,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.costly("Compiled chains that draw otherwise than plain ones are found by running both.")
 @pytest.mark.skipif(not COMPILED, reason="numba (extra `fast`) is not installed: nothing to compare with")
 def test_a_seed_makes_the_same_draws_with_a_compiler_and_without() -> None:
     said = [

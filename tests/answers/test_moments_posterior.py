@@ -113,6 +113,7 @@ CASES = [
 """Features, intercept, public records, scale, prior deviation: enough noise for the oracle, little enough for us."""
 
 
+@pytest.mark.costly("Resampling with another law is found by many weighted draws from the prior.")
 @pytest.mark.parametrize(("p", "intercept", "records", "scale", "deviation"), CASES)
 def test_resampling_has_the_law_of_weighted_prior_draws(
     p: int, intercept: bool, records: int | None, scale: float, deviation: float, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_what_is_released_counts_the_records(paying: dc.results.Account) -> None
     assert (policy.missing, policy.out_of_bounds) == ("error", "clip")
 
 
+@pytest.mark.costly("Bins that differ from those of the records' reader are found on many numbers.")
 @given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, 18.0, 65.0, 120.0, -0.0]), min_size=1, max_size=30))
 def test_bins_are_those_of_read_records(values: list[float]) -> None:
     variable = FEATURES[0]
@@ -266,6 +267,7 @@ def test_a_class_that_nobody_has_is_there_all_the_same(paying: dc.results.Accoun
 # -------------------------------------------------------------------------------------------------------- mechanisms
 
 
+@pytest.mark.costly("A mechanism that the classifier cannot use is found by fitting with each.")
 @pytest.mark.parametrize("name", ["planned", "laplace", "fourier", "gaussian", "allocated", "posterior_sampler"])
 def test_any_mechanism_of_tables_fits(name: str, paying: dc.results.Account) -> None:
     frame, y = people(400)

@@ -109,6 +109,7 @@ def covered(release: dc.Release, truth: np.ndarray) -> np.ndarray:
     return np.asarray((lower <= truth) & (truth <= upper))
 
 
+@pytest.mark.costly("Intervals that forget the noise show in coverage over 40 data sets at each epsilon.")
 @pytest.mark.parametrize("epsilon", [0.3, 1, 10])
 def test_intervals_of_linear_coefficients_hold_the_truth(epsilon: float) -> None:
     """40 data sets of 6 coefficients; below 85 % of 240 with a probability below 1e-8 if each is 95 %."""
@@ -120,6 +121,7 @@ def test_intervals_of_linear_coefficients_hold_the_truth(epsilon: float) -> None
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.costly("Intervals that forget the noise show in coverage over data sets of each law of features.")
 @pytest.mark.parametrize("epsilon", [0.3, 1, 10])
 def test_intervals_of_log_odds_hold_the_truth_whatever_the_features_law(epsilon: float) -> None:
     """As above; half of the sets have skewed features, which nothing is told of."""

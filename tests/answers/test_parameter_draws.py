@@ -140,6 +140,7 @@ REPEATED = {"two draws", "three draws, hardly trimmed", "unknown number", "three
 """Like others, but for a draw or a state."""
 
 
+@pytest.mark.costly("A wrong posterior of stored draws is found by enumerating all counts, for each number of records.")
 @pytest.mark.parametrize(
     "case", [pytest.param(name, marks=pytest.mark.thorough) if name in REPEATED else name for name in CASES]
 )

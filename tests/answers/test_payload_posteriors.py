@@ -138,6 +138,7 @@ def test_intervals_of_every_payload_are_calibrated(kind: str, relation: str, rea
     assert margins.mean() >= 0.93 - 4 * errors[1]
 
 
+@pytest.mark.costly("Intervals that miss show over posteriors of each kind of payload, for many data sets.")
 @pytest.mark.parametrize(("kind", "relation", "reading"), READ)
 def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> None:
     """A smoke test: of 16 to 128 intervals, far more than the third that the plug-in holds; seeds are fixed."""
@@ -155,6 +156,7 @@ def test_intervals_are_not_far_off(kind: str, relation: str, reading: str) -> No
 # ------------------------------------------------------------------------------------------------- round trips
 
 
+@pytest.mark.costly("What a document loses shows in the posterior of each kind of payload.")
 @pytest.mark.parametrize(("kind", "relation"), CELLS)
 def test_a_release_that_was_written_and_read_has_the_same_posterior(kind: str, relation: str) -> None:
     rng = np.random.default_rng(4)

@@ -32,6 +32,7 @@ def rows(guarantee: dc.Guarantee, records: int = 2000, **options: object) -> dic
     return {row.mechanism: row for row in found}
 
 
+@pytest.mark.costly("A mechanism that plans cannot foretell is found by simulating all of them.")
 def test_every_mechanism_has_a_row_after_the_sampling_error() -> None:
     found = rows(promise(delta="1e-6"), repeats=2)
     assert list(found) == [SAMPLING_ALONE, *mechanisms_over("network")]
@@ -51,6 +52,7 @@ def test_what_is_refused_says_why_and_has_no_numbers() -> None:
     assert math.isnan(row.marginals)
 
 
+@pytest.mark.costly("Foretold errors that do not fall are found by simulating each epsilon.")
 @pytest.mark.parametrize(
     "name", ["laplace", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("fourier", "allocated"))]
 )

@@ -137,6 +137,7 @@ def test_a_noisy_number_of_records_is_averaged_over(records: int, scale: float) 
     assert draws.records.mean() == pytest.approx(mean, abs=6 * deviation / math.sqrt(effective) + 0.05 * mean)
 
 
+@pytest.mark.costly("Chains that stop at the coarse rule are found by walking them on both grids.")
 def test_the_fine_rule_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A likelihood with a known posterior takes the place of both rules: flat for the walks."""
 

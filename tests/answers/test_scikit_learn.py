@@ -75,6 +75,7 @@ CHANCE = {f"Declaring{case.kind.__name__}": case.chance for case in CASES}
 FAILING = {f"Declaring{case.kind.__name__}": case.failing for case in CASES}
 
 
+@pytest.mark.costly("What scikit-learn asks of an estimator is found by its own three hundred checks.")
 @parametrize_with_checks(CHECKED, expected_failed_checks=lambda found: FAILING.get(type(found).__name__, {}))
 @pytest.mark.usefixtures("short_walks")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -44,6 +44,7 @@ def least_hits(runs: int, coverage: float, alarm: float = 1e-8) -> int:
     return int(binom.ppf(alarm, runs, coverage))
 
 
+@pytest.mark.costly("Intervals of a score that are too narrow show in coverage over many releases.")
 @RELATIONS
 def test_intervals_of_an_accuracy_cover_it(relation: str) -> None:
     """Over the prior exactly 95 %; 60 runs each of two sizes."""
@@ -57,6 +58,7 @@ def test_intervals_of_an_accuracy_cover_it(relation: str) -> None:
         assert least_hits(60, 0.94) <= hits
 
 
+@pytest.mark.costly("Intervals of a mean error that are too narrow show in coverage over many releases.")
 @RELATIONS
 @pytest.mark.parametrize(
     ("law", "truth"), [("normal", math.sqrt(2 / math.pi)), pytest.param("even", 10.0, marks=pytest.mark.thorough)]
@@ -74,6 +76,7 @@ def test_intervals_of_a_mean_absolute_error_cover_it(relation: str, law: str, tr
         assert least_hits(60, 0.93) <= hits
 
 
+@pytest.mark.costly("Intervals that fail at an end of the range show in coverage over many releases.")
 @pytest.mark.parametrize(
     ("end", "relation"),
     [

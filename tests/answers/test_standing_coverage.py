@@ -123,6 +123,7 @@ def shares(name: str) -> Mapping[str, npt.NDArray[np.float64]]:
     return {stratum: np.array(runs) for stratum, runs in found.items()}
 
 
+@pytest.mark.costly("Intervals that are too narrow show in coverage over many releases.")
 @pytest.mark.parametrize(
     ("name", "stratum"),
     [

@@ -65,6 +65,7 @@ def file_of(kind: str) -> bytes:
     return to_bytes(posterior_of(kind))
 
 
+@pytest.mark.costly("A digit that storing loses is found by asking every question before and after.")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(particles, "LEAST_PARTICLES", 60)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from scipy.special import gammainc
+
 from discreet.queries.number_losses import NumberLoss, band_width
 from discreet.util.number_checks import not_negative, positive, probability
 
@@ -19,7 +21,7 @@ def largest_error(deviation: float, failure: float, *, integers: bool) -> float:
     noise that agrees on these; see `noise/star.py`) have such laws. With c = ln(1 / p) the bound is `t = c s / sqrt(2
     (1 - p (1 + c)))`, and `c sqrt(s^2 + 1/6) / sqrt(2 (1 - p (1 + c))) + 1` for whole numbers: the survival function G
     of the absolute error is log-concave, too, so at s' < t `G(s') >= p^(s' / t)` where G(t) = p, and the variance is at
-    least twice the integral of `s' p^(s' / t)` up to t.
+    least twice the integral of `s' p^(s' / t)` up to t. As p approaches 1, t approaches s.
 
     Args:
         deviation: s, standard deviation of the error; at least 0.
@@ -44,7 +46,8 @@ def largest_error(deviation: float, failure: float, *, integers: bool) -> float:
     probability(failure=failure)
     exponent = -math.log(failure)
     spread = math.sqrt(deviation**2 + 1 / 6) if integers else deviation
-    return spread * exponent / math.sqrt(2 * (1 - failure * (1 + exponent))) + integers
+    # 1 - p (1 + c) is the incomplete gamma function P(2, c): no difference of near-equal numbers for p near 1.
+    return spread * exponent / math.sqrt(2 * float(gammainc(2, exponent))) + integers
 
 
 def response_error(draws: float, responses: int, queries: int, failure: float) -> float:
