@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
-from discreet.model.design import GRID_STEPS
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
-from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
+from discreet.designs.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.research.kinds.weight_draws import Truncation

@@ -10,7 +10,7 @@ from scipy.integrate import dblquad, quad
 from scipy.special import expit
 
 from discreet.errors import InputError
-from discreet.posterior.design.laws import (
+from discreet.designs.readers.laws import (
     SPREAD_POINTS,
     Histograms,
     Law,

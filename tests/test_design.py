@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, numeric
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from folding import every
 
 BINNED = dc.Variable("binned", bounds=(0, 10), bins=(5,))

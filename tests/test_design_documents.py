@@ -21,10 +21,10 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
 from discreet.cli.cli import main
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.releases import release as release_module
-from discreet.releases.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
-from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.designs.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
+from discreet.designs.kinds.noisy_sums import VectorNoise
 from discreet.releases.release import release_schema
 from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.research.kinds.weight_draws import Truncation

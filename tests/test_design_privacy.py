@@ -24,10 +24,10 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, Script, answers, design, length, neighbours, promise, rows_of
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.noise.shapes import KNorm
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
-from discreet.releases.kinds.noisy_sums import group_positions
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS
+from discreet.designs.kinds.noisy_sums import group_positions
 from discreet.research.mechanisms import truncated_posterior as truncated
 from folding import every
 

@@ -22,11 +22,11 @@ from design_cases import CLASSES, NUMBER, grouped, grouped_records, length, nume
 from discreet.estimators.columns import declared_columns, indicated
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS, CurvaturePart, least_shape
-from discreet.model.indicators import features_of, state_groups, worth_groups
+from discreet.designs.design import GRID_STEPS, CurvaturePart, least_shape
+from discreet.designs.indicators import features_of, state_groups, worth_groups
 from discreet.noise.shapes import SHAPES, KNorm
-from discreet.records.gradients import curvature_sensitivity, gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
+from discreet.designs.records.gradients import curvature_sensitivity, gradient_sensitivity
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.verify import tiny_data
 from discreet.verify.plan import _simulate_rows
 from flawed import recalibrated
@@ -178,9 +178,9 @@ def test_no_record_has_more_in_a_group_than_one_1(
     names = list(grouped().names)
     X = np.array([record[:-1] for record in grouped_records()], float)
     y = [record[-1] for record in grouped_records()]
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 16)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 16)
     if not held:
-        monkeypatch.setattr("discreet.records.rows.HELD_BYTES", 0)
+        monkeypatch.setattr("discreet.designs.records.rows.HELD_BYTES", 0)
     whole = SOURCES[source](X, y, names)
     assert whole.records == len(X)
     assert np.abs(whole.coordinates).sum(axis=1).max() <= grouped().reach
@@ -402,7 +402,7 @@ def test_groups_of_the_constructor_that_are_none_cost_nothing(options: dict[str,
 
 @pytest.mark.parametrize("make", ["csr_matrix", "csc_array", "coo_array", "bsr_array"])
 def test_sparse_records_are_the_same_rows(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 64)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 64)
     rng = RNG(2)
     X = rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.3) * 3
     over = dc.Design(tuple(numeric(f"x{at}", -4, 2) for at in range(5)), NUMBER)

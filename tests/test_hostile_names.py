@@ -28,8 +28,8 @@ from discreet.cli.cli import app, main
 from discreet.display.terminal import write_out
 from discreet.display.text_tables import html_text
 from discreet.errors import printable
-from discreet.model.design import Normal
-from discreet.queries.score import accuracy_network
+from discreet.designs.design import Normal
+from discreet.designs.readers.score import accuracy_network
 from discreet.research.mechanisms.score_sums import ScoreSums
 from discreet.util.json_files import json_text
 from every_kind import PAYLOADS

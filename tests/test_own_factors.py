@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, numeric, promise, rows_of
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 

@@ -14,10 +14,10 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, promise, rows_of
 from discreet.mechanisms import grouped_moments as groups_module
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
-from discreet.records.gradients import curvature_sensitivity
-from discreet.records.moments import moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, group_positions
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.records.gradients import curvature_sensitivity
+from discreet.designs.records.moments import moment_sensitivity
+from discreet.designs.kinds.noisy_sums import GROUPS, group_positions
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS

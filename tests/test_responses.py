@@ -18,12 +18,12 @@ import discreet as dc
 from design_cases import CLASSES, Script, design, numeric, promise
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
-from discreet.model.response import Classes, CountResponse, Response, TwoClasses, response_of
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.response import Classes, CountResponse, Response, TwoClasses, response_of
 from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import KNorm
-from discreet.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
+from discreet.designs.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE

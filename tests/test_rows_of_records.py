@@ -18,7 +18,7 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.records import rows as reading
 from discreet.records import sources as reading_sources
 

@@ -31,7 +31,7 @@ from discreet.estimators import folds
 from discreet.estimators import grid_search as scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.queries.credible import credible_interval
-from discreet.queries.score import accuracy_network
+from discreet.designs.readers.score import accuracy_network
 from enumeration import Scripted, laplace_log
 from folding import every
 from releases import noisy_release

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
-from discreet.posterior.design import weight_posterior as module
-from discreet.posterior.design.laws import uniform_law
-from discreet.posterior.design.weight_posterior import WeightPosterior, require_known
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.readers import weight_posterior as module
+from discreet.designs.readers.laws import uniform_law
+from discreet.designs.readers.weight_posterior import WeightPosterior, require_known
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import require_level, tails
 from folding import every

@@ -22,7 +22,7 @@ from scipy.special import expit
 
 import discreet as dc
 from discreet.estimators.logistic_regression import chosen_method
-from discreet.posterior.design.laws import spread
+from discreet.designs.readers.laws import spread
 
 __all__ = [
     "PUBLISHED",

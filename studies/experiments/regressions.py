@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.linear import RegressionSums, SumLayout, unpack
+from discreet.designs.readers.linear import RegressionSums, SumLayout, unpack
 
 from .intervals import LEVEL
 from .logistic_sets import released, synth

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.scores.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal

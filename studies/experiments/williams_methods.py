@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, WeightLikelihood, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, WeightLikelihood, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence, public_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 
 from .harness import Task
 from .logistic_sets import SETS, Classification, Law, error, errors_of_draws, missing_sets, released

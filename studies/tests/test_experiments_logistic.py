@@ -12,9 +12,9 @@ from scipy.special import expit
 from scipy.stats import beta
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, WeightedDraws, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, WeightedDraws, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence, public_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 from discreet.research.mechanisms.noisy_gradients import noisy_gradients
 from experiments import logistic_sets, pinq, williams_figure_3a, williams_figure_3b, williams_tables
 from experiments.harness import Task

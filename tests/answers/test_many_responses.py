@@ -16,8 +16,8 @@ import discreet as dc
 from design_cases import numeric, promise
 from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.poisson_regression import PrivatePoissonRegression
-from discreet.mechanisms.objective_perturbation import minimiser
-from discreet.posterior.design.many_classes import centred
+from discreet.designs.mechanisms.objective_perturbation import minimiser
+from discreet.designs.readers.many_classes import centred
 from discreet.posterior.read import quick_estimate
 from folding import every
 

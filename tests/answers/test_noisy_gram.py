@@ -11,8 +11,8 @@ from scipy.special import expit, logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
-from discreet.posterior.design.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
-from discreet.posterior.design.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
+from discreet.designs.readers.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
 from folding import every
 
 RNG = np.random.default_rng

@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.queries import score as queried
-from discreet.queries.score import accuracy_network, error_design
+from discreet.designs.readers.score import accuracy_network, error_design
 
 RELATIONS = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 

@@ -33,7 +33,7 @@ from discreet.util.lazy_imports import lazy_import
 from discreet.util.tabular import Block
 
 if TYPE_CHECKING:
-    from discreet.posterior.design.laws import Law
+    from discreet.designs.readers.laws import Law
 
 
 def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptions) -> None:

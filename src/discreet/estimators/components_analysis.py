@@ -24,13 +24,13 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
-from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.moments import moment_sensitivity
-from discreet.records.rows import Rows
+from discreet.designs.records.moments import moment_sensitivity
+from discreet.designs.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
 from discreet.research.readers.components import ComponentPosterior, Spectrum, quick_components

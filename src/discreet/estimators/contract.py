@@ -25,10 +25,10 @@ from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.options import InputTypeError
 from discreet.estimators.table_input import MaskedInput, TableInput, declared_of, is_table, require_target
-from discreet.model.design import Design
-from discreet.model.indicators import features_of
+from discreet.designs.design import Design
+from discreet.designs.indicators import features_of
 from discreet.model.schema import Variable
-from discreet.records.rows import Rows, read_rows
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.tabular import Block, Result

@@ -17,8 +17,8 @@ from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
 from discreet.estimators.contract import ArrayInput, generated_names, read_features
 from discreet.estimators.table_input import TableInput
-from discreet.model.design import Design
-from discreet.model.indicators import features_of
+from discreet.designs.design import Design
+from discreet.designs.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
 

@@ -31,17 +31,17 @@ from discreet.estimators.scaling import PublicScaler
 from discreet.estimators.table_input import MaskedInput, is_table
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace
-from discreet.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, prepaid, search, unpaid
-from discreet.model.design import Normal
+from discreet.designs.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.posterior.protocol import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.queries.score import Score, accuracy_network, error_design, read_score
+from discreet.designs.readers.score import Score, accuracy_network, error_design, read_score
 from discreet.records.counts import count_codes
-from discreet.records.moments import sum_moments
-from discreet.records.rows import read_rows
+from discreet.designs.records.moments import sum_moments
+from discreet.designs.records.rows import read_rows
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way

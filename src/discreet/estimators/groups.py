@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from discreet.errors import InputError
-from discreet.model.indicators import features_of, state_groups
+from discreet.designs.indicators import features_of, state_groups
 from discreet.model.schema import Variable
 
 Groups = tuple[tuple[int, ...], ...]

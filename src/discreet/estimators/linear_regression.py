@@ -20,15 +20,15 @@ from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.grouped_moments import grouped_moments
-from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.model.design import Design
+from discreet.designs.mechanisms.grouped_moments import grouped_moments
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.design import Design
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.rows import Rows
+from discreet.designs.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import WeightDraws, truncated_posterior
 from discreet.util.option_texts import DEFAULT_LEVEL

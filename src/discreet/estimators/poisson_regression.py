@@ -19,7 +19,7 @@ from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -77,7 +77,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss continued linearly beyond the counts' bound; see
         `objective_perturbation`. Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions; see
-        `discreet.posterior.design.weight_posterior`. Intervals assume the variance of a Poisson distribution: with
+        `discreet.designs.readers.weight_posterior`. Intervals assume the variance of a Poisson distribution: with
         overdispersed counts they are too short.
 
     Example:

@@ -24,8 +24,8 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import release
-from discreet.model.design import Design, Normal
-from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.designs.design import Design, Normal
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account

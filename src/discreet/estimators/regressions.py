@@ -34,16 +34,16 @@ from discreet.estimators.options import (
 )
 from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
-from discreet.mechanisms.objective_perturbation import objective_perturbation
-from discreet.model.design import Design, Normal
-from discreet.model.indicators import worth_groups
+from discreet.designs.mechanisms.objective_perturbation import objective_perturbation
+from discreet.designs.design import Design, Normal
+from discreet.designs.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.posterior.protocol import require_level, tails
 from discreet.posterior.read import is_read_by, quick_estimate, read
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.rows import Rows
-from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.designs.records.rows import Rows
+from discreet.designs.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 

@@ -18,7 +18,7 @@ from discreet.util.pack_entries import of_packs
 
 if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
-    from discreet.model.design import Target
+    from discreet.designs.design import Target
     from discreet.releases.measurement import Over
 
 

@@ -17,17 +17,17 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
-from discreet.model.design import Design, Normal
+from discreet.designs.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts, count
-from discreet.records.gradients import Gradients, sum_gradients
-from discreet.records.moments import Moments, sum_moments
+from discreet.designs.records.gradients import Gradients, sum_gradients
+from discreet.designs.records.moments import Moments, sum_moments
 from discreet.records.records import Records
-from discreet.records.rows import Rows, read_rows
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.releases.combined import refuse_counting_twice
 from discreet.releases.measurement import Calibration, Over, Released
 from discreet.releases.policy import RecordsPolicy

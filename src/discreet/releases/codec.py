@@ -21,7 +21,7 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.model.tables import Tables

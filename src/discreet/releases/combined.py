@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import InputError, require_word, shown, shown_path
-from discreet.model.design import Normal
+from discreet.designs.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable

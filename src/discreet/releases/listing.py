@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats
 

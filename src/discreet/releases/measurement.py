@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw

@@ -18,7 +18,7 @@ import pydantic
 
 from discreet.display.renderers import FactList, Picture
 from discreet.errors import InputError, printable, shown, shown_path
-from discreet.model.design import Design, Normal
+from discreet.designs.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.origin import Learned

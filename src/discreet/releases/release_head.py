@@ -15,7 +15,7 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, shown
-from discreet.model.design import Normal
+from discreet.designs.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables

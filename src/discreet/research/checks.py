@@ -19,11 +19,11 @@ from scipy.special import betaincinv, logsumexp
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import ExactNoise
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.rows import Rows, read_rows
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.research.scores.likelihood_sensitivity import log_range

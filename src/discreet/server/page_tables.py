@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.display.text_tables import html_text
 from discreet.errors import listed, printable
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.network import Network
 from discreet.queries.answers import Answer, Answers, assumption_lines, state_text
 from discreet.server.page_links import StateLinks, quoted_states

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.schema import Schema
 from discreet.queries.query import marginals
 from discreet.server.api import Serving, listed_release

@@ -9,7 +9,7 @@ from typing import Any
 from discreet.display.text_tables import html_text
 from discreet.errors import InputError, listed
 from discreet.model.network import Network
-from discreet.posterior.design.expected_values import expected_values, feature_rows
+from discreet.designs.readers.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.release_report import promise_words

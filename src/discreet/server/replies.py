@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from discreet.display.renderers import csv_text
 from discreet.errors import InputError
 from discreet.model.query_grammar import Query, check_names, parse_query
-from discreet.posterior.design.expected_values import expected_values, feature_rows
+from discreet.designs.readers.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answers
 from discreet.queries.decide import decide, payoff

@@ -32,7 +32,7 @@ from discreet.display.renderers import TextTable
 from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, check_relation
-from discreet.model.design import Design, Normal
+from discreet.designs.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -40,15 +40,15 @@ from discreet.privacy.guarantee import Guarantee, Relation, as_text, for_each
 from discreet.records.counts import Counts
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.chosen_network import StructureNoise
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise
+from discreet.designs.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
-from discreet.releases.kinds.noisy_sums import GroupNoise, VectorNoise
+from discreet.designs.kinds.noisy_sums import GroupNoise, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
 from discreet.util.tabular import Block, Result
-from discreet.verify.densities import objective_loss
+from discreet.designs.densities import objective_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import NOISE_SCRIPTS, Leak, Log, ScriptedAnswers, logged, numbers
 from discreet.verify.tiny_data import (

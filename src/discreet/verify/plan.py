@@ -15,18 +15,18 @@ from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
-from discreet.mechanisms.objective_perturbation import minimiser
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.objective_perturbation import minimiser
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.response import response_of
+from discreet.designs.response import response_of
 from discreet.model.tables import Tables
-from discreet.posterior.design.many_classes import centred
+from discreet.designs.readers.many_classes import centred
 from discreet.posterior.plug_in import plug_in
 from discreet.posterior.read import quick_estimate, read, readers_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import Counts, count_codes
-from discreet.records.gradients import sum_gradients
-from discreet.records.rows import Rows, read_rows
+from discreet.designs.records.gradients import sum_gradients
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.releases.release import Release
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, Statistic
-from discreet.model.design import Normal
+from discreet.designs.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.noise.noise_laws import ShapeTag
 from discreet.releases.measurement import Over

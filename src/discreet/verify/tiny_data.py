@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
-from discreet.model.design import Design, Normal
+from discreet.designs.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.records.counts import Counts
-from discreet.records.rows import read_rows
+from discreet.designs.records.rows import read_rows
 from discreet.releases.policy import RecordsPolicy
 
 Floats = npt.NDArray[np.float64]

@@ -9,15 +9,15 @@ from discreet.releases.kinds.audited_tables import AuditedTables as AuditedTable
 from discreet.releases.kinds.audited_tables import AuditNoise as AuditNoise
 from discreet.releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
 from discreet.releases.kinds.chosen_network import StructureNoise as StructureNoise
-from discreet.releases.kinds.gradient_trace import GradientTrace as GradientTrace
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise as ObjectiveNoise
+from discreet.designs.kinds.gradient_trace import GradientTrace as GradientTrace
+from discreet.designs.kinds.gradient_trace import ObjectiveNoise as ObjectiveNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise as GaussianNoise
 from discreet.releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
 from discreet.releases.kinds.noisy_counts import TableNoise as TableNoise
-from discreet.releases.kinds.noisy_sums import GroupedMoments as GroupedMoments
-from discreet.releases.kinds.noisy_sums import GroupNoise as GroupNoise
-from discreet.releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
-from discreet.releases.kinds.noisy_sums import VectorNoise as VectorNoise
+from discreet.designs.kinds.noisy_sums import GroupedMoments as GroupedMoments
+from discreet.designs.kinds.noisy_sums import GroupNoise as GroupNoise
+from discreet.designs.kinds.noisy_sums import NoisyMoments as NoisyMoments
+from discreet.designs.kinds.noisy_sums import VectorNoise as VectorNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from discreet.releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
 from discreet.releases.measurement import Calibration, Released

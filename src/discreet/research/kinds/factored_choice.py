@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze

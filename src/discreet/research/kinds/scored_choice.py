@@ -23,7 +23,7 @@ from discreet.releases.codec import (
     all_positive,
     kind,
 )
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported, Scores
 from discreet.research.scores.families import Family

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
 from discreet.releases.listing import list_drawn, name_weights
 from discreet.releases.measurement import Released, Reported

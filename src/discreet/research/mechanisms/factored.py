@@ -12,10 +12,10 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.record_number import noisy_total
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.rows import Rows
+from discreet.designs.records.rows import Rows
 from discreet.research.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.research.mechanisms.score_sums import ScoreSums, score_sums
 from discreet.research.mechanisms.scored import affordable_rate, draw_indices

@@ -13,14 +13,14 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total, require_records, total_noise
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.record_number import noisy_total, require_records, total_noise
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Ball
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.gradients import Gradients, gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import VectorNoise
+from discreet.designs.records.gradients import Gradients, gradient_sensitivity
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.kinds.noisy_sums import VectorNoise
 
 STEPS_LIMIT = 1000
 """Most steps: with more the noise on each hides the gradient."""

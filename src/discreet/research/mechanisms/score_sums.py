@@ -12,8 +12,8 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.records.rows import Rows
+from discreet.designs.design import Design
+from discreet.designs.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.scores.custom_factors import OwnFactor
 from discreet.util.arrays import Ints

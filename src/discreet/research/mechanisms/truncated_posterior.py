@@ -20,9 +20,9 @@ from scipy.special import erfcx, log_ndtr, ndtri
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.moments import Moments
+from discreet.designs.records.moments import Moments
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
 

@@ -23,12 +23,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.posterior.design.weight_posterior import require_met
+from discreet.designs.design import Design
+from discreet.designs.readers.weight_posterior import require_met
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.releases.kinds.noisy_sums import NoisyMoments
+from discreet.designs.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.research.readers.spectrum_compiled import chain
 from discreet.util.arrays import Floats

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import InputError, require_word
-from discreet.posterior.design.weight_posterior import WeightPosterior, read_total
+from discreet.designs.readers.weight_posterior import WeightPosterior, read_total
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, measured_total_law

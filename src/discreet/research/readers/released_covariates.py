@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.posterior.design.laws import WeightedPoints
+from discreet.designs.design import Design
+from discreet.designs.readers.laws import WeightedPoints
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.synthetic import sample
 from discreet.util.randomness import Seed, as_generator

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.design import Design
-from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.designs.design import Design
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.response import response_of
-from discreet.posterior.design.laws import Law, WeightedPoints
-from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
-from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
-from discreet.posterior.design.many_classes import (
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.response import response_of
+from discreet.designs.readers.laws import Law, WeightedPoints
+from discreet.designs.readers.linear import RegressionSums, SumLayout, moment_draws, unpack
+from discreet.designs.readers.logistic import LabelledPoints, NoisyGradients, logistic_draws
+from discreet.designs.readers.many_classes import (
     INTERCEPT_DEVIATION,
     PREDICTOR_VARIANCE,
     centred,
@@ -26,11 +26,11 @@ from discreet.posterior.design.many_classes import (
     sums_of,
     weight_ratios,
 )
-from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -657,7 +657,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
         raise InputError("a law of covariates and public records are for a regression of two classes")
     if covariates is not None:
         if not isinstance(covariates, Law):
-            raise InputError("a law of covariates is one of those of posterior/design/laws.py, such as UniformSphere")
+            raise InputError("a law of covariates is one of those of designs/readers/laws.py, such as UniformSphere")
         if covariates.size != design.size:
             raise InputError(f"the law of covariates has {covariates.size} coordinates, the design {design.size}")
         constant = covariates.points[:, -1] if isinstance(covariates, WeightedPoints) else covariates.constant or 0.0

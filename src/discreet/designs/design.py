@@ -189,7 +189,7 @@ class Design:
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
-        """Vectors of a curvature (`records/gradients.py`): a weight, means and squares, products.
+        """Vectors of a curvature (`designs/records/gradients.py`): a weight, means and squares, products.
 
         For more than two classes, each has the values of all pairs of classes in turn.
         """

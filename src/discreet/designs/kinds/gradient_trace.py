@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.response import response_of
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.response import response_of
 from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
 from discreet.noise.shapes import VectorLaw, vector_law
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.noisy_sums import (
+from discreet.designs.kinds.noisy_sums import (
     NoisyTotal,
     VectorNoise,
     all_drawn,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.design import GRID_STEPS, Design
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.noise.noise_laws import GroupedTag
 from discreet.noise.shapes import Cube, KNorm, vector_law
 from discreet.privacy.guarantee import Relation

@@ -12,9 +12,9 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.privacy.guarantee import Relation
-from discreet.records.rows import Rows
+from discreet.designs.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Ints
 

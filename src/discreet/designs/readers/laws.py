@@ -19,7 +19,7 @@ import scipy
 from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128
@@ -187,7 +187,7 @@ class Histograms:
         >>> import numpy as np
         >>> import discreet as dc
         >>> law = dc.research.Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
-        >>> from discreet.posterior.design.laws import spread
+        >>> from discreet.designs.readers.laws import spread
         >>> points = spread(law, points=8)  # three of four lie in the first cell
         >>> float(points.weights[points.points[:, 0] < 0].sum())
         0.75

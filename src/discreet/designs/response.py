@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from discreet.errors import InputError
-from discreet.model.design import Design
+from discreet.designs.design import Design
 from discreet.util.arrays import Floats, Ints, freeze
 
 

@@ -27,13 +27,13 @@ import numpy as np
 
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import require_level
 from discreet.queries.credible import credible_interval
-from discreet.releases.kinds.noisy_sums import NoisyMoments
+from discreet.designs.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -71,7 +71,7 @@ class Score(Result):
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.queries.score import accuracy_network
+        >>> from discreet.designs.readers.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
@@ -135,7 +135,7 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.queries.score import accuracy_network
+        >>> from discreet.designs.readers.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.model.design import Design, Normal
+from discreet.designs.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Cube
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.moments import Moments, moment_sensitivity
-from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.designs.records.moments import Moments, moment_sensitivity
+from discreet.designs.kinds.noisy_sums import NoisyMoments, VectorNoise
 
 
 def noisy_moments() -> Mechanism:

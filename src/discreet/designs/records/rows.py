@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from discreet.errors import InputError, listed
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.indicators import first_state
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.indicators import first_state
 from discreet.model.schema import Schema, Variable
 from discreet.records.local_counts import local_columns
 from discreet.records.records import Records, codes, kept, numbers, read_records, refuse_faulty
@@ -144,7 +144,7 @@ def read_rows(
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
             promise is for another unit than "record"; records of a table bring what was said of them.
         columns: of records of a table, the variables that the design's features stand for, in their order: a number for
-            itself, states for their indicators (`discreet.model.indicators`). None where all are numbers.
+            itself, states for their indicators (`discreet.designs.indicators`). None where all are numbers.
         target_column: likewise of the target. Bounds of these need not be those of the design, by which numbers are put
             on the grid, and to which they are clipped.
 
