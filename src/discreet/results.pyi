@@ -15,7 +15,6 @@ from .queries.explanation import InferenceLimits as InferenceLimits
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
-from .queries.score import Score as Score
 from .records.counts import Counts as Counts
 from .records.records import Records as Records
 from .releases.combined import Combined as Combined

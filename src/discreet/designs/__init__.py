@@ -1,4 +1,8 @@
-"""Functions for regressions and principal components: rows, their sums, laws of features, posteriors."""
+"""Designs pack: regressions and principal components of records, released directly and not read off a network.
+
+A `Design` is a public list of features, with a target or without. Its statistics, mechanisms, kinds of releases and
+readers register through the entry points of the package (`discreet.util.pack_entries`), as a third party's pack would.
+"""
 
 from discreet.util.lazy_imports import lazy_exports
 

@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from discreet.errors import InputError, listed, shown
 from discreet.designs.indicators import first_state
+from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Variable
 
 Floats = npt.NDArray[np.float64]

@@ -227,14 +227,8 @@ PROOF = (
 
 def _name_subject(release: Release) -> str:
     """Write the first variables' names as the subject of the records, and the number of the others."""
-    names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
+    names = release.over.schema.names
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
-
-
-def _list_columns(release: Release) -> list[str]:
-    """List the names of a design's columns."""
-    design = release.design
-    return [column.name for column in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
 def promise_words(release: Release) -> list[str]:
@@ -389,7 +383,7 @@ def _list_public(release: Release) -> list[str]:
         Phrases, at most MOST_LISTED_VARIABLES of them on variables.
     """
     if not release.networks:
-        columns = _list_columns(release)
+        columns = release.over.schema.names
         lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
     else:
         network = release.network

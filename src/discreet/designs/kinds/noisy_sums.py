@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.errors import require
 from discreet.designs.design import GRID_STEPS, Design
+from discreet.errors import require
 from discreet.noise.noise_laws import GroupedTag
 from discreet.noise.shapes import Cube, KNorm, vector_law
 from discreet.privacy.guarantee import Relation
@@ -41,7 +41,7 @@ class VectorNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     sensitivity: Whole
     scale: Positive
     rounds: Whole
@@ -107,6 +107,7 @@ def total_scale(total: NoisyTotal | None) -> float | None:
 class SummedProducts(Released):
     """Sums of products of a design's coordinates and target, in steps of `1 / GRID_STEPS^2`, with noise."""
 
+    domain: ClassVar[str] = "design"
     design: Design
     values: Integers
     noisy_total: Flag
@@ -256,7 +257,7 @@ class GroupNoise(Reported):
         InputError: a number is not positive and finite, or not one scale for each group.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     noise: GroupedTag
     sensitivity: Whole
     scales: tuple[Positive | None, ...]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from discreet.designs.design import Design, Normal
+from discreet.designs.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.records.moments import Moments, moment_sensitivity, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.designs.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Cube
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.designs.records.moments import Moments, moment_sensitivity
-from discreet.designs.kinds.noisy_sums import NoisyMoments, VectorNoise
 
 
 def noisy_moments() -> Mechanism:
@@ -61,4 +62,4 @@ def noisy_moments() -> Mechanism:
         noisy = noise.k_norm(sums, calibration.scale, Cube.tag)
         return NoisyMoments(statistic.design, noisy, calibration.scale, private_total)
 
-    return Mechanism("noisy_moments", calibrate, draw, Moments)
+    return design_mechanism("noisy_moments", calibrate, draw, Moments, sum_moments)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from discreet.errors import InputError, listed, shown
 from discreet.designs.design import Design
-from discreet.designs.readers.weight_posterior import WeightPosterior
+from discreet.errors import InputError, listed
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
+
+if TYPE_CHECKING:
+    from discreet.designs.readers.weight_posterior import WeightPosterior
 
 MOST_VALUES = 2**22
 """Largest product of draws, records and outputs in memory at once: 32 MiB."""
@@ -75,30 +75,6 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
         blocks.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
     table = np.concatenate(blocks, axis=2) if blocks else np.empty((3, len(outputs), 0))
     return ExpectedValues(tuple(outputs), *(values.T for values in table))
-
-
-def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Convert records with named features to rows in the design's order, shape (records, features).
-
-    Args:
-        design: design of the regression.
-        records: for each record its features by name, in the units of the columns.
-
-    Raises:
-        InputError: a feature that is missing, that is not a finite number, or that is not in the design.
-    """
-    rows = np.empty((len(records), len(design.features)))
-    for at, record in enumerate(records):
-        if unknown := [name for name in record if name not in design.names]:
-            raise InputError(
-                f"the record at position {at} has {shown(unknown[0])}, which is none of {listed(design.names)}"
-            )
-        for column, name in enumerate(design.names):
-            value = record.get(name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-                raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
-            rows[at, column] = value
-    return rows
 
 
 def _predict_means(design: Design, linear: Floats) -> Floats:

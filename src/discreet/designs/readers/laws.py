@@ -18,8 +18,8 @@ import numpy.typing as npt
 import scipy
 from scipy.special import expit, ndtri
 
-from discreet.errors import InputError
 from discreet.designs.design import Design
+from discreet.errors import InputError
 from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128

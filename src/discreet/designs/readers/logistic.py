@@ -36,9 +36,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
-from discreet.errors import InputError
-from discreet.noise.noise_laws import ShapeTag
-from discreet.noise.shapes import SHAPES, KNorm
 from discreet.designs.readers.importance import (
     DEGREES_OF_FREEDOM,
     Density,
@@ -48,6 +45,9 @@ from discreet.designs.readers.importance import (
     weighted_draws,
 )
 from discreet.designs.readers.laws import Law, WeightedPoints, moments_of, spread
+from discreet.errors import InputError
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import SHAPES, KNorm
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.util.arrays import Floats, Ints

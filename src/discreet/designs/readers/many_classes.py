@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.designs.design import GRID_STEPS
-from discreet.designs.response import Classes, response_of
-from discreet.designs.readers.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.readers.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.response import Classes, response_of
 from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0

@@ -25,15 +25,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design, design_of
+from discreet.designs.kinds.noisy_sums import NoisyMoments
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError
-from discreet.designs.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import require_level
 from discreet.queries.credible import credible_interval
-from discreet.designs.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -146,8 +146,8 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
     """
     rng = as_generator(rng)
     require_level(level, draws)
-    if not release.networks and release.design.target is None:
-        design = release.design
+    if not release.networks and design_of(release).target is None:
+        design = design_of(release)
         bounds = design.features[0].bounds
         if bounds is not None and design == error_design(bounds[1]):
             return _read_error(release, release.payload_as(NoisyMoments), bounds[1], level, draws, rng)

@@ -1,6 +1,6 @@
 """Posteriors of a design's weights, drawn from releases: regressions, classifications and directions.
 
-The draws account for both sampling error and privacy noise. `discreet.posterior.read` registers the readers below.
+The draws account for both sampling error and privacy noise. `discreet.designs.readers` registers the readers below.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.errors import InputError
-from discreet.designs.design import GRID_STEPS, Design
-from discreet.designs.response import response_of
+from discreet.designs.design import GRID_STEPS, Design, design_of, normal_of
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
+from discreet.designs.readers.expected_values import ExpectedValues, expected_values
 from discreet.designs.readers.laws import Law, WeightedPoints
 from discreet.designs.readers.linear import RegressionSums, SumLayout, moment_draws, unpack
 from discreet.designs.readers.logistic import LabelledPoints, NoisyGradients, logistic_draws
@@ -27,10 +28,10 @@ from discreet.designs.readers.many_classes import (
     weight_ratios,
 )
 from discreet.designs.readers.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.response import response_of
+from discreet.errors import InputError
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.designs.kinds.gradient_trace import GradientTrace
-from discreet.designs.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -498,6 +499,10 @@ class WeightPosterior(Posterior):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
+    def expected(self, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
+        """Compute the expected target of records, with intervals; arguments, result and errors as `expected_values`."""
+        return expected_values(self, features, level=level)
+
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the effect of each column with its interval, in the units of the columns.
 
@@ -554,7 +559,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
-    return WeightPosterior(release.design, drawn, variance, "normal", None)
+    return WeightPosterior(design_of(release), drawn, variance, "normal", None)
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
@@ -576,13 +581,13 @@ def resample(release: Release, *, draws: int, rng: np.random.Generator) -> Weigh
         InputError: no more records than coefficients, or noise so large that resampling would need too many proposals.
     """
     payload = release.payload_as(NoisyMoments)
-    layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
-    noise, deviation = payload.sums_scale, release.normal.deviation
+    layout = SumLayout(len(design_of(release).features), design_of(release).intercept, release.records)
+    noise, deviation = payload.sums_scale, normal_of(release).deviation
     with under_way("drawing the posterior"):
         drawn, variance = moment_draws(
             payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
         )
-    return WeightPosterior(release.design, drawn, variance, "resampling", None)
+    return WeightPosterior(design_of(release), drawn, variance, "resampling", None)
 
 
 def read_gradients(
@@ -608,7 +613,7 @@ def read_gradients(
     Raises:
         InputError: no curvature and no law of the features, or a law or public records that do not match the design.
     """
-    design, trace = release.design, release.payload_as(GradientTrace)
+    design, trace = design_of(release), release.payload_as(GradientTrace)
     if covariates is None:
         if trace.curvature is not None and public is None:
             with under_way("drawing the posterior"):
@@ -622,7 +627,7 @@ def read_gradients(
         )
     require_known(design, covariates, public)
     known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
-    gradients, deviation = gradients_of(release), release.normal.deviation
+    gradients, deviation = gradients_of(release), normal_of(release).deviation
     with under_way("drawing the posterior"):
         drawn = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
     return WeightPosterior(design, drawn.weights, None, drawn.method, drawn.mixing)
@@ -636,7 +641,7 @@ def estimate_moments(release: Release) -> Floats:
 def estimate_gradients(release: Release) -> Floats:
     """Return `curvature_estimate` if there is a curvature and no groups; else the released weights, centred."""
     trace = release.payload_as(GradientTrace)
-    if trace.curvature is not None and not release.design.groups:
+    if trace.curvature is not None and not design_of(release).groups:
         return curvature_estimate(trace)
     return centred(trace.weights, trace.design.outputs)
 
@@ -686,7 +691,7 @@ def gradients_of(release: Release) -> NoisyGradients:
     if payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
     records, scale = read_total(release, payload.total)
-    return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
+    return NoisyGradients(payload.points, payload.gradients, payload.scale, design_of(release).shape, records, scale)
 
 
 def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:

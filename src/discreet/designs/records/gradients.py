@@ -1,6 +1,6 @@
 """Gradients of a regression's log-likelihood, summed over private records in integers.
 
-A record's gradient is `(y - mean(theta . v)) v`, y and means as `designs/response.py` has them: numbers between -1 and 1
+A record's gradient is `(y - mean(theta . v)) v`, y and means as `response.py` has them: numbers between -1 and 1
 times its coordinates. It is rounded to the grid for each record by itself; because the coordinates are on the grid
 already, no entry grows by that.
 """
@@ -14,10 +14,10 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.records.rows import Rows
 from discreet.designs.response import Response, response_of
 from discreet.noise.shapes import SHAPES, CurvaturePart
 from discreet.privacy.guarantee import Relation
-from discreet.designs.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
 

@@ -11,10 +11,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from discreet.errors import InputError
 from discreet.designs.design import GRID_STEPS, Design
-from discreet.privacy.guarantee import Relation
 from discreet.designs.records.rows import Rows
+from discreet.errors import InputError
+from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Ints
 

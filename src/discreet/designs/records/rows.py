@@ -18,15 +18,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from discreet.errors import InputError, listed
 from discreet.designs.design import GRID_STEPS, Design
 from discreet.designs.indicators import first_state
+from discreet.errors import InputError, listed
 from discreet.model.schema import Schema, Variable
 from discreet.records.local_counts import local_columns
 from discreet.records.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.records.sources import arrow_blocks
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
+from discreet.util.progress import under_way
 
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
@@ -45,6 +46,7 @@ Steps = npt.NDArray[np.int16]
 Block = tuple[Ints, Ints]
 Held = tuple[Steps, Steps]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +121,24 @@ class Rows:
     def target(self) -> Ints:
         """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
         return np.concatenate([target for _, target in self.blocks()])
+
+
+def from_rows(make: Callable[[Rows], Made]) -> Callable[[Records | Rows, Design], Made]:
+    """Make a mechanism's `of_records`: records of a design become rows, from which a function makes the statistic.
+
+    Args:
+        make: sums rows, for one.
+
+    Returns:
+        A function of private records, of any source, or of rows, and of their design.
+    """
+
+    def statistic_of_records(records: Records | Rows, design: Design) -> Made:
+        rows = records if isinstance(records, Rows) else read_rows(design, records)
+        with under_way("reading records"):
+            return make(rows)
+
+    return statistic_of_records
 
 
 def read_rows(

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from discreet.errors import require
 from discreet.designs.design import Design
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
+from discreet.errors import require
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
-from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze
@@ -45,7 +45,7 @@ class FactoredNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     rate: Positive
     total_scale: Positive | None
     reported: Fraction
@@ -93,6 +93,7 @@ class FactoredChoice(Released):
         ('0', '1')
     """
 
+    domain: ClassVar[str] = "design"
     design: Design
     kind: FactorKind
     candidates: Matrix

@@ -9,13 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.mechanisms.record_number import noisy_total
+from discreet.designs.records.rows import Rows, from_rows
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.designs.mechanisms.record_number import noisy_total
-from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.designs.records.rows import Rows
 from discreet.research.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.research.mechanisms.score_sums import ScoreSums, score_sums
 from discreet.research.mechanisms.scored import affordable_rate, draw_indices
@@ -101,9 +102,11 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
         if isinstance(statistic, ScoreSums) and statistic.factor is not factor:
             raise InputError("these sums are of another score: compute them with `statistic_of` for this mechanism")
 
-    mechanism = Mechanism("factored", calibrate, draw, Rows, numbers=lambda *_: factor.candidates.size)
+    numbers = factor.candidates.size
+    mechanism = design_mechanism("factored", calibrate, draw, Rows, lambda rows: rows, numbers=lambda *_: numbers)
     if isinstance(factor, OwnFactor):
-        return replace(mechanism, statistic=ScoreSums, require=require, of_rows=partial(score_sums, factor=factor))
+        of_records = from_rows(partial(score_sums, factor=factor))
+        return replace(mechanism, statistic=ScoreSums, require=require, of_records=of_records)
     return mechanism
 
 

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from discreet.errors import InputError
 from discreet.designs.design import Design
 from discreet.designs.records.rows import Rows
+from discreet.errors import InputError
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.scores.custom_factors import OwnFactor
 from discreet.util.arrays import Ints

@@ -17,12 +17,13 @@ import numpy.typing as npt
 import scipy
 from scipy.special import erfcx, log_ndtr, ndtri
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.records.moments import Moments, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.designs.records.moments import Moments
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
 
@@ -386,8 +387,10 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
         rounded = np.round(weights, calibration.digits) + 0.0  # no -0.0, whose sign would reveal a digit
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
-    return Mechanism(
-        "truncated_posterior", calibrate, draw, Moments, several=False, numbers=lambda over, _: draws * over.size
+    return design_mechanism(
+        *("truncated_posterior", calibrate, draw, Moments, sum_moments),
+        several=False,
+        numbers=lambda over, _: draws * over.size,
     )
 
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, ndtri, softmax
 
-from discreet.errors import DiscreetError, InputError, shown
 from discreet.designs.design import GRID_STEPS, Design
+from discreet.errors import DiscreetError, InputError, shown
 from discreet.posterior.protocol import Posterior, name_rows
 from discreet.posterior.totals import measured_total_law
 from discreet.releases.release import Release

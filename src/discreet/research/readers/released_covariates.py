@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.errors import InputError
 from discreet.designs.design import Design
 from discreet.designs.readers.laws import WeightedPoints
+from discreet.errors import InputError
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.synthetic import sample
 from discreet.util.randomness import Seed, as_generator

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed, require
 from discreet.designs.design import GRID_STEPS, Design
+from discreet.errors import InputError, listed, require
 from discreet.research.scores.score_tables import CANDIDATES, SCORE_STEPS, WIDEST, Function
 from discreet.util.arrays import Floats, Ints, freeze, number, numbers
 
