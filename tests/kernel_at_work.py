@@ -37,10 +37,10 @@ told = CliRunner().invoke(app, ["query", str(folder / "release.json"), "P(lung|s
 assert told.exit_code == 0 and len(json.loads(told.stdout)["answers"][0]["values"]) == 2, told.output
 
 # a regression
-line = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", ("no", "yes")))
+line = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", ("no", "yes")))
 x = np.linspace(-1, 1, 2000)
 rows = dc.designs.read_rows(line, x[:, None], np.where(x > 0, "yes", "no"))
-mechanism = dc.objective_perturbation(records=2000)
+mechanism = dc.designs.objective_perturbation(records=2000)
 statistic = dc.tools.statistic_of(mechanism, rows, line)
 made = dc.simulate(mechanism, statistic, dc.designs.Normal(line, 1.0), promise, rng=1)
 assert dc.read(made, draws=50, rng=1).rows()[0]["mean"] > 0

@@ -208,11 +208,11 @@ def test_a_release_answers_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_release_over_a_design_is_read_by_the_same_door() -> None:
-    design = dc.Design((dc.Variable("age", bounds=(0, 100)),), dc.Variable("days", bounds=(0, 40)))
+    design = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), dc.Variable("days", bounds=(0, 40)))
     rows = dc.designs.read_rows(design, [[40.0], [60.0]], [3.0, 9.0])
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     normal = dc.designs.Normal(design, 1.0)
-    made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
+    made = dc.simulate(dc.designs.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
     posterior = made.posterior(draws=40, rng=2)
     assert [row["name"] for row in posterior.rows()] == ["age", "intercept"]
     assert np.array_equal(posterior.weights, dc.read(made, draws=40, rng=2).weights)

@@ -9,7 +9,6 @@ import pytest
 from scipy.integrate import dblquad, quad
 from scipy.special import expit
 
-from discreet.errors import InputError
 from discreet.designs.readers.laws import (
     SPREAD_POINTS,
     Histograms,
@@ -22,6 +21,7 @@ from discreet.designs.readers.laws import (
     moment,
     spread,
 )
+from discreet.errors import InputError
 from folding import every
 
 EDGES = np.array([-1.0, -0.5, 0.2, 1.0])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, length, neighbours, numeric, rows_of
 from discreet.designs.design import GRID_STEPS
-from discreet.records import rows as reading
+from discreet.designs.records import rows as reading
 from discreet.designs.records.gradients import gradient_sensitivity
 from discreet.designs.records.moments import moment_sensitivity
 from folding import every
@@ -55,7 +55,7 @@ def test_no_rounding_makes_a_record_longer_than_the_norm(norm: float, size: int)
 
 
 def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
-    over = dc.Design((numeric("a", 0, 10), numeric("b", -2, 6)), NUMBER)
+    over = dc.designs.Design((numeric("a", 0, 10), numeric("b", -2, 6)), NUMBER)
     features = RNG(1).uniform(-5, 15, (500, 2))
     target = RNG(2).uniform(-5, 9, 500)
     found = dc.designs.read_rows(over, features, target)
@@ -72,7 +72,7 @@ HUGE = (1e308, -1e308, 1.7e308, 5e-324, -0.0)
 @every("norm", [None, 0.5])
 def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[float, float], norm: float | None) -> None:
     """Warnings are errors here: a warning that only some records cause would be a word about them."""
-    over = dc.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
+    over = dc.designs.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
     found = dc.designs.read_rows(over, np.array(HUGE)[:, None], HUGE)
     assert np.abs(found.coordinates).max() <= GRID_STEPS
     assert np.abs(found.target).max() <= GRID_STEPS

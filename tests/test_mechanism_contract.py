@@ -63,7 +63,7 @@ def counts() -> dc.results.Counts:
 
 def simulated(mechanism: dc.tools.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
     over = statistic.over
-    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else dc.Dirichlet.uniform(over)
     return dc.simulate(mechanism, statistic, prior, guarantee, rng=np.random.default_rng(seed))
 
 
@@ -360,7 +360,11 @@ def overspending(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
 
 def elsewhere(prior: Any) -> Any:
     """A prior over something else."""
-    return dc.designs.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.designs.Normal) else ANOTHER
+    return (
+        dc.designs.Normal(dc.designs.Design(prior.over.features), 1.0)
+        if isinstance(prior, dc.designs.Normal)
+        else ANOTHER
+    )
 
 
 def treated(statistic: Any, policy: RecordsPolicy) -> Any:

@@ -18,7 +18,7 @@ from shell import Shell, opened
 
 WAIT = dc.Variable.binned("wait", (0, 60), 12)
 NETWORK = dc.Network((WAIT,), {"wait": ()})
-DESIGN = dc.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
+DESIGN = dc.designs.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
 NORMAL = dc.designs.Normal(DESIGN, 1.0)
 COIN = dc.Network((dc.Variable("flip", ("tails", "heads")),), {"flip": ()})
 RATES = np.linspace(0.05, 1, 5)

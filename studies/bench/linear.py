@@ -68,12 +68,12 @@ def made_up(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     return x, np.clip(x @ theta + RESIDUAL * rng.normal(size=n), -1, 1), theta
 
 
-def released(cell: Cell, values: Floats) -> dc.kinds.NoisyMoments:
+def released(cell: Cell, values: Floats) -> dc.designs.NoisyMoments:
     """The same sums as a release has them."""
     features = tuple(dc.Variable(f"x{at}", bounds=(-1, 1)) for at in range(cell.features))
-    design = dc.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
+    design = dc.designs.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
     steps = np.rint(values * GRID_STEPS**2).astype(np.int64)
-    return dc.kinds.NoisyMoments(design, steps, cell.scale * GRID_STEPS**2, cell.public_records is None)
+    return dc.designs.NoisyMoments(design, steps, cell.scale * GRID_STEPS**2, cell.public_records is None)
 
 
 def run(cell: Cell, seed: int) -> dict[str, float]:

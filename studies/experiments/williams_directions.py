@@ -59,7 +59,9 @@ CANDIDATE_ANGLES = np.arctan2(CANDIDATES[:, 1], CANDIDATES[:, 0])
 BOUND = 32.0
 """Public bound on every coordinate of a record, nearly eight standard deviations: nothing is clipped."""
 FACTOR = DirectionFactor(CANDIDATES / BOUND, noise_variance=1 / BOUND**2, tau=4.0)
-DESIGN = dc.Design(tuple(dc.Variable(name, bounds=(-BOUND, BOUND)) for name in ("x", "y")), None, None, intercept=False)
+DESIGN = dc.designs.Design(
+    tuple(dc.Variable(name, bounds=(-BOUND, BOUND)) for name in ("x", "y")), None, None, intercept=False
+)
 PRIOR = dc.designs.Normal(DESIGN, DEVIATION / BOUND)
 
 NEAR = np.radians(20)

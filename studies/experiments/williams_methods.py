@@ -103,7 +103,7 @@ def _learned(task: Task, records: Classification, epsilon: float) -> Iterator[tu
     made, law = _release(task, records, epsilon, "1", posterior=True)
     yield from _inference(task, records, epsilon, made, law)
     shipped, _ = _release(task, records, epsilon, "auto", posterior=False)
-    assert isinstance(shipped.payload, dc.kinds.GradientTrace)
+    assert isinstance(shipped.payload, dc.designs.GradientTrace)
     yield "shipped rule", float(error(shipped.payload.weights[None], records)[0])
     likely = public_evidence(records.points, records.labels)
     exact, _ = Density(records.points.shape[1], DEVIATION, (likely,)).mode()

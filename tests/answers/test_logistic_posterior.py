@@ -16,10 +16,6 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from discreet.errors import InputError
-from discreet.noise.noise_laws import ShapeTag
-from discreet.noise.shapes import KNorm
-from discreet.posterior import diagnostics
 from discreet.designs.readers import importance, logistic
 from discreet.designs.readers.importance import Density, Reference, t_draws, weighted_draws
 from discreet.designs.readers.laws import (
@@ -41,6 +37,10 @@ from discreet.designs.readers.logistic import (
     gradient_evidence,
     logistic_draws,
 )
+from discreet.errors import InputError
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import KNorm
+from discreet.posterior import diagnostics
 
 Floats = npt.NDArray[np.float64]
 

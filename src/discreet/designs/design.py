@@ -85,7 +85,7 @@ class Design(Over):
         >>> import numpy as np
         >>> import discreet as dc
         >>> age = dc.Variable("age", bounds=(20, 60))
-        >>> design = dc.Design((age,), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((age,), dc.Variable("income", bounds=(0, 1000)))
         >>> design.scaled(np.array([[20.0], [50.0], [70.0]])).tolist()
         [[-1.0, 1.0], [0.5, 1.0], [1.0, 1.0]]
     """
@@ -462,7 +462,7 @@ class Normal(Prior):
 
     Example:
         >>> import discreet as dc
-        >>> age = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> age = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> prior = dc.designs.Normal(age, 2)
         >>> prior.deviation, prior.over.weights
         (2.0, 2)

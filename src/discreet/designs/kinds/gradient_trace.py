@@ -180,9 +180,9 @@ class GradientTrace(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> point = np.zeros((1, 2))
-        >>> dc.kinds.GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
+        >>> dc.designs.GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
         2
     """
 

@@ -52,9 +52,9 @@ def grouped_moments() -> Mechanism:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise = dc.designs.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> noise.noise, len(noise.scales), noise.total <= 1
         ('cube', 3, True)
     """

@@ -39,9 +39,9 @@ def noisy_moments() -> Mechanism:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.noisy_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise = dc.designs.noisy_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> noise.sensitivity == 4096**2, noise.total <= 1  # of a record, in the steps of the grid
         (True, True)
     """

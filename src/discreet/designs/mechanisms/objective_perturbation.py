@@ -182,9 +182,9 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
+        >>> noise = dc.designs.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
         >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure guarantee
         (True, None, True)
     """

@@ -54,7 +54,7 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
 
     Example:
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> draws = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
         >>> found = expected_values(draws, np.array([[60.0]]), level=0.0005)
         >>> found.outputs, found.mean.round(3).tolist()

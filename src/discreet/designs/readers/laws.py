@@ -395,7 +395,7 @@ def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
     Example:
         >>> import discreet as dc
         >>> features = (dc.Variable("age", bounds=(0, 80)), dc.Variable("bmi", bounds=(10, 50)))
-        >>> dc.research.uniform_law(dc.Design(features, dc.Variable("ill", ("no", "yes"))))
+        >>> dc.research.uniform_law(dc.designs.Design(features, dc.Variable("ill", ("no", "yes"))))
         UniformBox(features=2, constant=1.0)
     """
     if design.groups:

@@ -76,7 +76,7 @@ class Score(Result):
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
+        >>> dc.designs.Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
         Score(metric='accuracy', mean=0.8, lower=0.7, upper=0.9, level=0.95)
     """
 
@@ -140,7 +140,7 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> found = dc.tools.read_score(released, rng=2)
+        >>> found = dc.designs.read_score(released, rng=2)
         >>> found.metric, 0.5 < found.lower < found.mean < found.upper < 1
         ('accuracy', True)
     """

@@ -423,7 +423,7 @@ class WeightPosterior(Posterior):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> posterior = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
         >>> posterior.mean().round(3).tolist()
         [0.3, 0.1]

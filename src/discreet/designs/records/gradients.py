@@ -40,7 +40,7 @@ class Gradients:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
         >>> dc.designs.sum_gradients(rows)
         Gradients(2 coordinates, private)
@@ -254,7 +254,7 @@ def sum_gradients(rows: Rows) -> Gradients:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
         >>> gradients = dc.designs.sum_gradients(rows)
         >>> (gradients.signed() / 4096).tolist()  # private: -(0, 1) of the one who is not ill, and (1, 1)

@@ -70,7 +70,7 @@ class Rows:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> rows
         Rows(2 coordinates, private)
@@ -182,7 +182,7 @@ def read_rows(
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> rows.records, (rows.target / 4096).tolist()  # private; 10 of 0 to 40 days is -0.5 of -1 to 1
         (2, [-0.5, 1.0])

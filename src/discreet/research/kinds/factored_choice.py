@@ -85,7 +85,7 @@ class FactoredChoice(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> ward = dc.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> ward = dc.designs.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
         >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
         >>> floor = {"floor": 0.1}
         >>> choice = dc.research.FactoredChoice(ward, "categorical", candidates, floor, 1, rate=0.5, total=None)

@@ -70,7 +70,7 @@ class WeightDraws(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
         >>> dc.research.WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
         '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
     """

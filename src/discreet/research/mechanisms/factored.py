@@ -63,7 +63,8 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
     Example:
         >>> import discreet as dc
         >>> axes = dc.research.DirectionFactor(dc.research.spread_candidates(2, 4, [0.7]), noise_variance=0.25, tau=2.0)
-        >>> plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), intercept=False)
+        >>> x, y = (dc.Variable(name, bounds=(-1, 1)) for name in "xy")
+        >>> plane = dc.designs.Design((x, y), intercept=False)
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.research.factored(axes).calibrate(plane, dc.designs.Normal(plane, 1.0), promise)
         >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon is for the number of records

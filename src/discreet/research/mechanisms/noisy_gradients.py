@@ -61,7 +61,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> Mechanism:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.research.noisy_gradients(3, records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
         >>> noise.total <= 1, round(noise.total_scale)  # 1/20 of epsilon is for the number of records

@@ -37,7 +37,7 @@ class ScoreSums:
 
     Example:
         >>> import discreet as dc
-        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> ages = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
         >>> near = lambda r, z: -abs(r["age"][:, None] - z[:, 0])
         >>> nearest = dc.research.own_factor(ages, near, [20, 60], low=-50, high=0)
         >>> dc.tools.statistic_of(dc.research.factored(nearest), dc.designs.read_rows(ages, [[30.0]]), ages)

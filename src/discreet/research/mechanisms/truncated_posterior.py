@@ -343,7 +343,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> law = dc.research.truncated_posterior(variance=0.04).calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> 0 < law.temper < 1, law.radius, law.total <= 1
