@@ -26,8 +26,8 @@ import discreet as dc
 from folding import every
 
 ROOT = Path(dc.__file__).parent
-KERNEL = ("decisions", "designs", "external", "kinds", "results", "tools")
-PACKS = ("estimators", "research", "server")
+KERNEL = ("decisions", "external", "kinds", "results", "tools")
+PACKS = ("designs", "estimators", "research", "server")
 MODULES = (*KERNEL, *PACKS)
 MOST_NAMES, MOST_KERNEL_NAMES = 44, 128
 """At the top, and in all modules of the kernel with it."""
@@ -115,6 +115,8 @@ def test_every_name_is_written_once() -> None:
         ("fourier", "research.fourier"),
         ("truncated_posterior", "research.truncated_posterior"),
         ("PrivatePCA", "estimators.PrivatePCA"),
+        ("Design", "designs.Design"),
+        ("noisy_moments", "designs.noisy_moments"),
     ],
 )
 def test_a_name_that_moved_says_where_it_is(old: str, new: str) -> None:

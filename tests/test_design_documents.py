@@ -21,7 +21,7 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
 from discreet.cli.cli import main
-from discreet.designs.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS, design_of
 from discreet.designs.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
 from discreet.designs.kinds.noisy_sums import VectorNoise
 from discreet.releases import release as release_module
@@ -513,7 +513,7 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
 
 def test_a_release_over_a_network_has_no_design() -> None:
     with pytest.raises(dc.InputError, match=r"read it with `.posterior\(\)`"):
-        _ = dc.Release.loads(network_file(dc.Relation.REPLACE)).over
+        design_of(dc.Release.loads(network_file(dc.Relation.REPLACE)))
 
 
 COMMANDS = (

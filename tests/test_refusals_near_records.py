@@ -19,7 +19,7 @@ from shell import Shell, opened
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "discreet"
-NEAR = ("records", "mechanisms", "estimators", "research/mechanisms")
+NEAR = ("records", "mechanisms", "estimators", "designs/records", "designs/mechanisms", "research/mechanisms")
 """Folders of the code near records; in the first of them all functions may see them."""
 SEEN = {
     "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "TableInput", "Gradients", "Integers",

@@ -146,15 +146,11 @@ def test_no_unit_that_counts_once_costs_more_than_was_promised(name: str) -> Non
 
 def test_the_audit_looks_at_units_of_all_sizes() -> None:
     arc = audit_networks()["a -> b"]
-    rows, shared = (
-        units_of(partial(NETWORKS.kinds_of, arc), ROWS[3]),
-        units_of(partial(NETWORKS.kinds_of, arc), SHARED[3]),
-    )
+    kinds_of = partial(NETWORKS.kinds_of, arc)
+    rows, shared = units_of(kinds_of, ROWS[3]), units_of(kinds_of, SHARED[3])
     assert {len(unit) for unit in rows} == {1, 2, 3} and {len(unit) for unit in shared} == {6}
     assert {len(set(unit)) for unit in rows} == {len(set(unit)) for unit in shared} == {1, 2, 3}
-    assert units_of(partial(NETWORKS.kinds_of, arc), RecordsPolicy("error", "error")) == [
-        ((a, b),) for a, b in product((0, 1), repeat=2)
-    ]
+    assert units_of(kinds_of, RecordsPolicy("error", "error")) == [((a, b),) for a, b in product((0, 1), repeat=2)]
 
 
 def test_a_mechanism_that_is_read_record_by_record_takes_one_of_each() -> None:
