@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "errors": set(),
     "util": set(),
     "noise": {"util"},
-    "model": {"util", "noise"},
+    "model": {"util"},
     "display": {"util", "model"},
     "formats": {"util", "model"},
     "privacy": set(),

@@ -79,6 +79,18 @@ def read_design_file(path: str | Path) -> Design:
 
     Raises:
         InputError: no such file, not JSON of this form, or no design; the message has the place.
+
+    Guarantee:
+        None spent: a design is public.
+
+    Example:
+        >>> import tempfile
+        >>> import discreet as dc
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        ...     _ = file.write('{"features": [{"name": "age", "bounds": [20, 60]}], "intercept": true}')
+        ...     file.flush()
+        ...     dc.designs.read_design_file(file.name).names
+        ('age',)
     """
     subject = f"design {shown_path(path)}"
     raw = read_json(read_text(path, "design", NETWORK_BYTES), subject, NETWORK_BYTES)
@@ -125,4 +137,4 @@ def _describe(design: Design) -> str:
 
 
 DOMAINS = (Domain(DesignHead, _write_prior, _describe, "discreet.designs.made_up_designs:MADE_UP"),)
-"""What the pack's releases are over."""
+"""Domain of the pack's releases."""

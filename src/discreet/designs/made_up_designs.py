@@ -1,4 +1,4 @@
-"""What audits and plans make up over designs: tiny ones, their records, and records of random weights."""
+"""Designs and records that audits and plans make up: tiny ones of every kind, and records of random weights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEAST_CONVEXITY = 1e-3
 
 
 class _Designs(MadeUp):
-    """What is made up over designs."""
+    """Designs, and records over them."""
 
     compared = ("weights", "predictions")
     headings = ("mean error of scaled weights", "of predictions")

@@ -1,4 +1,4 @@
-"""What a release is over, and its prior: the interfaces that networks have, and what packs bring beside them."""
+"""Interfaces of what a release is over, and of its prior: of networks, and of what packs bring beside them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Prior(ABC):
     @property
     @abstractmethod
     def over(self) -> Over:
-        """What the prior is over."""
+        """The public description that the prior is over."""
 
     @property
     def accounts(self) -> frozenset[str]:

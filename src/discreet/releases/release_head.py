@@ -148,13 +148,13 @@ def domain_of(raw: Mapping[str, Any]) -> str:
     Raises:
         InputError: the field of no domain that is known here, or of several.
     """
-    found = [name for name in domains() if name in raw]
-    if len(found) != 1:
+    names = [name for name in domains() if name in raw]
+    if len(names) != 1:
         raise InputError(
             f"it states one of {', '.join(map(shown, domains()))}, which it is over; what a pack brings is read where "
             "that is installed"
         )
-    return found[0]
+    return names[0]
 
 
 def read_head(document: Any, cells: int) -> dict[str, Any]:

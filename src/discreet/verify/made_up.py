@@ -1,4 +1,4 @@
-"""What audits and plans make up over a domain: tiny public structures, their records, and records of a law."""
+"""Structures and records that audits and plans make up over a domain: tiny ones, and records of a law."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SimulatedRecords = tuple[
 
 
 class MadeUp(ABC):
-    """What audits and plans make up over a domain.
+    """Structures and records over a domain, made up for audits and plans.
 
     Attributes:
         compared: names of the two errors of a plan, in documents.
@@ -96,13 +96,13 @@ class MadeUp(ABC):
 
 def made_up_in(domain: str) -> MadeUp:
     """Find what is made up in a domain, by its name."""
-    found: Any = load_function(domains()[domain].made_up)
-    assert isinstance(found, MadeUp)
-    return found
+    made_up: Any = load_function(domains()[domain].made_up)
+    assert isinstance(made_up, MadeUp)
+    return made_up
 
 
 class _Networks(MadeUp):
-    """What is made up over networks."""
+    """Networks, and records over them."""
 
     compared = ("cells", "marginals")
     headings = ("mean error of table entries", "of single variables")

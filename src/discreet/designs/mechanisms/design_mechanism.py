@@ -1,4 +1,4 @@
-"""What mechanisms over designs share: records become rows on a public grid, and a statistic is made of those."""
+"""Mechanisms over designs: records become rows on a public grid, and their statistic is made of those."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def grouped_moments() -> Mechanism:
 
     Source:
         Hardt and Talwar (2010), Theorem 4.1, with the cube as the body; Canonne, Kamath and Steinke (2020), Theorem 4
-        and Proposition 12; Wang (UAI 2018) for noise on moments of a regression. The docstring of this
-        function's module derives the split.
+        and Proposition 12; Wang (UAI 2018) for noise on moments of a regression.
+        `discreet.designs.mechanisms.grouped_moments` derives the split.
 
     Example:
         >>> import discreet as dc

@@ -172,8 +172,8 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
 
     Guarantee:
         Pure epsilon with K-norm noise, (epsilon, delta) with Gaussian noise, by the proof in
-        the docstring of this function's module: no exact minimiser and no exact real noise is assumed. Under
-        ADD_REMOVE 1/20 of epsilon goes to the number of records, which only the posterior needs.
+        `discreet.designs.mechanisms.objective_perturbation`: no exact minimiser and no exact real noise is assumed.
+        Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which only the posterior needs.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature

@@ -500,7 +500,19 @@ class WeightPosterior(Posterior):
         return tails(values, level)
 
     def expected(self, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
-        """Compute the expected target of records, with intervals; arguments, result and errors as `expected_values`."""
+        """Compute the expected target of records, or the probabilities of its classes, with intervals.
+
+        Args:
+            features: float64, shape (records, features), in the design's order and in the units of the columns.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            Means over the draws and equal-tailed intervals of the expectation, shape (records, outputs), with the names
+            of the outputs; they are not predictive intervals of a record.
+
+        Raises:
+            InputError: a posterior of a direction, features of another shape or that are not finite, or as `interval`.
+        """
         return expected_values(self, features, level=level)
 
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:

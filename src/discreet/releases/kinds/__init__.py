@@ -38,5 +38,5 @@ def kinds_over(domain: str, *, paid: bool) -> tuple[type, ...]:
     Returns:
         Classes under `kind`.
     """
-    own = [kind for kind in (TABLE_PAYLOADS if paid else TABLE_CALIBRATIONS) if kind.domain == domain]
-    return (*own, *pack_kinds(domain, paid=paid))
+    tables = [kind for kind in (TABLE_PAYLOADS if paid else TABLE_CALIBRATIONS) if kind.domain == domain]
+    return (*tables, *pack_kinds(domain, paid=paid))
