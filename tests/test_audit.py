@@ -29,7 +29,7 @@ from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from discreet.research.scores.lattice import LatticeLaw
 from discreet.verify import audit as auditing
-from discreet.verify import tiny_data
+from discreet.verify import made_up, tiny_data
 from discreet.verify.losses import _may_credit_coin
 from discreet.verify.made_up import NETWORKS
 from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
@@ -355,7 +355,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def arc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command looks at one network alone."""
-    monkeypatch.setattr(auditing, "audit_networks", lambda: ARC_ALONE)
+    monkeypatch.setattr(made_up, "audit_networks", lambda: ARC_ALONE)
 
 
 def test_the_command_prints_a_table(run: Run) -> None:
