@@ -25,9 +25,9 @@ def numeric(name: str, lower: float = -1, upper: float = 1) -> dc.Variable:
 
 def design(
     size: int, target: dc.Variable | None = None, *, norm: float | None = None, intercept: bool = True
-) -> dc.Design:
+) -> dc.designs.Design:
     """A design of features with the bounds -1 and 1, so that records are coordinates."""
-    return dc.Design(tuple(numeric(f"x{at}") for at in range(size)), target, norm, intercept)
+    return dc.designs.Design(tuple(numeric(f"x{at}") for at in range(size)), target, norm, intercept)
 
 
 def promise(epsilon: object = 1, relation: str = "add-remove", delta: object = 0) -> dc.Guarantee:
@@ -35,10 +35,10 @@ def promise(epsilon: object = 1, relation: str = "add-remove", delta: object = 0
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def grouped(target: dc.Variable | None = CLASSES, *, intercept: bool = True) -> dc.Design:
+def grouped(target: dc.Variable | None = CLASSES, *, intercept: bool = True) -> dc.designs.Design:
     """A number, and two groups of six indicators: their noise is a diamond's, and so is that of their curvature."""
     features = (numeric("x"), *(numeric(f"{group}{at}", 0, 1) for group in "ab" for at in range(6)))
-    return dc.Design(features, target, None, intercept, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, 12)))
+    return dc.designs.Design(features, target, None, intercept, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, 12)))
 
 
 def grouped_records() -> list[tuple[Any, ...]]:
@@ -48,7 +48,7 @@ def grouped_records() -> list[tuple[Any, ...]]:
     return [(*place, y) for place in places for y in CLASSES.states]
 
 
-def rows_of(over: dc.Design, records: Sequence[Sequence[Any]]) -> dc.designs.Rows:
+def rows_of(over: dc.designs.Design, records: Sequence[Sequence[Any]]) -> dc.designs.Rows:
     """Records, each its features and, where the design has one, its target."""
     size = len(over.features)
     features = np.array([record[:size] for record in records], float).reshape(-1, size)
@@ -65,7 +65,7 @@ SHAPES = {
 """Bound on the norm, and whether there is an intercept."""
 
 
-def neighbours(over: dc.Design, relation: dc.Relation) -> Iterator[tuple[list[Any], list[Any]]]:
+def neighbours(over: dc.designs.Design, relation: dc.Relation) -> Iterator[tuple[list[Any], list[Any]]]:
     """Data sets whose records lie at corners, beyond them, in the middle and at random, and their neighbours."""
     rng, size = np.random.default_rng(5), len(over.features)
     places = [*product((-1.0, 1.0), repeat=size), (0.0,) * size, (3.0,) + (0.1,) * (size - 1), tuple(rng.random(size))]

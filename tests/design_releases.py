@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
-from discreet.model.design import GRID_STEPS
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
-from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
+from discreet.designs.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.research.kinds.weight_draws import Truncation
@@ -36,7 +36,7 @@ Parts = tuple[Any, Any]
 
 
 @st.composite
-def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = None, most: int = 3) -> dc.Design:
+def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = None, most: int = 3) -> dc.designs.Design:
     """Any design with a target of this name."""
     size = draw(st.integers(1, most))
     pairs = [sorted(draw(st.tuples(*[st.floats(-1e9, 1e9)] * 2).filter(lambda b: abs(b[0] - b[1]) > 1e-3)))
@@ -44,7 +44,7 @@ def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = Non
     features = tuple(dc.Variable(f"é{at}", bounds=tuple(pair)) for at, pair in enumerate(pairs))
     norm = draw(st.none() | st.floats(1 / GRID_STEPS, size**0.5))
     chosen = {None: None, "number": NUMBER, "class": CLASSES, "classes": THREE, "count": VISITS}[target]
-    made = dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
+    made = dc.designs.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
     made = replace(made, counted=target == "count")
     assert made.predicts == (target or "nothing")
     return made
@@ -55,13 +55,15 @@ def matrix(draw: st.DrawFn, rows: int, columns: int) -> np.ndarray:
     return np.array(numbers).reshape(rows, columns)
 
 
-def total(draw: st.DrawFn, relation: dc.Relation) -> dc.kinds.NoisyTotal | None:
+def total(draw: st.DrawFn, relation: dc.Relation) -> dc.designs.NoisyTotal | None:
     return (
-        dc.kinds.NoisyTotal(draw(st.integers(-(2**63), 2**63 - 1)), draw(POSITIVE)) if relation is ADD_REMOVE else None
+        dc.designs.NoisyTotal(draw(st.integers(-(2**63), 2**63 - 1)), draw(POSITIVE))
+        if relation is ADD_REMOVE
+        else None
     )
 
 
-def scale_of(noisy: dc.kinds.NoisyTotal | None) -> float | None:
+def scale_of(noisy: dc.designs.NoisyTotal | None) -> float | None:
     return None if noisy is None else noisy.scale
 
 
@@ -71,7 +73,7 @@ def noisy_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     length = len(over.moments) + noisy
     values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
     calibration = VectorNoise(draw(WHOLE), scale, 1, None, draw(BUDGET))
-    return calibration, dc.kinds.NoisyMoments(over, np.array(values, np.int64), scale, noisy)
+    return calibration, dc.designs.NoisyMoments(over, np.array(values, np.int64), scale, noisy)
 
 
 @st.composite
@@ -84,7 +86,7 @@ def grouped_moments(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     values = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=length, max_size=length))
     rho = None if noise == "cube" else draw(BUDGET)
     calibration = GroupNoise(noise, draw(WHOLE), scales, rho, draw(BUDGET))
-    return calibration, dc.kinds.GroupedMoments(over, np.array(values, np.int64), noise, scales, noisy)
+    return calibration, dc.designs.GroupedMoments(over, np.array(values, np.int64), noise, scales, noisy)
 
 
 @st.composite
@@ -92,7 +94,7 @@ def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, steps, scale, noisy = draw(designs("class")), draw(st.integers(1, 3)), draw(POSITIVE), total(draw, relation)
     points, gradients, weights = (matrix(draw, n, over.size) for n in (steps, steps, 1))
     calibration = VectorNoise(draw(WHOLE), scale, steps, scale_of(noisy), draw(BUDGET))
-    return calibration, dc.kinds.GradientTrace(over, points, gradients, scale / GRID_STEPS, weights[0], noisy)
+    return calibration, dc.designs.GradientTrace(over, points, gradients, scale / GRID_STEPS, weights[0], noisy)
 
 
 @st.composite
@@ -113,7 +115,7 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
         numbers[0], draw(WHOLE), scale, reported / 4, numbers[1], numbers[2], scale_of(noisy), reported, measured, rho
     )
     pulled = numbers[0] * weights[None]
-    trace = dc.kinds.GradientTrace(
+    trace = dc.designs.GradientTrace(
         over, weights[None], pulled, scale * 2.0**-OBJECTIVE_BITS, weights, noisy, curvature, True if rho else None
     )
     return calibration, trace
@@ -141,10 +143,10 @@ def factored(draw: st.DrawFn, relation: dc.Relation) -> Parts:
 
 
 DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]], type, type]] = {
-    "grouped moments": (grouped_moments, GroupNoise, dc.kinds.GroupedMoments),
-    "noisy moments": (noisy_moments, VectorNoise, dc.kinds.NoisyMoments),
-    "noisy gradients": (noisy_gradients, VectorNoise, dc.kinds.GradientTrace),
-    "objective perturbation": (perturbed, ObjectiveNoise, dc.kinds.GradientTrace),
+    "grouped moments": (grouped_moments, GroupNoise, dc.designs.GroupedMoments),
+    "noisy moments": (noisy_moments, VectorNoise, dc.designs.NoisyMoments),
+    "noisy gradients": (noisy_gradients, VectorNoise, dc.designs.GradientTrace),
+    "objective perturbation": (perturbed, ObjectiveNoise, dc.designs.GradientTrace),
     "truncated posterior": (weight_draws, Truncation, dc.research.WeightDraws),
     "factored": (factored, FactoredNoise, dc.research.FactoredChoice),
 }
@@ -182,9 +184,9 @@ def examples() -> dict[str, dc.Release]:
     """The releases behind the committed files; random streams may change, so only the files are compared."""
     rng = np.random.default_rng(1)
     features, number, state = rng.uniform(-1, 1, (500, 2)), rng.uniform(-3, 7, 500), rng.choice(CLASSES.states, 500)
-    linear = dc.Design((numeric("age", -1, 1), numeric("dose", -2, 2)), NUMBER)
-    logistic = dc.Design(linear.features, CLASSES, 1.25)
-    code = dc.Design((dc.Variable("code", bounds=(0, 2)),), None, None, False)
+    linear = dc.designs.Design((numeric("age", -1, 1), numeric("dose", -2, 2)), NUMBER)
+    logistic = dc.designs.Design(linear.features, CLASSES, 1.25)
+    code = dc.designs.Design((dc.Variable("code", bounds=(0, 2)),), None, None, False)
     plane = design(2, intercept=False)
     axes = dc.research.DirectionFactor(dc.research.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
     die = dc.research.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
@@ -192,13 +194,13 @@ def examples() -> dict[str, dc.Release]:
         dc.designs.sum_moments(dc.designs.read_rows(linear, features, number)),
         dc.designs.sum_gradients(dc.designs.read_rows(logistic, features, state)),
     )
-    counted = dc.Design(linear.features, VISITS, counted=True)
-    three = dc.Design(linear.features, THREE)
-    grouped = dc.Design((*linear.features, *(numeric(f"ward={at}", 0, 1) for at in range(8))), CLASSES,
+    counted = dc.designs.Design(linear.features, VISITS, counted=True)
+    three = dc.designs.Design(linear.features, THREE)
+    grouped = dc.designs.Design((*linear.features, *(numeric(f"ward={at}", 0, 1) for at in range(8))), CLASSES,
                         groups=(tuple(range(2, 10)),))  # fmt: skip
     wards = np.column_stack([features, np.eye(8)[rng.integers(0, 8, 500)]])
     visits, states = rng.poisson(2, 500).clip(0, 9), rng.choice(THREE.states, 500)
-    objective = dc.objective_perturbation(records=400)
+    objective = dc.designs.objective_perturbation(records=400)
     return {
         "objective-counts": _made(
             objective, dc.designs.sum_gradients(dc.designs.read_rows(counted, features, visits)), "replace", 9
@@ -212,11 +214,13 @@ def examples() -> dict[str, dc.Release]:
         "objective-gaussian": _made(
             objective, dc.designs.sum_gradients(dc.designs.read_rows(three, features, states)), "add-remove", 12, "0.3"
         ),
-        "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
+        "noisy-moments": _made(dc.designs.noisy_moments(), sums, "add-remove", 1),
         "noisy-gradients": _made(dc.research.noisy_gradients(3, records=400), slopes, "replace", 2),
-        "objective-perturbation": _made(dc.objective_perturbation(records=400, curvature=0), slopes, "add-remove", 3),
-        "objective-curvature": _made(dc.objective_perturbation(records=400), slopes, "add-remove", 7),
-        "grouped-moments": _made(dc.grouped_moments(), sums, "add-remove", 8),
+        "objective-perturbation": _made(
+            dc.designs.objective_perturbation(records=400, curvature=0), slopes, "add-remove", 3
+        ),
+        "objective-curvature": _made(dc.designs.objective_perturbation(records=400), slopes, "add-remove", 7),
+        "grouped-moments": _made(dc.designs.grouped_moments(), sums, "add-remove", 8),
         "truncated-posterior": _made(dc.research.truncated_posterior(2, variance=0.1), sums, "replace", 4),
         "factored-direction": _made(dc.research.factored(axes), rows_of(plane, features), "add-remove", 5),
         "factored-categorical": _made(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from discreet.releases import kinds
-from discreet.releases.measurement import pack_kinds
+from discreet.releases.kinds import kinds_over
 
-TABLE_CALIBRATIONS = (*kinds.TABLE_CALIBRATIONS, *pack_kinds("network", paid=False))
-DESIGN_CALIBRATIONS = (*kinds.DESIGN_CALIBRATIONS, *pack_kinds("design", paid=False))
-TABLE_PAYLOADS = (*kinds.TABLE_PAYLOADS, *pack_kinds("network", paid=True))
-DESIGN_PAYLOADS = (*kinds.DESIGN_PAYLOADS, *pack_kinds("design", paid=True))
+TABLE_CALIBRATIONS = kinds_over("network", paid=False)
+DESIGN_CALIBRATIONS = kinds_over("design", paid=False)
+TABLE_PAYLOADS = kinds_over("network", paid=True)
+DESIGN_PAYLOADS = kinds_over("design", paid=True)
 CALIBRATIONS = (*TABLE_CALIBRATIONS, *DESIGN_CALIBRATIONS)
 PAYLOADS = (*TABLE_PAYLOADS, *DESIGN_PAYLOADS)

@@ -281,7 +281,7 @@ def read_release_text(text: str) -> None:
         assert str(release.guarantee)
         assert release.calibration.total <= release.guarantee.epsilon
         if not release.networks:
-            assert release.design.size and release.normal.deviation
+            assert release.over.size and release.prior.deviation
         else:
             assert release.dirichlet.mean() is not None
             assert [release.network.shape(node) for node in release.network.order]

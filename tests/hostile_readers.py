@@ -21,13 +21,13 @@ import hostile
 from discreet.cli.arguments import queries_in
 from discreet.cli.deciding import _read_payoffs
 from discreet.cli.ledgers import _read_json
+from discreet.designs.design_document import read_design_file
 from discreet.formats.project_file import Project, draft_project
 from discreet.model.arcs import quoted
 from discreet.posterior.stored import evidence_in, to_bytes
 from discreet.posterior.stored import from_bytes as draws_of
 from discreet.privacy.ledger_entries import verify_document
 from discreet.privacy.settings import ledger_address
-from discreet.releases.document import read_design_file
 from discreet.server.tokens import TokenFile
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_value, odd_word
 from hostile import QUERY_SCHEMA, Generator

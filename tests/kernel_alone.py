@@ -15,9 +15,10 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "discreet"
-PACKS = ("research", "estimators", "server")
+PACKS = ("designs", "research", "estimators", "server")
 OF_PACKS = re.compile(
-    rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b|\"(exact|particles)\"|noisy_gradients|factored"
+    rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b|\"(exact|particles)\"|noisy_(gradients|moments)|factored"
+    r"|grouped_moments|objective_perturbation|--design\b"
 )
 BESIDE = ("pages", "mutants")
 """Folders of tests of what stands beside the package."""

@@ -48,7 +48,7 @@ class Variant:
     def prior(self) -> Any:
         """Over what the statistic is over."""
         over = self.private(0).over
-        return dc.designs.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+        return dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else dc.Dirichlet.uniform(over)
 
     def promise(
         self, epsilon: object = 1, relation: dc.Relation = dc.Relation.ADD_REMOVE, unit: str = "record"
@@ -173,11 +173,11 @@ VARIANTS = DEFAULTS | {
 OVER_DESIGNS = {
     name: Variant(name, lambda _, name=name: MECHANISMS[name].example, payload, private=private, unlike=unlike)
     for name, payload, private, unlike in (
-        ("grouped_moments", dc.kinds.GroupedMoments, numbers, lambda: classes(3)),
-        ("noisy_moments", dc.kinds.NoisyMoments, numbers, lambda: classes(3)),
+        ("grouped_moments", dc.designs.GroupedMoments, numbers, lambda: classes(3)),
+        ("noisy_moments", dc.designs.NoisyMoments, numbers, lambda: classes(3)),
         ("truncated_posterior", dc.research.WeightDraws, numbers, lambda: classes(3)),
-        ("noisy_gradients", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
-        ("objective_perturbation", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
+        ("noisy_gradients", dc.designs.GradientTrace, classes, lambda: numbers(3)),
+        ("objective_perturbation", dc.designs.GradientTrace, classes, lambda: numbers(3)),
         ("factored", dc.research.FactoredChoice, points, lambda: numbers(3)),
     )
 }
@@ -216,9 +216,9 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             nodes = payload.network.nodes
             return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}
         case (
-            dc.kinds.NoisyMoments()
-            | dc.kinds.GroupedMoments()
-            | dc.kinds.GradientTrace()
+            dc.designs.NoisyMoments()
+            | dc.designs.GroupedMoments()
+            | dc.designs.GradientTrace()
             | dc.research.WeightDraws()
             | dc.research.FactoredChoice()
         ):

@@ -26,8 +26,8 @@ import discreet as dc
 from folding import every
 
 ROOT = Path(dc.__file__).parent
-KERNEL = ("decisions", "designs", "external", "kinds", "results", "tools")
-PACKS = ("estimators", "research", "server")
+KERNEL = ("decisions", "external", "kinds", "results", "tools")
+PACKS = ("designs", "estimators", "research", "server")
 MODULES = (*KERNEL, *PACKS)
 MOST_NAMES, MOST_KERNEL_NAMES = 44, 120
 """At the top, and in all modules of the kernel with it."""
@@ -115,6 +115,8 @@ def test_every_name_is_written_once() -> None:
         ("fourier", "research.fourier"),
         ("truncated_posterior", "research.truncated_posterior"),
         ("PrivatePCA", "estimators.PrivatePCA"),
+        ("Design", "designs.Design"),
+        ("noisy_moments", "designs.noisy_moments"),
     ],
 )
 def test_a_name_that_moved_says_where_it_is(old: str, new: str) -> None:
@@ -208,11 +210,11 @@ def test_a_release_answers_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_release_over_a_design_is_read_by_the_same_door() -> None:
-    design = dc.Design((dc.Variable("age", bounds=(0, 100)),), dc.Variable("days", bounds=(0, 40)))
+    design = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), dc.Variable("days", bounds=(0, 40)))
     rows = dc.designs.read_rows(design, [[40.0], [60.0]], [3.0, 9.0])
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     normal = dc.designs.Normal(design, 1.0)
-    made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
+    made = dc.simulate(dc.designs.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
     posterior = made.posterior(draws=40, rng=2)
     assert [row["name"] for row in posterior.rows()] == ["age", "intercept"]
     assert np.array_equal(posterior.weights, dc.read(made, draws=40, rng=2).weights)

@@ -156,7 +156,7 @@ CHANGES = (
     "a command, or an option",
     "a plot or export of a posterior",
     "an experiment",
-    "a rule for which pairs a release audits, and so measures",
+    "a rule for which pairs a release measures",
     "a response of regressions",
     "a command of a pack",
     "an endpoint of the server",

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +29,9 @@ from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from discreet.research.scores.lattice import LatticeLaw
 from discreet.verify import audit as auditing
-from discreet.verify import tiny_data
+from discreet.verify import made_up, tiny_data
 from discreet.verify.losses import _may_credit_coin
+from discreet.verify.made_up import NETWORKS
 from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
 from flawed import (
     ADD_REMOVE,
@@ -149,8 +150,8 @@ def test_merged_tables_and_several_of_them_pass(relation: dc.Relation) -> None:
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_neighbours_share_crowds_or_next_to_nothing(relation: dc.Relation) -> None:
     """Each pair differs by one record; some pairs have crowds of equal records, without which no posterior is sharp."""
-    kinds = tiny_data.kinds_of(ARC)
-    units = tiny_data.units_of(ARC, STRICT)
+    kinds = NETWORKS.kinds_of(ARC)
+    units = tiny_data.units_of(partial(NETWORKS.kinds_of, ARC), STRICT)
     pairs = list(tiny_data.neighbours(units, tiny_data.rests_of(kinds, 1, 40), relation))
     apart = 1 if relation is ADD_REMOVE else 2
     for one, other in pairs:
@@ -361,7 +362,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def arc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command looks at one network alone."""
-    monkeypatch.setattr(auditing, "audit_networks", lambda: ARC_ALONE)
+    monkeypatch.setattr(made_up, "audit_networks", lambda: ARC_ALONE)
 
 
 def test_the_command_prints_a_table(run: Run) -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.designs.made_up_designs import audit_designs
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.noise.shapes import SHAPES
 from discreet.research.checks import BALL_STEPS, truncation_loss
 from discreet.research.kinds.weight_draws import Truncation
-from discreet.verify import tiny_data
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
-DESIGNS = tiny_data.audit_designs()
+DESIGNS = audit_designs()
 LOOKED_AT = {
     "grouped_moments": {"line": 0.99},
     "noisy_moments": {"one number": 1.0, "two numbers": 1.0, "line": 1.0},
@@ -171,7 +171,7 @@ def test_lengths_are_rounded_up() -> None:
 
 def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
     """One weight: the prior, and a record (1, 1) beside it, on a grid of the ball; the largest ratio is at an end."""
-    over = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
+    over = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
     prior = dc.designs.Normal(over, 1.0)
     calibration = MECHANISMS["truncated_posterior"].example.calibrate(over, prior, promise(1, ADD_REMOVE))
     assert isinstance(calibration, Truncation)

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import discreet as dc
+from discreet.designs.design_document import read_design_file, write_design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
-from discreet.releases.document import read_design_file, write_design
 from shell import Shell
 from sources import PEER_WARNINGS
 
@@ -87,7 +87,7 @@ def test_every_mechanism_over_a_design_is_released_and_reported(name: str, run: 
     told = run.json(command)
     made = dc.Release.load("r.json")
     assert made.private and made.mechanism == name == told["mechanism"]
-    assert write_design(made.design) == DESIGNS[entry.targets[0]]
+    assert write_design(made.over) == DESIGNS[entry.targets[0]]
     assert (made.policy.missing, made.policy.out_of_bounds) == ("error", "error")
     assert (told["spent"], told["left"]) == ("1", "1")
     assert told["calibration"] == json.loads(made.dumps())["calibration"]

@@ -84,7 +84,7 @@ def test_a_classification_is_read_by_resampling(run: Shell) -> None:
 @pytest.mark.costly("Stored draws take the place of a release as a law of features in the shell.")
 def test_stored_draws_are_a_law_of_features_as_their_release_is(run: Shell) -> None:
     released("gradients").save("g.json")
-    features = released("gradients").design.features
+    features = released("gradients").over.features
     network = dc.Network.empty(dc.Schema(tuple(dc.Variable.binned(f.name, f.bounds or (0, 1), 4) for f in features)))
     codes = {name: np.random.default_rng(3).integers(0, 4, 400) for name in network.nodes}
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")

@@ -9,8 +9,7 @@ import pytest
 from scipy.integrate import dblquad, quad
 from scipy.special import expit
 
-from discreet.errors import InputError
-from discreet.posterior.design.laws import (
+from discreet.designs.readers.laws import (
     SPREAD_POINTS,
     Histograms,
     Law,
@@ -22,6 +21,7 @@ from discreet.posterior.design.laws import (
     moment,
     spread,
 )
+from discreet.errors import InputError
 from folding import every
 
 EDGES = np.array([-1.0, -0.5, 0.2, 1.0])

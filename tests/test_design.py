@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, numeric
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from folding import every
 
 BINNED = dc.Variable("binned", bounds=(0, 10), bins=(5,))
@@ -20,15 +20,15 @@ X = numeric("x", 0, 10)
 @every(
     ("make", "message"),
     [
-        (lambda: dc.Design(()), "at least one feature"),
-        (lambda: dc.Design((X, X)), "'x' twice"),
-        (lambda: dc.Design((X,), X), "'x' twice"),
-        (lambda: dc.Design((CLASSES,)), "feature 'class' needs numeric bounds"),
-        (lambda: dc.Design((BINNED,)), "feature 'binned'"),
-        (lambda: dc.Design((X,), BINNED), "target 'binned'"),
-        (lambda: dc.Design((X,), dc.Variable("y", ("one",))), "target 'y'"),
-        (lambda: dc.Design((numeric("x", 0, 5e-324),)), "'x' are too close"),
-        (lambda: dc.Design((X,), numeric("y", 0, 5e-324)), "'y' are too close"),
+        (lambda: dc.designs.Design(()), "at least one feature"),
+        (lambda: dc.designs.Design((X, X)), "'x' twice"),
+        (lambda: dc.designs.Design((X,), X), "'x' twice"),
+        (lambda: dc.designs.Design((CLASSES,)), "feature 'class' needs numeric bounds"),
+        (lambda: dc.designs.Design((BINNED,)), "feature 'binned'"),
+        (lambda: dc.designs.Design((X,), BINNED), "target 'binned'"),
+        (lambda: dc.designs.Design((X,), dc.Variable("y", ("one",))), "target 'y'"),
+        (lambda: dc.designs.Design((numeric("x", 0, 5e-324),)), "'x' are too close"),
+        (lambda: dc.designs.Design((X,), numeric("y", 0, 5e-324)), "'y' are too close"),
     ],
 )
 def test_what_is_no_design_is_refused(make: object, message: str) -> None:
@@ -91,13 +91,13 @@ def test_each_product_is_summed_once_and_the_number_of_records_not_among_them(
 @every("intercept", [True, False])
 def test_slopes_are_the_weights_in_the_units_of_the_columns(norm: float | None, intercept: bool) -> None:
     """Inside the bounds, where nothing is clipped, both predict the same."""
-    over = dc.Design((numeric("a", 10, 30), numeric("b", -4, -2)), NUMBER, norm, intercept)
+    over = dc.designs.Design((numeric("a", 10, 30), numeric("b", -4, -2)), NUMBER, norm, intercept)
     rng = np.random.default_rng(1)
     weights, scaled = rng.normal(size=(5, over.size)), rng.uniform(-0.4, 0.4, (7, 2))
     features = scaled * [10, 1] + [20, -3]
     slopes, intercepts = over.slopes(weights)
     assert np.allclose(slopes @ features.T + intercepts[:, None], over.predicted(weights @ over.scaled(features).T))
-    log_odds = dc.Design(over.features, CLASSES, norm, intercept)
+    log_odds = dc.designs.Design(over.features, CLASSES, norm, intercept)
     slopes, intercepts = log_odds.slopes(weights)
     assert np.allclose(slopes @ features.T + intercepts[:, None], weights @ log_odds.scaled(features).T)
 
@@ -120,4 +120,4 @@ def test_designs_are_values() -> None:
     assert dc.designs.Normal(design(2), 1).over == design(2)
     with pytest.raises(AttributeError):
         design(2).norm = 1.0
-    assert dc.Design([X]).features == (X,)
+    assert dc.designs.Design([X]).features == (X,)

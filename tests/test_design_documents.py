@@ -21,10 +21,10 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
 from discreet.cli.cli import main
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS, design_of
+from discreet.designs.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
+from discreet.designs.kinds.noisy_sums import VectorNoise
 from discreet.releases import release as release_module
-from discreet.releases.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
-from discreet.releases.kinds.noisy_sums import VectorNoise
 from discreet.releases.release import release_schema
 from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.research.kinds.weight_draws import Truncation
@@ -53,7 +53,7 @@ def test_a_published_file_loads_and_is_written_back_byte_for_byte(kind: str, tmp
     release = dc.Release.loads(committed(kind))
     assert release.private is False
     assert release.guarantee.epsilon == Fraction(7, 10)
-    assert release.design == release.prior.over == release.payload.over
+    assert release.over == release.prior.over == release.payload.over
     assert release.dumps() == committed(kind)
     VALIDATOR.validate(json.loads(committed(kind)))
     assert fields(json.loads(examples()[kind].dumps())) == fields(json.loads(committed(kind)))
@@ -302,7 +302,7 @@ def test_no_field_can_be_left_out(kind: str) -> None:
         changed = copy.deepcopy(document)
         at(*place, drop=True)(changed)
         if place == ("design", "norm"):
-            assert dc.Release.loads(json.dumps(changed)).design.norm is None
+            assert dc.Release.loads(json.dumps(changed)).over.norm is None
             continue
         with pytest.raises(dc.InputError):
             dc.Release.loads(json.dumps(changed))
@@ -345,48 +345,48 @@ def objective(**changes: Any) -> ObjectiveNoise:
 
 
 WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
-    "a total": (lambda x: dc.kinds.NoisyTotal(1, x), NO_SCALES, "noise scale"),
+    "a total": (lambda x: dc.designs.NoisyTotal(1, x), NO_SCALES, "noise scale"),
     "moments": (
-        lambda x: dc.kinds.NoisyMoments(PLANE, x, 1.0, False),
+        lambda x: dc.designs.NoisyMoments(PLANE, x, 1.0, False),
         (np.zeros(3), np.zeros(4, np.int64), np.zeros((3, 1), np.int64), np.zeros(3, np.int32)),
         "3 whole numbers",
     ),
     "moments' scale": (
-        lambda x: dc.kinds.NoisyMoments(PLANE, np.zeros(3, np.int64), x, False),
+        lambda x: dc.designs.NoisyMoments(PLANE, np.zeros(3, np.int64), x, False),
         NO_SCALES,
         "noise scale",
     ),
     "moments' number": (
-        lambda x: dc.kinds.NoisyMoments(PLANE, np.zeros(3, np.int64), 1.0, x),
+        lambda x: dc.designs.NoisyMoments(PLANE, np.zeros(3, np.int64), 1.0, x),
         (True,),
         "4 whole numbers",
     ),
     "moments' target": (
-        lambda x: dc.kinds.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False),
+        lambda x: dc.designs.NoisyMoments(x, np.zeros(len(x.moments), np.int64), 1.0, False),
         (LOGISTIC,),
         "numeric target",
     ),
     "gradients' design": (
-        lambda x: dc.kinds.GradientTrace(x, ROW, ROW, 1.0, Z3, None),
+        lambda x: dc.designs.GradientTrace(x, ROW, ROW, 1.0, Z3, None),
         (LINEAR, design(2)),
         "or of counts",
     ),
     "points": (
-        lambda x: dc.kinds.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
+        lambda x: dc.designs.GradientTrace(LOGISTIC, x, x, 1.0, Z3, None),
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.nan)),
         "trace needs|3 numbers",
     ),
     "gradients": (
-        lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, x, 1.0, Z3, None),
+        lambda x: dc.designs.GradientTrace(LOGISTIC, ROW, x, 1.0, Z3, None),
         (np.zeros((2, 3)), np.full((1, 3), math.inf)),
         "trace needs",
     ),
     "weights": (
-        lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, ROW, 1.0, x, None),
+        lambda x: dc.designs.GradientTrace(LOGISTIC, ROW, ROW, 1.0, x, None),
         (np.zeros(2), ROW, np.full(3, math.nan)),
         "trace needs|3 numbers",
     ),
-    "gradients' scale": (lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, ROW, x, Z3, None), NO_SCALES, "noise scale"),
+    "gradients' scale": (lambda x: dc.designs.GradientTrace(LOGISTIC, ROW, ROW, x, Z3, None), NO_SCALES, "noise scale"),
     "draws": (
         lambda x: dc.research.WeightDraws(LINEAR, x, 1.0, 1.0, 1.0),
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.inf)),
@@ -500,7 +500,7 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
             getattr(release, name)
     assert release.networks == ()
     if kind == "factored-categorical":  # a coin, which is read over a network of its own
-        assert dc.noise_aware(release, draws=1, rng=np.random.default_rng(1)).network.nodes == release.design.names
+        assert dc.noise_aware(release, draws=1, rng=np.random.default_rng(1)).network.nodes == release.over.names
     else:
         with pytest.raises(dc.InputError, match="design, not a network"):
             dc.noise_aware(release, draws=1, rng=np.random.default_rng(1))
@@ -514,7 +514,7 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
 
 def test_a_release_over_a_network_has_no_design() -> None:
     with pytest.raises(dc.InputError, match=r"read it with `.posterior\(\)`"):
-        _ = dc.Release.loads(network_file(dc.Relation.REPLACE)).design
+        design_of(dc.Release.loads(network_file(dc.Relation.REPLACE)))
 
 
 COMMANDS = (

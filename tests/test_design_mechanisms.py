@@ -13,10 +13,10 @@ from scipy.special import expit
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, promise, rows_of
+from discreet.designs.mechanisms import objective_perturbation as perturbation
+from discreet.designs.records import rows as reading
 from discreet.errors import DiscreetError
-from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import ExactNoise
-from discreet.records import rows as reading
 from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)
@@ -24,14 +24,14 @@ AXES = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2,
 RNG = np.random.default_rng
 
 
-def numbers(records: int = 30, over: dc.Design = LINEAR) -> dc.designs.Moments:
+def numbers(records: int = 30, over: dc.designs.Design = LINEAR) -> dc.designs.Moments:
     rng = RNG(1)
     return dc.designs.sum_moments(
         dc.designs.read_rows(over, rng.uniform(-1, 1, (records, len(over.features))), rng.uniform(-3, 7, records))
     )
 
 
-def classes(records: int = 30, over: dc.Design = LOGISTIC) -> dc.designs.Gradients:
+def classes(records: int = 30, over: dc.designs.Design = LOGISTIC) -> dc.designs.Gradients:
     rng = RNG(1)
     features = rng.uniform(-1, 1, (records, len(over.features)))
     return dc.designs.sum_gradients(dc.designs.read_rows(over, features, rng.choice(CLASSES.states, records)))
@@ -42,10 +42,10 @@ def points(records: int = 30) -> dc.designs.Rows:
 
 
 CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
-    "noisy_moments": (dc.noisy_moments, numbers),
-    "grouped_moments": (dc.grouped_moments, numbers),
+    "noisy_moments": (dc.designs.noisy_moments, numbers),
+    "grouped_moments": (dc.designs.grouped_moments, numbers),
     "noisy_gradients": (lambda: dc.research.noisy_gradients(2, records=30), classes),
-    "objective_perturbation": (lambda: dc.objective_perturbation(records=30), classes),
+    "objective_perturbation": (lambda: dc.designs.objective_perturbation(records=30), classes),
     "truncated_posterior": (lambda: dc.research.truncated_posterior(2, variance=0.1), numbers),
     "factored": (lambda: dc.research.factored(AXES), points),
 }
@@ -62,23 +62,23 @@ def account(tmp_path: Path) -> Callable[[str], dc.results.Account]:
 # --------------------------------------------------------------------------------------- refused before it is charged
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None, Any, str]] = {
+REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.designs.Design | None, Any, str]] = {
     "groups, a norm": (
-        dc.grouped_moments,
+        dc.designs.grouped_moments,
         lambda: numbers(over=design(2, NUMBER, norm=1.0)),
         None,
         promise(1),
         "no norm",
     ),
     "groups, nothing to predict": (
-        dc.grouped_moments,
+        dc.designs.grouped_moments,
         lambda: dc.designs.sum_moments(points()),
         None,
         promise(1),
         "numeric target",
     ),
     "moments, a norm": (
-        dc.noisy_moments,
+        dc.designs.noisy_moments,
         lambda: numbers(over=design(2, NUMBER, norm=1.0)),
         None,
         promise(1),
@@ -92,7 +92,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
         "numeric target",
     ),
     "objective, too many weights": (
-        lambda: dc.objective_perturbation(records=2),
+        lambda: dc.designs.objective_perturbation(records=2),
         lambda: classes(2, design(1000, CLASSES)),
         None,
         promise(1),
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
     ),
     "factored, candidates all alike": (
         lambda: dc.research.factored(dc.research.CategoricalFactor([[0.5, 0.5], [0.5, 0.5]], floor=0.1)),
-        lambda: rows_of(dc.Design((dc.Variable("c", bounds=(0, 1)),), None, None, False), [(0,)]),
+        lambda: rows_of(dc.designs.Design((dc.Variable("c", bounds=(0, 1)),), None, None, False), [(0,)]),
         None,
         promise(1),
         "nothing to choose",
@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
 }
 
 
-def numbers_rows(over: dc.Design) -> dc.designs.Rows:
+def numbers_rows(over: dc.designs.Design) -> dc.designs.Rows:
     return rows_of(over, [(0, 0, 1)])
 
 
@@ -189,7 +189,7 @@ def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> Non
 @every("epsilon", ["1e-400", "1e-200", "1e400"])
 def test_an_objective_with_an_epsilon_beyond_floats_is_refused(epsilon: str) -> None:
     with pytest.raises(dc.InputError, match="epsilon"):
-        dc.objective_perturbation(records=3).calibrate(
+        dc.designs.objective_perturbation(records=3).calibrate(
             LOGISTIC, dc.designs.Normal(LOGISTIC, 1.0), promise(epsilon, "replace")
         )
 
@@ -198,7 +198,7 @@ def test_a_minimum_is_found_however_small_epsilon_is() -> None:
     over = design(20, CLASSES)
     for seed in range(40):
         dc.simulate(
-            dc.objective_perturbation(records=1),
+            dc.designs.objective_perturbation(records=1),
             classes(10, over),
             dc.designs.Normal(over, 1.0),
             promise("4e-4", "replace"),
@@ -208,7 +208,11 @@ def test_a_minimum_is_found_however_small_epsilon_is() -> None:
 
 def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
     found = dc.simulate(
-        dc.objective_perturbation(records=2), classes(20), dc.designs.Normal(LOGISTIC, 1.0), promise(1), rng=RNG(1)
+        dc.designs.objective_perturbation(records=2),
+        classes(20),
+        dc.designs.Normal(LOGISTIC, 1.0),
+        promise(1),
+        rng=RNG(1),
     )
     assert np.all(np.isfinite(found.payload.weights))
 
@@ -224,11 +228,11 @@ def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
         (lambda: dc.research.noisy_gradients(1, records=True), "public number of records"),
         (lambda: dc.research.noisy_gradients(1, records=10**9 + 1), "public number of records"),
         (lambda: dc.research.noisy_gradients(1, records=2.0), "public number of records"),
-        (lambda: dc.objective_perturbation(records=0), "public number of records"),
-        (lambda: dc.objective_perturbation(records=1, regularisation=0), "regularisation"),
-        (lambda: dc.objective_perturbation(records=1, curvature=2), "curvature is 1"),
-        (lambda: dc.objective_perturbation(records=1, regularisation=float("nan")), "regularisation"),
-        (lambda: dc.objective_perturbation(records=1, regularisation=float("inf")), "regularisation"),
+        (lambda: dc.designs.objective_perturbation(records=0), "public number of records"),
+        (lambda: dc.designs.objective_perturbation(records=1, regularisation=0), "regularisation"),
+        (lambda: dc.designs.objective_perturbation(records=1, curvature=2), "curvature is 1"),
+        (lambda: dc.designs.objective_perturbation(records=1, regularisation=float("nan")), "regularisation"),
+        (lambda: dc.designs.objective_perturbation(records=1, regularisation=float("inf")), "regularisation"),
         (lambda: dc.research.truncated_posterior(0, variance=1.0), "draws"),
         (lambda: dc.research.truncated_posterior(10_001, variance=1.0), "draws"),
         (lambda: dc.research.truncated_posterior(True, variance=1.0), "draws"),
@@ -277,7 +281,7 @@ def test_the_rule_regularises_by_the_noise_and_is_raised_where_epsilon_is_small(
 
     def convexity(records: int, epsilon: float, norm: float | None = None, **options: Any) -> float:
         over = design(2, CLASSES, norm=norm)
-        mechanism = dc.objective_perturbation(records=records, curvature=0, **options)
+        mechanism = dc.designs.objective_perturbation(records=records, curvature=0, **options)
         return mechanism.calibrate(over, dc.designs.Normal(over, 1.0), promise(epsilon, "replace")).regularisation
 
     for epsilon in (10, 30):
@@ -304,7 +308,7 @@ def test_a_minimum_is_found_where_floats_are_too_coarse_for_its_weights() -> Non
     over = design(2, CLASSES, intercept=False)
     private = dc.designs.sum_gradients(dc.designs.read_rows(over, X, y))
     made = dc.simulate(
-        dc.objective_perturbation(records=n // 10),
+        dc.designs.objective_perturbation(records=n // 10),
         private,
         dc.designs.Normal(over, 1.0),
         promise(1000, "replace"),
@@ -421,5 +425,5 @@ def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
 
 def test_a_large_epsilon_leaves_noise_to_hide_the_minimiser_with() -> None:
     over = design(50, CLASSES)
-    found = dc.objective_perturbation(records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(900))
+    found = dc.designs.objective_perturbation(records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(900))
     assert found.polish >= over.size / 4

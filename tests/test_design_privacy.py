@@ -22,12 +22,12 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, Script, answers, design, length, neighbours, promise, rows_of
-from discreet.mechanisms import objective_perturbation as perturbation
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS
+from discreet.designs.kinds.noisy_sums import group_positions
+from discreet.designs.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
 from discreet.noise.shapes import KNorm
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
-from discreet.releases.kinds.noisy_sums import group_positions
 from discreet.research.mechanisms import truncated_posterior as truncated
 from folding import every
 
@@ -35,7 +35,7 @@ ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 Statistic = dc.designs.Moments | dc.designs.Gradients | dc.designs.Rows
 
 
-def made(mechanism: dc.tools.Mechanism, over: dc.Design, guarantee: dc.Guarantee) -> Any:
+def made(mechanism: dc.tools.Mechanism, over: dc.designs.Design, guarantee: dc.Guarantee) -> Any:
     return mechanism.calibrate(over, dc.designs.Normal(over, 1.0), guarantee)
 
 
@@ -59,8 +59,8 @@ def asked_loss(one: Script, other: Script) -> Fraction:
 # ------------------------------------------------------------------------------------- noise on vectors: exact losses
 
 VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.designs.Rows], Statistic], dc.Variable | None]] = {
-    "moments": (dc.noisy_moments, dc.designs.sum_moments, NUMBER),
-    "moments, no target": (dc.noisy_moments, dc.designs.sum_moments, None),
+    "moments": (dc.designs.noisy_moments, dc.designs.sum_moments, NUMBER),
+    "moments, no target": (dc.designs.noisy_moments, dc.designs.sum_moments, None),
     "one gradient": (lambda: dc.research.noisy_gradients(1, records=20), dc.designs.sum_gradients, CLASSES),
     "three gradients": (lambda: dc.research.noisy_gradients(3, records=1), dc.designs.sum_gradients, CLASSES),
 }
@@ -145,9 +145,9 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
 def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, target: dc.Variable | None) -> None:
     over = design(2, target)
     statistic = dc.designs.sum_moments(rows_of(over, [(0.5, -1, 3)[: 2 + (target is not None)]] * 3))
-    calibration = made(dc.noisy_moments(), over, promise(1, relation))
+    calibration = made(dc.designs.noisy_moments(), over, promise(1, relation))
     vector = statistic.vector(relation)
-    found = dc.noisy_moments().draw(statistic, dc.designs.Normal(over, 1.0), calibration, Script((vector + 5,)))
+    found = dc.designs.noisy_moments().draw(statistic, dc.designs.Normal(over, 1.0), calibration, Script((vector + 5,)))
     assert np.array_equal(found.values, vector + 5)
     assert (found.noisy_total, found.scale) == (relation is ADD_REMOVE, calibration.scale)
     assert found.sums[0] == pytest.approx(3 if relation is ADD_REMOVE else 3 * (2 * 0.25 - 1), abs=1e-5)
@@ -160,11 +160,11 @@ DIE = dc.research.CategoricalFactor([[0.8, 0.1, 0.1], [0.05, 0.15, 0.8], [0.3, 0
 AXES = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]], noise_variance=0.05, tau=1.5)
 
 
-def categories(states: int) -> dc.Design:
-    return dc.Design((dc.Variable("code", bounds=(0, states - 1)),), None, None, False)
+def categories(states: int) -> dc.designs.Design:
+    return dc.designs.Design((dc.Variable("code", bounds=(0, states - 1)),), None, None, False)
 
 
-FACTORS: dict[str, tuple[Any, dc.Design, list[tuple[float, ...]]]] = {
+FACTORS: dict[str, tuple[Any, dc.designs.Design, list[tuple[float, ...]]]] = {
     "coin": (COIN, categories(2), [(0,), (1,)]),
     "die": (DIE, categories(3), [(0,), (1,), (2,)]),
     "axes": (AXES, design(2, intercept=False), [(1, 0), (0, 1), (-1, -1), (0, 0), (0.3, 0.9)]),
@@ -234,7 +234,7 @@ def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
 # ----------------------------------------------------------------------------- truncated posterior: densities in a ball
 
 
-def law_in_ball(over: dc.Design, records: Any, calibration: Any, points: np.ndarray, patch: Any) -> np.ndarray:
+def law_in_ball(over: dc.designs.Design, records: Any, calibration: Any, points: np.ndarray, patch: Any) -> np.ndarray:
     """Log-probabilities of the sampler's law on a grid of weights, from the arguments it is given."""
     given: dict[str, Any] = {}
 
@@ -317,7 +317,7 @@ FLAT = [(0.01, "no")] * 400
 """Records that move b and hardly the curvature, so that both losses of another record have one sign."""
 
 
-def log_densities(over: dc.Design, records: Any, scale: float, convexity: float) -> np.ndarray:
+def log_densities(over: dc.designs.Design, records: Any, scale: float, convexity: float) -> np.ndarray:
     """Of the ideal minimiser, apart from a constant: of b at `-Lambda w - g(w)`, times the determinant."""
     statistic = dc.designs.sum_gradients(rows_of(over, records))
     weights = WEIGHTS if over.size == 2 else np.concatenate([LINE, LINE / 9])[:, None]
@@ -330,7 +330,7 @@ def log_densities(over: dc.Design, records: Any, scale: float, convexity: float)
     return np.asarray(np.linalg.slogdet(curvatures + convexity * np.eye(over.size))[1] - lengths / scale)
 
 
-def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, convexity: float) -> float:
+def perturbation_loss(over: dc.designs.Design, relation: dc.Relation, scale: float, convexity: float) -> float:
     worst, known = 0.0, {}
 
     def law(records: list[Any]) -> np.ndarray:
@@ -356,7 +356,7 @@ def test_the_ideal_minimiser_is_private(
     relation: dc.Relation, norm: float | None, epsilon: float, regularisation: float | None
 ) -> None:
     over = design(1, CLASSES, norm=norm)
-    mechanism = dc.objective_perturbation(records=1, regularisation=regularisation, curvature=0)
+    mechanism = dc.designs.objective_perturbation(records=1, regularisation=regularisation, curvature=0)
     calibration = made(mechanism, over, promise(epsilon, relation))
     tilt = calibration.sensitivity / Fraction(calibration.scale)
     worst = perturbation_loss(over, relation, calibration.scale, calibration.regularisation)
@@ -368,7 +368,7 @@ def test_the_ideal_minimiser_is_private(
 def test_without_the_curvature_or_with_too_little_regularisation_it_is_not() -> None:
     """The proof above sees both faults: it is the calibration that keeps the promise, not the room that it leaves."""
     over, epsilon = design(1, CLASSES, intercept=False), 4
-    mechanism = dc.objective_perturbation(records=1, regularisation=1e-3, curvature=0)
+    mechanism = dc.designs.objective_perturbation(records=1, regularisation=1e-3, curvature=0)
     calibration = made(mechanism, over, promise(epsilon, ADD_REMOVE))
     without = calibration.sensitivity / epsilon
     assert perturbation_loss(over, ADD_REMOVE, without, calibration.regularisation) > 1.005 * epsilon
@@ -381,7 +381,7 @@ def test_the_curvature_term_is_what_one_record_can_do_to_the_determinant() -> No
     rng = np.random.default_rng(4)
     for norm in (None, 1.0):
         over = design(3, CLASSES, norm=norm)
-        calibration = made(dc.objective_perturbation(records=1), over, promise(1))
+        calibration = made(dc.designs.objective_perturbation(records=1), over, promise(1))
         convexity, worst = calibration.regularisation, 0.0
         for _ in range(200):
             rest = [(*rng.choice([-1, 0.5, 1], 3), "yes") for _ in range(rng.integers(0, 4))]
@@ -406,7 +406,7 @@ def test_lattice_points_are_no_further_apart_than_the_sensitivity(
     relation: dc.Relation, norm: float | None, size: int
 ) -> None:
     over, rng = design(size, CLASSES, norm=norm), np.random.default_rng(6)
-    calibration = made(dc.objective_perturbation(records=10), over, promise(1, relation))
+    calibration = made(dc.designs.objective_perturbation(records=10), over, promise(1, relation))
     records = 1 if relation is ADD_REMOVE else 2
     most = records * over.reach * 2 ** (OBJECTIVE_BITS - 12)
     rounded = 1 if norm is None else math.ceil(math.sqrt(over.size))
@@ -461,7 +461,7 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     """J is Lambda-convex: the distance to its minimiser is at most the length of its gradient over Lambda."""
     records, n, epsilon, regularisation, size = ILL[name]
     over, rng = design(size, CLASSES), np.random.default_rng(10)
-    mechanism = dc.objective_perturbation(records=records, regularisation=regularisation)
+    mechanism = dc.designs.objective_perturbation(records=records, regularisation=regularisation)
     calibration = made(mechanism, over, promise(epsilon))
     features = np.rint(rng.uniform(-1, 1, (n, size)) * 2) / 2
     states = np.where(features[:, 0] + 0.3 > 0, "yes", "no") if name == "separable" else rng.choice(CLASSES.states, n)
@@ -503,7 +503,7 @@ def test_there_are_no_more_records_than_a_noisy_number_bounds() -> None:
 def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation, norm: float | None) -> None:
     over = design(3, CLASSES, norm=norm)
     for epsilon in (0.1, 1, 10):
-        mechanism, guarantee = dc.objective_perturbation(records=100), promise(epsilon, relation)
+        mechanism, guarantee = dc.designs.objective_perturbation(records=100), promise(epsilon, relation)
         calibration = made(mechanism, over, guarantee)
         _, script = run(mechanism, dc.designs.sum_gradients(rows_of(over, [(1, 1, 1, "yes")])), calibration, Script())
         vectors = [call for call in script.asked if call[0] == "k_norm"]
@@ -531,7 +531,7 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
 def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() -> None:
     """The weights are the noisy steps, the gradient follows from them; the records only move what noise is put on."""
     over = design(2, CLASSES)
-    mechanism = dc.objective_perturbation(records=20, curvature=0)
+    mechanism = dc.designs.objective_perturbation(records=20, curvature=0)
     calibration = made(mechanism, over, promise(1))
     released = []
     for records in ([], [(1, 1, "yes")] * 30, [(0.2, -0.4, "no"), (-1, 1, "yes")]):
@@ -586,7 +586,7 @@ def moments_case(relation: dc.Relation) -> Case:
     sets = ([], [(1,)]) if relation is ADD_REMOVE else ([(0,)], [(1,)])
     one, other = (dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     before, after = one.vector(relation), other.vector(relation)
-    return dc.noisy_moments(), (one, other), lambda p: nearer(p.values, before, after, "cube")
+    return dc.designs.noisy_moments(), (one, other), lambda p: nearer(p.values, before, after, "cube")
 
 
 def groups_case(relation: dc.Relation) -> Case:
@@ -596,7 +596,7 @@ def groups_case(relation: dc.Relation) -> Case:
     one, other = (dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     group = group_positions(over, noisy_total=relation is ADD_REMOVE) == 1
     before, after = one.vector(relation)[group], other.vector(relation)[group]
-    return dc.grouped_moments(), (one, other), lambda p: nearer(p.values[group], before, after, "cube")
+    return dc.designs.grouped_moments(), (one, other), lambda p: nearer(p.values[group], before, after, "cube")
 
 
 def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
@@ -604,7 +604,7 @@ def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
     one, other = (dc.designs.sum_gradients(rows_of(over, part)) for part in sets)
 
-    def telling(payload: dc.kinds.GradientTrace) -> bool:
+    def telling(payload: dc.designs.GradientTrace) -> bool:
         return nearer(np.rint(payload.gradients[0] * 2 * GRID_STEPS), one.signed(), other.signed(), over.shape)
 
     return dc.research.noisy_gradients(1, records=1), (one, other), telling
@@ -615,7 +615,7 @@ def objective_case(relation: dc.Relation) -> Case:
     sets = ([], [(1, "yes")]) if relation is ADD_REMOVE else ([(1, "no")], [(1, "yes")])
     pair = tuple(dc.designs.sum_gradients(rows_of(over, part)) for part in sets)
     # b is below -1 where the record's gradient is all that is left: there its density tells most.
-    return dc.objective_perturbation(records=1, curvature=0), pair, lambda p: bool(p.gradients[0, 0] > 0)
+    return dc.designs.objective_perturbation(records=1, curvature=0), pair, lambda p: bool(p.gradients[0, 0] > 0)
 
 
 def truncated_case(relation: dc.Relation) -> Case:

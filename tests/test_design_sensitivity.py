@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, length, neighbours, numeric, rows_of
-from discreet.model.design import GRID_STEPS
-from discreet.records import rows as reading
-from discreet.records.gradients import gradient_sensitivity
-from discreet.records.moments import moment_sensitivity
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.records import rows as reading
+from discreet.designs.records.gradients import gradient_sensitivity
+from discreet.designs.records.moments import moment_sensitivity
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -55,7 +55,7 @@ def test_no_rounding_makes_a_record_longer_than_the_norm(norm: float, size: int)
 
 
 def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
-    over = dc.Design((numeric("a", 0, 10), numeric("b", -2, 6)), NUMBER)
+    over = dc.designs.Design((numeric("a", 0, 10), numeric("b", -2, 6)), NUMBER)
     features = RNG(1).uniform(-5, 15, (500, 2))
     target = RNG(2).uniform(-5, 9, 500)
     found = dc.designs.read_rows(over, features, target)
@@ -72,7 +72,7 @@ HUGE = (1e308, -1e308, 1.7e308, 5e-324, -0.0)
 @every("norm", [None, 0.5])
 def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[float, float], norm: float | None) -> None:
     """Warnings are errors here: a warning that only some records cause would be a word about them."""
-    over = dc.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
+    over = dc.designs.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
     found = dc.designs.read_rows(over, np.array(HUGE)[:, None], HUGE)
     assert np.abs(found.coordinates).max() <= GRID_STEPS
     assert np.abs(found.target).max() <= GRID_STEPS
@@ -143,7 +143,7 @@ def test_moments_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyP
     over = design(3, NUMBER)
     rows = dc.designs.read_rows(over, RNG(1).uniform(-1, 1, (100, 3)), RNG(2).uniform(-3, 7, 100))
     whole = dc.designs.sum_moments(rows)
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 7)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 7)
     assert np.array_equal(dc.designs.sum_moments(rows).values, whole.values)
 
 
@@ -155,7 +155,7 @@ def test_gradients_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.Monke
         RNG(4).normal(size=4),
     )
     whole, (slope, curvature), cost = private.at(theta), private.slope(theta), private.cost(theta)
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 7)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 7)
     assert np.array_equal(private.at(theta), whole)
     assert np.allclose(private.slope(theta)[0], slope, rtol=0, atol=1e-12)
     assert np.allclose(private.slope(theta)[1], curvature) and math.isclose(private.cost(theta), cost)
@@ -175,7 +175,7 @@ def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPa
 def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """All at a corner: within 2^53, to which floats are exact."""
     assert reading.RECORDS_LIMIT * GRID_STEPS**2 <= 2**53
-    monkeypatch.setattr("discreet.records.rows.RECORDS_LIMIT", 10)
+    monkeypatch.setattr("discreet.designs.records.rows.RECORDS_LIMIT", 10)
     over = design(1, NUMBER)
     with pytest.raises(dc.InputError, match="at most 10 records"):
         dc.designs.read_rows(over, np.zeros((11, 1)), np.zeros(11))

@@ -16,9 +16,9 @@ import sqlglot
 import discreet as dc
 import shell
 from design_cases import numeric
+from discreet.designs.records import rows as reading
 from discreet.records import counts as grouped
 from discreet.records import dialects
-from discreet.records import rows as reading
 from discreet.records.counts import together
 from discreet.records.records import Records, check_units
 from discreet.records.sources import arrow
@@ -180,7 +180,7 @@ def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_pa
 
 
 NUMERIC = (numeric("age", 0, 120), numeric("years", 0, 120))
-LINEAR, LOGISTIC = dc.Design(NUMERIC, numeric("whole", 0, 1)), dc.Design(NUMERIC, VARIABLES[2], 1.0)
+LINEAR, LOGISTIC = dc.designs.Design(NUMERIC, numeric("whole", 0, 1)), dc.designs.Design(NUMERIC, VARIABLES[2], 1.0)
 SUMMED = {
     "clean": (STRICT,),
     "missing and outside": (STRICT, LENIENT),
@@ -189,7 +189,7 @@ SUMMED = {
 }
 
 
-def sums(given: dict[str, Any], design: dc.Design, **options: Any) -> Any:
+def sums(given: dict[str, Any], design: dc.designs.Design, **options: Any) -> Any:
     """What is summed over a design, or the message that refuses."""
     records = dc.read_records(given["source"], design.schema, table=given.get("table"), **options)
     try:

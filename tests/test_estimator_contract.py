@@ -70,8 +70,8 @@ def test_no_fit_draws_a_regression(case: Case, tmp_path: Path, monkeypatch: pyte
         raise AssertionError("a posterior was drawn")
 
     for module in (
-        "posterior.design.weight_posterior.moment_draws",
-        "posterior.design.weight_posterior.logistic_draws",
+        "designs.readers.weight_posterior.moment_draws",
+        "designs.readers.weight_posterior.logistic_draws",
         "research.readers.direction.direction_draws",
     ):
         monkeypatch.setattr(f"discreet.{module}", refused)

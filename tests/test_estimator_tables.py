@@ -19,8 +19,8 @@ import pytest
 from sklearn.base import is_classifier, is_regressor
 
 import discreet as dc
+from discreet.designs.records import rows as reading
 from discreet.estimators.regressions import RegressionEstimator
-from discreet.records import rows as reading
 from estimator_cases import promise
 from sources import CANARY, said
 
@@ -158,7 +158,7 @@ def test_a_fit_from_a_table_is_a_fit(
         over = (
             fitted.release_.network.nodes
             if kind is dc.estimators.PrivateNaiveBayes
-            else [fitted.release_.design.target.name]
+            else [fitted.release_.over.target.name]
         )
         assert over[0] == target["target"]
 
@@ -317,7 +317,7 @@ def test_categories_are_indicators_of_all_but_the_first(
 ) -> None:
     y = frame[target_of(kind)["target"]]
     fitted = made(kind, account, guarantee=promise(100)).fit(frame[COLUMNS], y)
-    assert fitted.release_.design.names == ("age", "sex=m", "ward=B", "ward=C")
+    assert fitted.release_.over.names == ("age", "sex=m", "ward=B", "ward=C")
     assert fitted.feature_names_in_.tolist() == COLUMNS and fitted.n_features_in_ == 3
     # In the order of X's columns, ward first, with two indicators in its place.
     coefficients = dict(zip(["ward=B", "ward=C", "age", "sex=m"], np.ravel(fitted.coef_), strict=True))
@@ -329,7 +329,7 @@ def test_categories_are_indicators_of_all_but_the_first(
     by_hand = pd.get_dummies(frame[COLUMNS])[["age", "sex_m", "ward_B", "ward_C"]].astype(float)
     plain = {"age": (0, 100), "sex_m": (0, 1), "ward_B": (0, 1), "ward_C": (0, 1)}
     hand = made(kind, account, bounds=plain).fit(by_hand, y)
-    assert hand.release_.design.size == fitted.release_.design.size
+    assert hand.release_.over.size == fitted.release_.over.size
     from_array = fitted.predict(frame[COLUMNS])
     reader = kind.from_release(fitted.release_, bounds=BOUNDS)
     assert np.array_equal(reader.predict(frame[list(BOUNDS)]), from_array)
@@ -350,8 +350,7 @@ def test_no_category_is_learned_from_records(kind: type[Any], frame: pd.DataFram
     typed = few[COLUMNS].astype({"ward": "category", "sex": "category"})
     fitted = made(kind, account).fit(typed, *y)
     whole = made(kind, account).fit(frame[COLUMNS], *[frame[name] for name in target.values()])
-    public = "network" if kind is dc.estimators.PrivateNaiveBayes else "design"
-    assert getattr(fitted.release_, public) == getattr(whole.release_, public)
+    assert fitted.release_.over == whole.release_.over
 
 
 def test_an_array_of_texts_and_numbers_is_read_by_position(

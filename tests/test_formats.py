@@ -269,7 +269,7 @@ def noisy_coefficients(draw: st.DrawFn, network: dc.Network) -> Parts:
 def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
     draws, rng = draw(st.integers(1, 3)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     cells, temper = dc.Dirichlet.uniform(network, 0.5).draw(draws, rng=rng), draw(POSITIVE)
-    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    noisy = draw(st.none() | st.builds(dc.designs.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     scale = None if noisy is None else noisy.scale
     if draw(st.booleans()):
         digits, budget = draw(st.integers(1, 9)), draw(BUDGET)
@@ -285,7 +285,7 @@ def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
 @st.composite
 def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     candidates = tuple(draw(st.lists(theta_over(network), min_size=2, max_size=3)))
-    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    noisy = draw(st.none() | st.builds(dc.designs.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     scale = None if noisy is None else noisy.scale
     selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET), scale)
     return selection, dc.research.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
@@ -307,7 +307,7 @@ def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
         2.0,
         law,
     )
-    noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
+    noisy = draw(st.none() | st.builds(dc.designs.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     rate, scale = draw(POSITIVE), None if noisy is None else noisy.scale
     calibration = ScoredNoise(rate, draw(st.integers(1, 2**21)), draws, scale, draw(BUDGET))
     return calibration, dc.research.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)

@@ -20,7 +20,7 @@ from discreet.mechanisms.noise import ExactNoise
 
 AMPLE = 400
 """Epsilon with which noise in a cell of a handful of columns exceeds one record once in 10^20 draws."""
-DESIGN = dc.Design(
+DESIGN = dc.designs.Design(
     (dc.Variable("a", bounds=(0, 30)), dc.Variable("b", bounds=(-1, 1))), dc.Variable("y", bounds=(0, 9))
 )
 NETWORK = dc.Network(
@@ -239,10 +239,10 @@ def test_bounds_are_found_in_the_release_alone(make: Make, labelled: Any) -> Non
     target = dc.Variable("target", bounds=(-50, 50)) if make is linear else dc.Variable("class", ("False", "True"))
     read = dc.Release.loads(fitted.bounds_release_.dumps())
     assert any(table.sum() != len(y) for table in read.payload.tables.values())
-    again = found_bounds._read_bounds(read, dc.Design(tuple(columns), target))
+    again = found_bounds._read_bounds(read, dc.designs.Design(tuple(columns), target))
     assert dict(again.clipped) == fitted.clipped_
     assert {name: one.bounds for name, one in again.clipped.items()} == fitted.found_bounds_
-    used = {variable.name: variable.bounds for variable in fitted.release_.design.schema if variable.numeric}
+    used = {variable.name: variable.bounds for variable in fitted.release_.over.schema if variable.numeric}
     assert used == fitted.found_bounds_
 
 

@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, grouped, grouped_records, length, numeric, promise, rows_of
+from discreet.designs.design import GRID_STEPS, CurvaturePart, least_shape
+from discreet.designs.indicators import features_of, state_groups, worth_groups
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS
+from discreet.designs.made_up_designs import _simulate_rows, audit_designs
+from discreet.designs.mechanisms import objective_perturbation as perturbation
+from discreet.designs.records.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.estimators.columns import declared_columns, indicated
-from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS, CurvaturePart, least_shape
-from discreet.model.indicators import features_of, state_groups, worth_groups
 from discreet.noise.shapes import SHAPES, KNorm
-from discreet.records.gradients import curvature_sensitivity, gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
-from discreet.verify import tiny_data
-from discreet.verify.plan import _simulate_rows
 from flawed import recalibrated
 from folding import every
 
@@ -121,7 +120,7 @@ def test_indicators_of_a_group_are_coordinates_as_they_are() -> None:
     values = over.values(np.array([[0, 0, GRID_STEPS, *[0] * 10, GRID_STEPS]]), np.array([0]))
     assert values["a1"] == [1] and values["a0"] == [0]
     assert over.curvature[2].size == len(over.pairs[0]) == 48
-    without = dc.Design(over.features, CLASSES)
+    without = dc.designs.Design(over.features, CLASSES)
     assert without.shape == "cube" and without.reach == GRID_STEPS and without != over
 
 
@@ -136,12 +135,12 @@ def test_indicators_of_a_group_are_coordinates_as_they_are() -> None:
 )  # fmt: skip
 def test_groups_that_are_none_are_refused(groups: Any, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        dc.Design(grouped().features, CLASSES, groups=groups)
+        dc.designs.Design(grouped().features, CLASSES, groups=groups)
 
 
 def test_a_norm_beside_groups_is_refused() -> None:
     with pytest.raises(dc.InputError, match="a norm or groups"):
-        dc.Design(grouped().features, CLASSES, 1.0, groups=((1, 2),))
+        dc.designs.Design(grouped().features, CLASSES, 1.0, groups=((1, 2),))
 
 
 # ------------------------------------------------------------------------------------------ records that may not be
@@ -178,9 +177,9 @@ def test_no_record_has_more_in_a_group_than_one_1(
     names = list(grouped().names)
     X = np.array([record[:-1] for record in grouped_records()], float)
     y = [record[-1] for record in grouped_records()]
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 16)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 16)
     if not held:
-        monkeypatch.setattr("discreet.records.rows.HELD_BYTES", 0)
+        monkeypatch.setattr("discreet.designs.records.rows.HELD_BYTES", 0)
     whole = SOURCES[source](X, y, names)
     assert whole.records == len(X)
     assert np.abs(whole.coordinates).sum(axis=1).max() <= grouped().reach
@@ -258,7 +257,7 @@ def test_a_curvature_in_groups_is_its_definition() -> None:
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relation) -> None:
     over = grouped()
-    mechanism = dc.objective_perturbation(records=1000)
+    mechanism = dc.designs.objective_perturbation(records=1000)
     found = mechanism.calibrate(over, dc.designs.Normal(over, 2.5), promise(1, relation.value))
     times = relation.by_record(1, 2)
     # Units, the constant, and half a cell of each coordinate at both ends.
@@ -276,7 +275,7 @@ def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relatio
 # ------------------------------------------------------------------------------------------------------------- audits
 
 
-TINY = tiny_data.audit_designs()["two classes of a group"]
+TINY = audit_designs()["two classes of a group"]
 """One group of two, whose noise is a diamond's, and all of whose records can be enumerated."""
 
 
@@ -286,7 +285,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
         return replace(calibration, scale=calibration.scale / 2)
 
     assert TINY.shape == "diamond" and SHAPES["diamond"].norm(np.array([3, -4])) == 7
-    for honest in (dc.objective_perturbation(records=30), dc.research.noisy_gradients(2, records=30)):
+    for honest in (dc.designs.objective_perturbation(records=30), dc.research.noisy_gradients(2, records=30)):
         (found,) = dc.audit(honest, promise(1, relation.value), {"group": TINY}, most=1)
         assert found.holds and not found.leak and 0.5 < found.measured <= 1
         (flawed,) = dc.audit(recalibrated(honest, halved), promise(1, relation.value), {"group": TINY}, most=1)
@@ -303,7 +302,7 @@ def test_made_up_records_of_a_plan_are_such_as_a_design_takes() -> None:
 def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
     X, y = table(4000)
     fitted = estimator().fit(X, y)
-    design = fitted.release_.design
+    design = fitted.release_.over
     assert design.shape == "diamond" and [len(group) for group in design.groups] == [10, 7]
     assert fitted.coef_.shape == (1, 19) and len(fitted.feature_names_in_) == 4
     assert (fitted.predict(X) == y).mean() > 0.7
@@ -321,12 +320,12 @@ def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
         {"method": "gradients"},
         {"curvature": True, "symmetric": True, "method": "objective"},
     ):
-        assert estimator(**options).fit(X, y).release_.design.groups == ()
+        assert estimator(**options).fit(X, y).release_.over.groups == ()
 
 
 def test_a_table_of_categories_is_the_same_rows() -> None:
     X, y = table(500)
-    columns, design = declared_columns(BOUNDS), estimator().fit(X, y).release_.design
+    columns, design = declared_columns(BOUNDS), estimator().fit(X, y).release_.over
     schema = dc.Schema((*columns, dc.Variable("class", ("0", "1"))))
     read = dc.read_records(X.assign(**{"class": y.astype(str)}), schema, out_of_bounds="clip")
     one = dc.designs.read_rows(design, read, columns=columns)
@@ -335,12 +334,15 @@ def test_a_table_of_categories_is_the_same_rows() -> None:
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
     assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID_STEPS}
     # Columns of another coding than the design's: nothing stands where a feature is missing.
-    for others in (dc.Design(features_of(columns, grouped=True), design.target), dc.Design(features_of(columns),
-                   design.target, groups=((0, 1),))):  # fmt: skip
+    others_of = dc.designs.Design
+    for others in (
+        others_of(features_of(columns, grouped=True), design.target),
+        others_of(features_of(columns), design.target, groups=((0, 1),)),
+    ):
         with pytest.raises(dc.InputError, match=r"the columns stand for|in the records' schema"):
             dc.designs.read_rows(others, read, columns=columns)
     tabled = estimator().fit(X.assign(**{"class": y.astype(str)}), target="class")
-    assert tabled.release_.design == design
+    assert tabled.release_.over == design
 
 
 @every(
@@ -352,7 +354,7 @@ def test_a_document_of_other_groups_is_refused(groups: Any) -> None:
     X, y = table(300)
     document = json.loads(estimator().fit(X, y).release_.dumps())
     assert document["design"]["groups"] == [list(range(10)), list(range(12, 19))]
-    assert dc.Release.loads(json.dumps(document)).design.groups == (tuple(range(10)), tuple(range(12, 19)))
+    assert dc.Release.loads(json.dumps(document)).over.groups == (tuple(range(10)), tuple(range(12, 19)))
     document["design"]["groups"] = groups
     with pytest.raises(dc.InputError):
         dc.Release.loads(json.dumps(document))
@@ -368,12 +370,12 @@ def test_arrays_of_indicators_are_declared_to_be_groups(given: str) -> None:
         bounds = {f"c{at}": (0, 1) for at in reversed(range(17))}
         groups = [[f"c{at}" for at in range(7, 17)], [f"c{at}" for at in range(7)]]
         fitted = estimator(bounds=bounds, groups=groups).fit(frame, y)
-        assert [len(group) for group in fitted.release_.design.groups] == [10, 7]
-        assert fitted.release_.design.names[0] == "c16" and np.corrcoef(fitted.coef_[0][7:], np.arange(10))[0, 1] > 0.9
+        assert [len(group) for group in fitted.release_.over.groups] == [10, 7]
+        assert fitted.release_.over.names[0] == "c16" and np.corrcoef(fitted.coef_[0][7:], np.arange(10))[0, 1] > 0.9
     else:
         told = scipy.sparse.csc_matrix(both) if given == "sparse" else both
         fitted = estimator(bounds=(0, 1), groups=[list(range(7)), range(7, 17)]).fit(told, y)
-        assert fitted.release_.design.groups == (tuple(range(7)), tuple(range(7, 17)))
+        assert fitted.release_.over.groups == (tuple(range(7)), tuple(range(7, 17)))
         assert np.array_equal(fitted.predict_proba(told), fitted.predict_proba(both))
         low, high = fitted.predict_interval(told[:50])
         assert low.shape == (50, 2) and np.all(low <= high)
@@ -403,10 +405,10 @@ def test_groups_of_the_constructor_that_are_none_cost_nothing(options: dict[str,
 
 @pytest.mark.parametrize("make", ["csr_matrix", "csc_array", "coo_array", "bsr_array"])
 def test_sparse_records_are_the_same_rows(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.records.rows.BLOCK", 64)
+    monkeypatch.setattr("discreet.designs.records.rows.BLOCK", 64)
     rng = RNG(2)
     X = rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.3) * 3
-    over = dc.Design(tuple(numeric(f"x{at}", -4, 2) for at in range(5)), NUMBER)
+    over = dc.designs.Design(tuple(numeric(f"x{at}", -4, 2) for at in range(5)), NUMBER)
     y = rng.uniform(-3, 7, 300)
     one, other = dc.designs.read_rows(over, X, y), dc.designs.read_rows(over, getattr(scipy.sparse, make)(X), y)
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)

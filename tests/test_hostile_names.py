@@ -25,12 +25,12 @@ import pytest
 
 import discreet as dc
 from discreet.cli.cli import app, main
+from discreet.designs.design import Normal
+from discreet.designs.readers.score import accuracy_network
 from discreet.display.terminal import write_out
 from discreet.display.text_tables import html_text
 from discreet.errors import printable
-from discreet.model.design import Normal
 from discreet.posterior import fit_check
-from discreet.queries.score import accuracy_network
 from discreet.research.mechanisms.score_sums import ScoreSums
 from discreet.util.json_files import json_text
 from every_kind import PAYLOADS
@@ -192,10 +192,10 @@ NUMBER = dc.Variable("y" + MARKS[0], bounds=(-1, 1))
 CLASSES = dc.Variable("y" + MARKS[0], ("no" + MARKS[2], "yes"))
 
 
-def hostile_design(target: dc.Variable | None = NUMBER) -> dc.Design:
+def hostile_design(target: dc.Variable | None = NUMBER) -> dc.designs.Design:
     """A design of features with such names."""
     features = tuple(dc.Variable(f"x{at}{mark}", bounds=(-1, 1)) for at, mark in enumerate(MARKS[:3]))
-    return dc.Design(features, target)
+    return dc.designs.Design(features, target)
 
 
 def simulated(
@@ -293,7 +293,7 @@ MADE: dict[str, Any] = {
     "Finding": lambda: dc.audit(dc.laplace(), PROMISE, {"net" + MARKS[0]: TINY}, most=1),
     "Gradients": lambda: dc.designs.sum_gradients(rows(CLASSES)),
     "GroupedMoments": lambda: simulated(
-        dc.grouped_moments(), dc.designs.sum_moments(rows()), Normal(hostile_design(), 1.0)
+        dc.designs.grouped_moments(), dc.designs.sum_moments(rows()), Normal(hostile_design(), 1.0)
     ),
     "Histograms": lambda: dc.research.Histograms([[-1, 0, 1]], [[1, 1]], 1.0),
     "Interval": lambda: dc.decisions.Interval(0.9),
@@ -315,7 +315,7 @@ MADE: dict[str, Any] = {
     "Responder": lambda: dc.decisions.Responder(results("plain")[1]),
     "Rows": rows,
     "Schema": lambda: hostile_network().schema,
-    "Score": lambda: dc.tools.read_score(
+    "Score": lambda: dc.designs.read_score(
         simulated(dc.laplace(), dc.tools.count_codes(ACCURACY, {"prediction": [0, 1]}), dc.Dirichlet.uniform(ACCURACY)),
         draws=100,
         rng=1,

@@ -65,7 +65,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "server/remote_posterior.py _read_batches": ("records sent",),
     "queries/synthetic.py write_records": WRITTEN,
     "releases/combined.py load": ("release", "combined"),
-    "releases/document.py read_design_file": ("design",),
+    "designs/design_document.py read_design_file": ("design",),
     "releases/external_cells.py _read_csv": ("cells",),
     "releases/external_figures.py External": ("external",),
     "releases/release.py Release": ("release",),

@@ -1,4 +1,4 @@
-"""The kernel stands alone: without research, estimators and server it releases, reads, answers, audits and reports."""
+"""The kernel stands alone: without any pack it releases, reads, answers, audits and reports."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ def test_the_kernel_works_without_its_packs(tmp_path: Path) -> None:
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
     foreign = dc.simulate(dc.research.fourier(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
     foreign.save(tmp_path / "foreign.json")
+    line = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),))
+    sums = dc.designs.sum_moments(dc.designs.read_rows(line, [[0.5]]))
+    made = dc.simulate(dc.designs.noisy_moments(), sums, dc.designs.Normal(line, 1.0), promise, rng=1)
+    made.save(tmp_path / "design.json")
     (tmp_path / "kernel").mkdir()
     copy = make_copy(tmp_path / "kernel")
-    done = run(copy, str(HERE / "kernel_at_work.py"), str(tmp_path), str(tmp_path / "foreign.json"))
+    files = [str(tmp_path / name) for name in ("foreign.json", "design.json")]
+    done = run(copy, str(HERE / "kernel_at_work.py"), str(tmp_path), *files)
     assert done.returncode == 0, done.stderr[-3000:]
-    refused, missing, last = done.stdout.splitlines()
+    refused, without, missing, last = done.stdout.splitlines()
     assert "coefficient_noise" in refused and "pack" in refused
+    assert "'network'" in without and "pack" in without
     assert "discreet.research" in missing
     assert last == "the kernel is at work"
 

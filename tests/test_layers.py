@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "errors": set(),
     "util": set(),
     "noise": {"util"},
-    "model": {"util", "noise"},
+    "model": {"util"},
     "display": {"util", "model"},
     "formats": {"util", "model"},
     "privacy": set(),
@@ -38,22 +38,23 @@ MAY_IMPORT = {
     "queries": {*CORE, "posterior"},
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "cli": {*KERNEL},
-    "research": {*KERNEL},
-    "estimators": {*KERNEL, "research"},
+    "designs": {*KERNEL},
+    "research": {*KERNEL, "designs"},
+    "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries"},
 }
-"""Besides itself and `errors`, which all folders may import. The last three are packs: the kernel imports none."""
-PACKS = ("research", "estimators", "server")
+"""Besides itself and `errors`, which all folders may import. The last four are packs: the kernel imports none."""
+PACKS = ("designs", "research", "estimators", "server")
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
 }
 """Methods that a room above brings (`fluent.py`), and whose types stand there: for type checkers alone."""
-DOORS = ("__init__.py", "decisions.py", "designs.py", "external.py", "kinds.py", "results.py", "tools.py")
+DOORS = ("__init__.py", "decisions.py", "external.py", "kinds.py", "results.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE = {"records", "mechanisms", "research/mechanisms"}
-PUBLIC = {"posterior", "queries", "server", "research/readers"}
+PRIVATE = {"records", "mechanisms", "designs/records", "designs/mechanisms", "research/mechanisms"}
+PUBLIC = {"posterior", "queries", "server", "designs/readers", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 
@@ -84,9 +85,9 @@ def ours(module: str) -> set[str]:
 
 
 def wing(path: str) -> str:
-    """The folder of a file, or of a dotted name without the package's; of the research pack the folder inside."""
+    """The folder of a file, or of a dotted name without the package's; of packs with both wings the folder inside."""
     first, *rest = path.replace(".", "/").split("/")
-    return "/".join([first, *rest[:1]]) if first == "research" else first
+    return "/".join([first, *rest[:1]]) if first in ("designs", "research") else first
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -205,7 +206,7 @@ def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
 
 
 def test_nothing_of_the_kernel_imports_a_pack() -> None:
-    """The commands ask `dc.research` for what --score and --covariates name, and refuse where it is not installed."""
+    """The commands ask the doors of packs for what --design, --score and --covariates name, and refuse without them."""
     kernel = [module for module in MODULES if module.split("/")[0] not in PACKS]
     assert not any(ours(module) & set(PACKS) for module in kernel)
     late = {

@@ -179,8 +179,8 @@ def test_records_and_counts_show_nothing_and_cannot_be_copied() -> None:
                 copied(private)
 
 
-DESIGN = dc.Design((dc.Variable("x", bounds=(0, 73519.25)),), dc.Variable("y", (CANARY, "other")))
-LINE = dc.Design(DESIGN.features, dc.Variable("z", bounds=(0, 73519.25)))
+DESIGN = dc.designs.Design((dc.Variable("x", bounds=(0, 73519.25)),), dc.Variable("y", (CANARY, "other")))
+LINE = dc.designs.Design(DESIGN.features, dc.Variable("z", bounds=(0, 73519.25)))
 
 
 def test_rows_and_their_sums_show_nothing_and_cannot_be_copied() -> None:
@@ -214,7 +214,11 @@ def test_rows_and_their_sums_show_nothing_and_cannot_be_copied() -> None:
     ],
 )
 def test_no_error_about_rows_shows_a_value(
-    design: dc.Design, features: Any, target: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    design: dc.designs.Design,
+    features: Any,
+    target: Any,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(dc.InputError) as caught:
@@ -227,7 +231,7 @@ def test_no_error_about_rows_shows_a_value(
 @pytest.mark.parametrize("kind", ["row too long", "open quote", "bad UTF-8", "bad text in a database"])
 def test_no_error_in_the_middle_of_a_pass_shows_a_value(kind: str, folder: Path) -> None:
     """Rows of a design are read as they come: an engine can fail between two blocks of them."""
-    design = dc.Design((dc.Variable("y", bounds=(0, 10)),), dc.Variable("x", ("a", "b")))
+    design = dc.designs.Design((dc.Variable("y", bounds=(0, 10)),), dc.Variable("x", ("a", "b")))
     source = HOSTILE[kind](folder)
     with pytest.raises(dc.InputError) as caught:
         dc.designs.read_rows(

@@ -66,7 +66,7 @@ def counts() -> dc.results.Counts:
 
 def simulated(mechanism: dc.tools.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
     over = statistic.over
-    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.Design) else dc.Dirichlet.uniform(over)
+    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else dc.Dirichlet.uniform(over)
     return dc.simulate(mechanism, statistic, prior, guarantee, rng=np.random.default_rng(seed))
 
 
@@ -92,7 +92,8 @@ def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> No
 def test_the_registry_names_its_mechanisms(name: str) -> None:
     entry = dc.tools.MECHANISMS[name]
     assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
-    assert getattr(dc if name in dc.__all__ else dc.research, name) is entry.make
+    (door,) = (door for door in (dc, dc.designs, dc.research) if name in door.__all__)
+    assert getattr(door, name) is entry.make
     assert bool(entry.targets) == (entry.over == "design")
     parameters = inspect.signature(entry.make).parameters
     assert set(entry.needed) <= set(entry.options) <= set(parameters)
@@ -364,7 +365,11 @@ def overspending(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
 
 def elsewhere(prior: Any) -> Any:
     """A prior over something else."""
-    return dc.designs.Normal(dc.Design(prior.over.features), 1.0) if isinstance(prior, dc.designs.Normal) else ANOTHER
+    return (
+        dc.designs.Normal(dc.designs.Design(prior.over.features), 1.0)
+        if isinstance(prior, dc.designs.Normal)
+        else ANOTHER
+    )
 
 
 def treated(statistic: Any, policy: RecordsPolicy) -> Any:

@@ -13,13 +13,13 @@ import pytest
 from scipy.special import log_softmax
 
 import discreet as dc
+from discreet.designs.made_up_designs import audit_designs
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.mechanisms.scored import metric_width
 from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.verify import audit as auditing
-from discreet.verify import tiny_data
 from discreet.verify.audit import changed_readings
 from folding import every
 from tiny import network_of
@@ -164,7 +164,7 @@ def test_what_has_no_reading_to_change_is_refused() -> None:
     with pytest.raises(dc.InputError, match="needs a network with a numeric variable and its bins"):
         dc.audit(cumulative(), asked, {"states": network_of({"x": 3})})
     with pytest.raises(dc.InputError, match="needs a network with a numeric variable and its bins"):
-        changed_readings(tiny_data.audit_designs()["line"], Fraction(1), [()])
+        changed_readings(audit_designs()["line"], Fraction(1), [()])
 
 
 # --------------------------------------------------------------------------------------------------------------- pairs

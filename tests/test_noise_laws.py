@@ -49,7 +49,7 @@ OTHER_NAMES = {
     "research/scores/families.py": {"laplace"},  # a family of laws of data
 }
 """Where a tag's letters are the name of something else."""
-OTHER_FLAGS = {"releases/kinds/gradient_trace.py": {"normal"}}
+OTHER_FLAGS = {"designs/kinds/gradient_trace.py": {"normal"}}
 """A field of documents."""
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import discreet as dc
 import shell
+from discreet.designs.design_document import DesignPart, read_design, write_design
 from discreet.formats.bif import parse_bif
 from discreet.formats.bif_content import Bif
 from discreet.formats.bif_writing import format_bif
 from discreet.inference.bin_laws import BinLaw, Inside
 from discreet.model.query_grammar import NumberQuery, parse_query
-from discreet.releases.document import DesignPart, read_design, write_design
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -88,7 +88,7 @@ def test_types_travel_with_files(tmp_path: Path) -> None:
     )
     assert dc.Schema.read(tmp_path / "s.json").variables == (AGE,)
     release = released(1000, np.random.default_rng(1))
-    design = dc.Design((dc.Variable("n", bounds=(0, 9), type="integer"),))
+    design = dc.designs.Design((dc.Variable("n", bounds=(0, 9), type="integer"),))
     assert read_design(DesignPart.model_validate(write_design(design))) == design
     assert dc.Release.loads(release.dumps()).network == NETWORK and '"integer"' in release.dumps()
 

@@ -195,7 +195,7 @@ def test_stored_draws_remember_their_accounts_and_those_of_their_prior(tmp_path:
 
 
 def test_a_choice_is_not_read_with_its_accounts_posterior() -> None:
-    face = dc.Design((dc.Variable("face", bounds=(0, 1), type="integer"),), None, None, False)
+    face = dc.designs.Design((dc.Variable("face", bounds=(0, 1), type="integer"),), None, None, False)
     factor = dc.research.CategoricalFactor([[0.3, 0.7], [0.7, 0.3]], floor=0.25)
     rows = dc.designs.read_rows(face, np.array([[0.0], [1.0], [1.0]]))
     account = opened()

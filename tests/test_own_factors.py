@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, numeric, promise, rows_of
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 
@@ -53,7 +53,9 @@ def wild(records: Values, places: np.ndarray) -> np.ndarray:
     return np.array([[math.nan, math.inf, -math.inf]]) if x < 0 else np.array([[1e300, -1e300, x]])
 
 
-def raw(over: dc.Design, function: Callable[..., Any], low: float, high: float, **more: Any) -> dc.research.OwnFactor:
+def raw(
+    over: dc.designs.Design, function: Callable[..., Any], low: float, high: float, **more: Any
+) -> dc.research.OwnFactor:
     """A factor that was not tried on made-up records."""
     return dc.research.OwnFactor(over, function, SLOPES, low, high, more.get("base", np.zeros(3)))
 
@@ -88,7 +90,9 @@ def test_a_choice_by_an_own_score_is_private_and_tight(name: str, relation: dc.R
     def law(part: tuple[Any, ...]) -> np.ndarray:
         script = Script(total=4)
         rows = rows_of(factor.design, part)
-        mechanism.draw(mechanism.of_rows(rows), dc.designs.Normal(factor.design, 1.0), calibration, script)
+        mechanism.draw(
+            mechanism.of_records(rows, factor.design), dc.designs.Normal(factor.design, 1.0), calibration, script
+        )
         logs = -np.array([float(exponent) for exponent in script.exponents])
         return np.asarray(logs - logsumexp(logs))
 
@@ -129,11 +133,11 @@ def test_a_function_cannot_end_the_program_on_a_record(kind: type[BaseException]
             raise kind(str(records["x0"][0]))
         return near(records, places)
 
-    summed = dc.research.factored(raw(PLANE, ends, -3, 0)).of_rows
+    summed = dc.research.factored(raw(PLANE, ends, -3, 0)).of_records
     assert summed is not None
-    plain = dc.research.factored(CASES["places"][0]).of_rows
+    plain = dc.research.factored(CASES["places"][0]).of_records
     assert plain is not None
-    one, two = summed(rows_of(PLANE, [(1, 0), (0.25, 0.5)])), plain(rows_of(PLANE, [(0.25, 0.5)]))
+    one, two = summed(rows_of(PLANE, [(1, 0), (0.25, 0.5)]), PLANE), plain(rows_of(PLANE, [(0.25, 0.5)]), PLANE)
     assert (one.values, one.records) == (two.values, 2)
 
 
@@ -168,9 +172,9 @@ def test_a_function_sees_one_record_at_a_time_on_copies() -> None:
         return scores
 
     over = rows_of(PLANE, [(0.25, 0.5), (0.25, 0.5), (-1, 1), (0.5, -0.5)])
-    spoiled = dc.research.factored(dc.research.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_rows
+    spoiled = dc.research.factored(dc.research.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_records
     assert spoiled is not None
-    found = spoiled(over)
+    found = spoiled(over, PLANE)
     assert set(seen) == {(1, 1)}
     clean = CASES["places"][0]
     by_hand = sum(
@@ -181,14 +185,14 @@ def test_a_function_sees_one_record_at_a_time_on_copies() -> None:
 
 
 def test_values_come_in_the_units_of_their_columns_on_the_grid() -> None:
-    over = dc.Design((numeric("age", 20, 60),), NUMBER)
+    over = dc.designs.Design((numeric("age", 20, 60),), NUMBER)
     seen: list[tuple[float, float]] = []
 
     def keeps(records: Values, places: np.ndarray) -> np.ndarray:
         seen.append((float(records["age"][0]), float(records["number"][0])))
         return np.zeros((1, 3))
 
-    dc.research.factored(raw(over, keeps, 0, 1)).of_rows(rows_of(over, [(33.3, 2.0), (99, -50)]))  # type: ignore[misc]
+    dc.research.factored(raw(over, keeps, 0, 1)).of_records(rows_of(over, [(33.3, 2.0), (99, -50)]), over)  # type: ignore[misc]
     assert sorted(set(seen))[1] == (60.0, -3.0)
     age, number = min(seen)
     assert abs(age - 33.3) <= 20 / GRID_STEPS / 2 + 1e-12 and abs(number - 2) <= 5 / GRID_STEPS / 2 + 1e-12
@@ -199,7 +203,7 @@ def test_a_function_that_remembers_is_refused_before_the_charge() -> None:
     over = rows_of(PLANE, [(0.1, 0.2), (0.3, 0.4)])
     drifting = raw(PLANE, lambda r, z: np.full((1, 3), next(counter) * 0.01), 0, 10)
     with pytest.raises(dc.InputError, match="a second call changed the score"):
-        dc.research.factored(drifting).of_rows(over)  # type: ignore[misc]
+        dc.research.factored(drifting).of_records(over, PLANE)  # type: ignore[misc]
 
 
 CHANCE = np.random.default_rng(1)
@@ -354,7 +358,9 @@ def test_the_base_measure_is_in_the_draw() -> None:
     factor = raw(PLANE, lambda r, z: np.zeros((1, 3)), 0, 1, base=np.log([1.0, 2.0, 5.0]))
     mechanism, calibration = made(factor, promise(1, "replace"))
     script = Script()
-    mechanism.draw(mechanism.of_rows(rows_of(PLANE, [(0, 0)])), dc.designs.Normal(PLANE, 1.0), calibration, script)
+    mechanism.draw(
+        mechanism.of_records(rows_of(PLANE, [(0, 0)]), PLANE), dc.designs.Normal(PLANE, 1.0), calibration, script
+    )
     weights = np.exp([-float(exponent) for exponent in script.exponents])
     assert np.allclose(weights / weights.sum(), [1 / 8, 2 / 8, 5 / 8], rtol=1e-12)
     assert min(script.exponents) == 0 and all(isinstance(exponent, Fraction) for exponent in script.exponents)

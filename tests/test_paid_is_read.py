@@ -50,7 +50,7 @@ def read(release: dc.Release) -> None:
 
 def priors(variant: Variant) -> list[tuple[Any, Any]]:
     over = variant.private(0).over
-    if isinstance(over, dc.Design):
+    if isinstance(over, dc.designs.Design):
         return [(dc.designs.Normal(over, deviation), epsilon) for deviation, epsilon in DEVIATIONS]
     return [(dc.Dirichlet.uniform(over, concentration), epsilon) for concentration, epsilon in EXTREMES]
 

@@ -23,7 +23,7 @@ DRAWS, CHAINS = 60, 400
 READ = {name: variant for name, variant in EVERY.items() if name not in CHOOSING}
 """Every mechanism that measures something, with its options."""
 MORE: dict[str, Callable[[dc.Release], dict[str, Any]]] = {
-    "noisy_gradients": lambda release: {"covariates": dc.research.uniform_law(release.design)}
+    "noisy_gradients": lambda release: {"covariates": dc.research.uniform_law(release.over)}
 }
 """What readers need beside a release."""
 
@@ -96,7 +96,7 @@ def test_a_chosen_network_says_that_it_has_no_posterior(name: str) -> None:
 
 def own_choice() -> tuple[dc.Release, Any]:
     """A choice by a score of the curator's own, with the score."""
-    design = dc.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
+    design = dc.designs.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
 
     def near(records: Any, candidates: np.ndarray) -> np.ndarray:
         return (np.sign(records["side"])[:, None] == candidates[:, 0]).astype(float)
@@ -157,12 +157,12 @@ def test_other_readers_are_asked_for_by_name() -> None:
 
 
 def test_principal_components_have_a_posterior() -> None:
-    design = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))))
+    design = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))))
     along = np.random.default_rng(1).uniform(-0.9, 0.9, 3000)
     rows = dc.designs.read_rows(design, np.stack([along, along], axis=1))
     promise = dc.Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
     normal = dc.designs.Normal(design, 1.0)
-    release = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
+    release = dc.simulate(dc.designs.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
     posterior = release.posterior(draws=400, rng=1)
     follows_the_protocol(posterior)
     first = {row["name"]: row for row in posterior.rows() if row["component"] == 1}

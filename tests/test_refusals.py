@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.verify import audit as auditing
-from discreet.verify import tiny_data
+from discreet.verify import made_up, tiny_data
 from folding import every
 from shell import Shell, opened
 
 WAIT = dc.Variable.binned("wait", (0, 60), 12)
 NETWORK = dc.Network((WAIT,), {"wait": ()})
-DESIGN = dc.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
+DESIGN = dc.designs.Design((dc.Variable("x", bounds=(0, 1)),), intercept=False)
 NORMAL = dc.designs.Normal(DESIGN, 1.0)
 COIN = dc.Network((dc.Variable("flip", ("tails", "heads")),), {"flip": ()})
 RATES = np.linspace(0.05, 1, 5)
@@ -217,7 +216,7 @@ def test_more_budget_errs_less_in_the_plan_of_a_family() -> None:
 
 def test_given_nodes_are_audited_where_there_are_such(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     networks = {name: tiny_data.audit_networks()[name] for name in ("one coin", "a -> b")}
-    monkeypatch.setattr(auditing, "audit_networks", lambda: networks)
+    monkeypatch.setattr(made_up, "audit_networks", lambda: networks)
     found = run.json("audit posterior_sampler --option given=a --records 1")["findings"]
     assert [(part["network"], part["relation"]) for part in found] == [("a -> b", "add-remove"), ("a -> b", "replace")]
     assert all(part["holds"] for part in found)

@@ -12,12 +12,12 @@ from scipy.special import expit
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, promise, rows_of
-from discreet.mechanisms import grouped_moments as groups_module
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.noisy_sums import GROUPS, group_positions
+from discreet.designs.mechanisms import grouped_moments as groups_module
+from discreet.designs.records.gradients import curvature_sensitivity
+from discreet.designs.records.moments import moment_sensitivity
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
-from discreet.records.gradients import curvature_sensitivity
-from discreet.records.moments import moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, group_positions
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS
@@ -64,7 +64,7 @@ def test_a_record_moves_no_sum_of_a_curvature_by_more_than_it_is_said_to() -> No
 @every("relation", dc.tools.RECORD_RELATIONS)
 def test_the_curvature_is_of_the_weights_that_are_released_and_paid_for(relation: dc.Relation) -> None:
     """Not of the minimum that was found: it is told with noise of a few steps, and no more of it may leave."""
-    mechanism, guarantee = dc.objective_perturbation(records=20), promise(1, relation)
+    mechanism, guarantee = dc.designs.objective_perturbation(records=20), promise(1, relation)
     for records in (CORNERS[:1], CORNERS * 3):
         statistic = slopes_of(records)
         prior = dc.designs.Normal(statistic.over, 1.0)
@@ -80,7 +80,7 @@ def test_the_curvature_is_of_the_weights_that_are_released_and_paid_for(relation
         spent = sum(Fraction(calibration.measured.sensitivity) / Fraction(scale) for _, scale in asked)
         assert spent <= calibration.measured.reported <= Fraction(1, 5)
         assert calibration.measured.sensitivity == curvature_sensitivity(relation)
-        alone = dc.objective_perturbation(records=20, curvature=0).calibrate(statistic.over, prior, guarantee)
+        alone = dc.designs.objective_perturbation(records=20, curvature=0).calibrate(statistic.over, prior, guarantee)
         assert calibration.scale > alone.scale * 1.2
         assert alone.total <= guarantee.epsilon >= calibration.total > guarantee.epsilon * Fraction(99, 100)
 
@@ -88,7 +88,7 @@ def test_the_curvature_is_of_the_weights_that_are_released_and_paid_for(relation
 def test_one_feature_has_no_products_and_no_noise_for_them() -> None:
     over = design(1, CLASSES)
     made = dc.simulate(
-        dc.objective_perturbation(records=9),
+        dc.designs.objective_perturbation(records=9),
         dc.designs.sum_gradients(rows_of(over, [(0.5, "yes")] * 9)),
         dc.designs.Normal(over, 1.0),
         promise(2),
@@ -126,7 +126,7 @@ def test_hiding_what_a_minimum_is_off_moves_no_weight_that_anybody_reads() -> No
     """With sums that round it would be .3 on a weight at 30 features and epsilon 10, more than all other noise."""
     for features, epsilon in ((8, 1), (30, 10), (100, 10), (400, 3)):
         over = design(features, CLASSES)
-        found = dc.objective_perturbation(records=8000).calibrate(
+        found = dc.designs.objective_perturbation(records=8000).calibrate(
             over, dc.designs.Normal(over, 1.0), promise(epsilon, "replace")
         )
         assert found.polish_step * found.polish * features < 2e-3
@@ -156,12 +156,12 @@ def test_shares_of_groups_add_up_to_the_budget(relation: dc.Relation, features: 
         dc.designs.Normal(over, 1.0),
         np.bincount(group_positions(over, noisy_total=relation is ADD_REMOVE), minlength=3),
     )
-    pure = dc.grouped_moments().calibrate(over, prior, promise("0.3", relation))
+    pure = dc.designs.grouped_moments().calibrate(over, prior, promise("0.3", relation))
     spent = sum(Fraction(pure.sensitivity) / Fraction(scale) for scale in pure.scales if scale)
     assert pure.sensitivity == moment_sensitivity(relation) and pure.noise == "cube"
     assert spent <= pure.reported <= Fraction(3, 10) <= spent * Fraction(1001, 1000)
     guarantee = dc.Guarantee(epsilon="0.3", delta="1e-6", relation=relation, unit="record")
-    loose = dc.grouped_moments().calibrate(over, prior, guarantee)
+    loose = dc.designs.grouped_moments().calibrate(over, prior, guarantee)
     rho = sum(
         Fraction(int(size) * loose.sensitivity**2) / (2 * Fraction(scale) ** 2)
         for size, scale in zip(sizes, loose.scales, strict=True)
@@ -177,7 +177,7 @@ def test_shares_of_groups_add_up_to_the_budget(relation: dc.Relation, features: 
 def test_a_delta_buys_less_noise_on_many_features() -> None:
     over = design(30, NUMBER)
     pure, loose = (
-        dc.grouped_moments().calibrate(
+        dc.designs.grouped_moments().calibrate(
             over,
             dc.designs.Normal(over, 1.0),
             dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record"),
@@ -195,7 +195,7 @@ def test_noise_has_the_variance_that_a_release_states(delta: str, simulations: i
     statistic = dc.designs.sum_moments(rows_of(over, [(0.5, -1, 1, 3)] * 40))
     guarantee = dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record")
     rng, prior = np.random.default_rng(7), dc.designs.Normal(over, 1.0)
-    mechanism = dc.grouped_moments()
+    mechanism = dc.designs.grouped_moments()
     calibration, noise = mechanism.calibrate(over, prior, guarantee), SimulatedNoise(rng)
     made = [mechanism.draw(statistic, prior, calibration, noise) for _ in range(simulations)]
     exact = statistic.vector(ADD_REMOVE) / GRID_STEPS**2

@@ -32,10 +32,10 @@ def learned() -> dc.results.NetworkPosterior:
     return posterior()
 
 
-def design(*names: str, norm: float | None = None) -> dc.Design:
+def design(*names: str, norm: float | None = None) -> dc.designs.Design:
     bounds = {"age": (0.0, 100.0), "dose": (-1.0, 1.0), "sex": (0.0, 1.0), "weight": (0.0, 1.0)}
     features = tuple(dc.Variable(name, bounds=bounds[name]) for name in names)
-    return dc.Design(features, dc.Variable("class", ("no", "yes")), norm)
+    return dc.designs.Design(features, dc.Variable("class", ("no", "yes")), norm)
 
 
 def test_points_are_spread_like_the_records(learned: dc.results.NetworkPosterior) -> None:
@@ -57,7 +57,7 @@ def test_the_design_says_how_points_are_scaled(learned: dc.results.NetworkPoster
     assert law.points.shape == (100, 3)
     assert np.all(np.linalg.norm(law.points[:, :2], axis=1) <= 0.5 + 1e-9)
     assert np.all(law.points[:, 2] == short.constant)
-    older = dc.Design((dc.Variable("age", bounds=(0, 50)),), dc.Variable("class", ("no", "yes")))
+    older = dc.designs.Design((dc.Variable("age", bounds=(0, 50)),), dc.Variable("class", ("no", "yes")))
     clipped = dc.research.released_covariates(learned, older, rng=np.random.default_rng(1)).points[:, 0]
     assert np.isclose(np.mean(clipped == 1), 0.3, atol=0.04)
 

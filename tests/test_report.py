@@ -255,11 +255,11 @@ def test_a_release_that_kept_missing_values_is_reported_as_it_is_asked() -> None
 
 
 def test_a_release_over_a_design_says_who_reads_it() -> None:
-    design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+    design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
     rows = dc.designs.read_rows(design, [[45.0], [90.0]], [10.0, 40.0])
     guarantee = promised("replace")
     made = dc.simulate(
-        dc.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1.0), guarantee, rng=1
+        dc.designs.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1.0), guarantee, rng=1
     )
     words = Page(dc.report(made)).words
     assert "discreet query" in words and "age, days" in words

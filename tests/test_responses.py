@@ -16,14 +16,14 @@ from scipy.special import log_ndtr, ndtr
 
 import discreet as dc
 from design_cases import CLASSES, Script, design, numeric, promise
-from discreet.mechanisms import objective_perturbation as perturbation
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
+from discreet.designs.mechanisms import objective_perturbation as perturbation
+from discreet.designs.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
+from discreet.designs.response import Classes, CountResponse, Response, TwoClasses, response_of
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID_STEPS
-from discreet.model.response import Classes, CountResponse, Response, TwoClasses, response_of
 from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import KNorm
-from discreet.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -40,11 +40,11 @@ VISITS = dc.Variable("visits", bounds=(0, 12))
 RNG = np.random.default_rng
 
 
-def over(kind: str, size: int = 2, **options: Any) -> dc.Design:
+def over(kind: str, size: int = 2, **options: Any) -> dc.designs.Design:
     """A design of that response."""
     features = tuple(numeric(f"x{at}") for at in range(size))
     target = {"two": CLASSES, "three": THREE, "ten": TEN, "counts": VISITS}[kind]
-    return dc.Design(features, target, counted=kind == "counts", **options)
+    return dc.designs.Design(features, target, counted=kind == "counts", **options)
 
 
 def targets(kind: str, number: int, seed: int) -> np.ndarray:
@@ -54,7 +54,7 @@ def targets(kind: str, number: int, seed: int) -> np.ndarray:
     return RNG(seed).choice({"two": CLASSES, "three": THREE, "ten": TEN}[kind].states, number)
 
 
-def rows(design: dc.Design, kind: str, number: int, seed: int) -> dc.designs.Rows:
+def rows(design: dc.designs.Design, kind: str, number: int, seed: int) -> dc.designs.Rows:
     features = RNG(seed).choice([-1, -0.3, 0.5, 1], (number, len(design.features)))
     return dc.designs.read_rows(design, features, targets(kind, number, seed))
 
@@ -210,12 +210,12 @@ def test_a_mean_is_the_same_to_the_last_bit_whatever_the_other_records_are(class
 
 
 def test_a_document_of_many_classes_is_refused_before_it_takes_memory() -> None:
-    wide = dc.Design((numeric("x"),), dc.Variable("y", tuple(f"s{at}" for at in range(5000))))
+    wide = dc.designs.Design((numeric("x"),), dc.Variable("y", tuple(f"s{at}" for at in range(5000))))
     assert not wide.measurable and over("three", 20).measurable
     zeros = np.zeros((1, wide.weights))
     curvature = NoisyCurvature(np.zeros(10, np.int64), (1.0, 1.0, None))
     with pytest.raises(dc.InputError, match="so many classes"):
-        dc.kinds.GradientTrace(wide, zeros, zeros, 1.0, zeros[0], None, curvature)
+        dc.designs.GradientTrace(wide, zeros, zeros, 1.0, zeros[0], None, curvature)
 
 
 @every("kind", ["two", "three", "counts"])
@@ -224,7 +224,7 @@ def test_the_determinant_moves_by_what_is_paid_for_and_no_less(kind: str, norm: 
     """At the record that moves it most, in the corner of the bounds; and never more with others beside it."""
     made = over(kind, 2, norm=norm)
     response, worst = response_of(made), 0.0
-    calibration = dc.objective_perturbation(records=1).calibrate(made, dc.designs.Normal(made, 1.0), promise(1))
+    calibration = dc.designs.objective_perturbation(records=1).calibrate(made, dc.designs.Normal(made, 1.0), promise(1))
     convexity, rng = calibration.regularisation, RNG(8)
     corner = [1.0, 1.0] if norm is None else [norm / math.sqrt(2)] * 2
     for turn in range(100):
@@ -265,9 +265,9 @@ def test_many_classes_have_noise_of_a_diamond(relation: dc.Relation) -> None:
     apart(made, "ten", relation)
 
 
-def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
+def apart(made: dc.designs.Design, kind: str, relation: dc.Relation) -> None:
     """How far gradients of neighbours are from each other, beside what the calibration takes."""
-    calibration = dc.objective_perturbation(records=1).calibrate(
+    calibration = dc.designs.objective_perturbation(records=1).calibrate(
         made, dc.designs.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
     lattice, worst, rng = 2.0**OBJECTIVE_BITS, 0.0, RNG(9)
@@ -305,7 +305,7 @@ def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Re
 
 def look_at_all_directions(kind: str, relation: dc.Relation, delta: str, bits: int) -> None:
     made = over(kind, 25 if kind == "three" else 70)
-    mechanism, guarantee = dc.objective_perturbation(records=100), promise(2, relation, delta)
+    mechanism, guarantee = dc.designs.objective_perturbation(records=100), promise(2, relation, delta)
     calibration = mechanism.calibrate(made, dc.designs.Normal(made, 1.0), guarantee)
     assert calibration.rho and calibration.measured
     script = GaussianScript()
@@ -392,7 +392,7 @@ def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -
     assert told(scale) <= delta < told(scale / 2)
 
 
-def around(made: dc.Design, records: Records, convexity: float, scale: float) -> np.ndarray:
+def around(made: dc.designs.Design, records: Records, convexity: float, scale: float) -> np.ndarray:
     """A grid of the predictors at 1 and .5 around the minimum without a tilt, shape (2, points)."""
     x, y = np.array([record for record, number in records.items() for _ in range(number)]).T
     target = np.rint(12 * y) if made.counted else np.where(y > 0, CLASSES.states[1], CLASSES.states[0])
@@ -405,7 +405,9 @@ def around(made: dc.Design, records: Records, convexity: float, scale: float) ->
     return (kinds @ w)[:, None] + np.linalg.norm(moves, axis=1)[:, None] * np.linspace(-14, 14, 1001)
 
 
-def minimum_law(records: Records, ends: np.ndarray, made: dc.Design, convexity: float, scale: float) -> np.ndarray:
+def minimum_law(
+    records: Records, ends: np.ndarray, made: dc.designs.Design, convexity: float, scale: float
+) -> np.ndarray:
     """Probabilities of the minimum over cells of that grid: normal b at it times the determinant of its slope."""
     response, (far, near) = response_of(made), ends
     w = np.array(np.broadcast_arrays(2 * (far[:, None] - near), 2 * near - far[:, None]))
@@ -425,13 +427,15 @@ def minimum_law(records: Records, ends: np.ndarray, made: dc.Design, convexity: 
 def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
     few, many = over("two", 3), over("two", 80)
     found = [
-        dc.objective_perturbation(records=100).calibrate(made, dc.designs.Normal(made, 1.0), promise(1, delta="1e-6"))
+        dc.designs.objective_perturbation(records=100).calibrate(
+            made, dc.designs.Normal(made, 1.0), promise(1, delta="1e-6")
+        )
         for made in (few, many)
     ]
     assert found[0].rho is None and found[1].rho is not None
     for epsilon, delta in ((1, "1e-47"), (600, "1e-6")):
         guarantee = promise(epsilon, delta=delta)
-        found = dc.objective_perturbation(records=100).calibrate(many, dc.designs.Normal(many, 1.0), guarantee)
+        found = dc.designs.objective_perturbation(records=100).calibrate(many, dc.designs.Normal(many, 1.0), guarantee)
         assert found.rho is None and found.total <= guarantee.epsilon
 
 
@@ -439,7 +443,10 @@ def test_with_a_delta_the_noise_is_that_which_is_less() -> None:
 def test_the_released_noise_is_as_stated(kind: str) -> None:
     """Of 200 simulations: the noise that leads to the released weights has the variance that the trace says."""
     made = over(kind, 20)
-    mechanism, prior = dc.objective_perturbation(records=300, curvature=0), dc.designs.Normal(over(kind, 20), 1.0)
+    mechanism, prior = (
+        dc.designs.objective_perturbation(records=300, curvature=0),
+        dc.designs.Normal(over(kind, 20), 1.0),
+    )
     statistic, squares = dc.designs.sum_gradients(rows(made, kind, 300, 2)), []
     for delta in ("0", "0.01"):
         calibration = mechanism.calibrate(made, prior, promise(2, delta=delta))
@@ -468,7 +475,7 @@ def test_counts_are_whole_and_clipped() -> None:
 @every("bounds", [(1, 5), (0, 2.5), (0, 40_000), (-1, 3), (0, 0.5)])
 def test_what_cannot_be_counted_is_refused(bounds: tuple[float, float]) -> None:
     with pytest.raises(dc.InputError, match="bounds from 0 to a whole number"):
-        dc.Design((numeric("x"),), dc.Variable("y", bounds=bounds), counted=True)
+        dc.designs.Design((numeric("x"),), dc.Variable("y", bounds=bounds), counted=True)
 
 
 def test_each_statistic_has_its_targets() -> None:
@@ -482,10 +489,10 @@ def test_each_statistic_has_its_targets() -> None:
             )
     for target in (CLASSES, None):
         with pytest.raises(dc.InputError, match="bounds from 0"):
-            dc.Design((numeric("x"),), target, counted=True)
+            dc.designs.Design((numeric("x"),), target, counted=True)
     with pytest.raises(dc.InputError, match="at most 1,000 weights"):
         wide = design(400, THREE)
-        dc.objective_perturbation(records=5).calibrate(wide, dc.designs.Normal(wide, 1.0), promise(1))
+        dc.designs.objective_perturbation(records=5).calibrate(wide, dc.designs.Normal(wide, 1.0), promise(1))
 
 
 @every("shape", ["cube", "ball", "diamond", "normal"])

@@ -18,12 +18,12 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric
-from discreet.model.design import GRID_STEPS
-from discreet.records import rows as reading
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.records import rows as reading
 from discreet.records import sources as reading_sources
 
 FEATURES = (numeric("a", 0, 10), numeric("b"))
-LINEAR, LOGISTIC = dc.Design(FEATURES, NUMBER), dc.Design(FEATURES, CLASSES, 1.0)
+LINEAR, LOGISTIC = dc.designs.Design(FEATURES, NUMBER), dc.designs.Design(FEATURES, CLASSES, 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +91,15 @@ def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytes
     monkeypatch.setattr(reading, "BLOCK", 64)
     widest, gridded = [], reading._put_on_grid
 
-    def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
+    def watched(over: dc.designs.Design, table: np.ndarray) -> np.ndarray:
         widest.append(len(table))
         return gridded(over, table)
 
     monkeypatch.setattr(reading, "_put_on_grid", watched)
-    over = dc.Design(FEATURES, CLASSES)
+    over = dc.designs.Design(FEATURES, CLASSES)
     rows = dc.designs.read_rows(over, dc.read_records(frame, over.schema, out_of_bounds="clip"))
     assert widest == []
-    mechanism = dc.objective_perturbation(records=1000)
+    mechanism = dc.designs.objective_perturbation(records=1000)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     dc.simulate(
         mechanism, dc.designs.sum_gradients(rows), dc.designs.Normal(over, 1.0), promise, rng=np.random.default_rng(1)
@@ -112,12 +112,12 @@ def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch
     """Its records are held on the grid in two bytes a coordinate, within the limit, and nobody can write there."""
     widest, gridded = [], reading._put_on_grid
 
-    def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
+    def watched(over: dc.designs.Design, table: np.ndarray) -> np.ndarray:
         widest.append(len(table))
         return gridded(over, table)
 
     monkeypatch.setattr(reading, "_put_on_grid", watched)
-    over = dc.Design(FEATURES, CLASSES)
+    over = dc.designs.Design(FEATURES, CLASSES)
     records = dc.read_records(frame, over.schema, out_of_bounds="clip")
     monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES)
     rows = dc.designs.read_rows(over, records)
@@ -134,7 +134,7 @@ def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch
 @pytest.mark.parametrize("policy", ["error", "clip"])
 def test_a_pass_refuses_what_check_counts(policy: str) -> None:
     """Every kind of value that a column may hold, one at a time."""
-    over = dc.Design((dc.Variable("whole", bounds=(0, 10), type="integer"), numeric("b", 0, 1)), CLASSES)
+    over = dc.designs.Design((dc.Variable("whole", bounds=(0, 10), type="integer"), numeric("b", 0, 1)), CLASSES)
     for column, values in {
         "whole": ["3", "3.5", "10.5", "11", "-1", "inf", "-inf", "nan", "x", "", None, "1e999", " 4 "],
         "b": ["0", "1", "1.5", "inf", "x", None],
@@ -176,7 +176,7 @@ KINDS = (
 )
 def test_what_is_read_here_is_what_an_engine_reads(kind: pa.DataType, policy: tuple[str, str]) -> None:
     """Numbers, missing values and texts that say so, of every type that a column may have; and faults."""
-    over = dc.Design((numeric("a", 0, 50), numeric("b", 0, 1)), dc.Variable("class", states=("0", "1")))
+    over = dc.designs.Design((numeric("a", 0, 50), numeric("b", 0, 1)), dc.Variable("class", states=("0", "1")))
     for odd in ("0", "7", "100", "9", "nan", "inf", None):
         values = ["3", "49", odd, "1"]
         if not (pa.types.is_floating(kind) or kind == pa.string() or pa.types.is_dictionary(kind)):
@@ -197,7 +197,7 @@ def test_what_is_read_here_is_what_an_engine_reads(kind: pa.DataType, policy: tu
 
 
 def test_an_empty_table_has_an_empty_block(tmp_path: Path) -> None:
-    over = dc.Design((numeric("a", 0, 50),), CLASSES)
+    over = dc.designs.Design((numeric("a", 0, 50),), CLASSES)
     table = pa.table({"a": pa.array([], pa.float64()), "class": pa.array([], pa.string())})
     pyarrow.parquet.write_table(table, tmp_path / "r.parquet")
     for source in (table, tmp_path / "r.parquet"):
@@ -223,7 +223,7 @@ def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
 @pytest.mark.parametrize(("column", "value"), [("a", 11.0), ("b", np.nan), ("class", "maybe"), ("class", None)])
 def test_records_at_fault_are_refused_by_column(frame: pd.DataFrame, column: str, value: object) -> None:
     inside = frame.assign(a=frame.a.clip(0, 10))
-    over = dc.Design(FEATURES, CLASSES)
+    over = dc.designs.Design(FEATURES, CLASSES)
     assert dc.designs.read_rows(over, dc.read_records(inside, over.schema)).records == 1000
     with pytest.raises(dc.InputError, match=f"out of bounds in column '{column}'; `check` shows"):
         dc.designs.read_rows(over, dc.read_records(faulty(inside, column, value), over.schema))
@@ -234,7 +234,7 @@ def test_records_at_fault_are_refused_by_column(frame: pd.DataFrame, column: str
 
 def test_records_of_another_schema_or_beside_a_target_are_refused(frame: pd.DataFrame) -> None:
     records = dc.read_records(frame, LINEAR.schema, out_of_bounds="clip")
-    other = dc.Design((numeric("a", 0, 11), numeric("b")), NUMBER)
+    other = dc.designs.Design((numeric("a", 0, 11), numeric("b")), NUMBER)
     for over in (LOGISTIC, other):
         with pytest.raises(dc.InputError, match="must be in the records' schema"):
             dc.designs.read_rows(over, records)
@@ -314,7 +314,7 @@ def test_a_file_that_fails_between_blocks_says_nothing_of_its_records(
 
 def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> None:
     """Whatever the order of its columns: the class may be one of them, or be given beside the features."""
-    over = dc.Design(FEATURES, CLASSES)
+    over = dc.designs.Design(FEATURES, CLASSES)
     held = dc.designs.read_rows(over, frame[["a", "b"]].to_numpy(), frame["class"].to_numpy())
     swapped = frame[["class", "b", "number", "a"]]
     for given in (swapped, pl.from_pandas(swapped), pa.Table.from_pandas(swapped)):
@@ -329,7 +329,7 @@ def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> Non
 
 
 def test_a_frame_without_a_column_is_refused(frame: pd.DataFrame) -> None:
-    over = dc.Design(FEATURES, CLASSES)
+    over = dc.designs.Design(FEATURES, CLASSES)
     with pytest.raises(dc.InputError, match="the records have no column 'a'"):
         dc.designs.read_rows(over, frame[["b", "class"]])
     with pytest.raises(dc.InputError, match="the records have no column 'class'"):

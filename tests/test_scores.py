@@ -27,13 +27,13 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import discreet as dc
+from discreet.designs.kinds.noisy_sums import NoisyMoments
+from discreet.designs.readers.score import accuracy_network, error_design
 from discreet.estimators import folds
 from discreet.estimators import grid_search as scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.queries import score as score_module
 from discreet.queries.credible import credible_interval
-from discreet.queries.score import accuracy_network, error_design
-from discreet.releases.kinds.noisy_sums import NoisyMoments
 from enumeration import Scripted, laplace_log
 from folding import every
 from releases import noisy_release
@@ -272,13 +272,13 @@ def test_too_large_a_number_is_refused_before_it_is_charged(kind: str, options: 
 def test_designs_have_a_stated_number_of_moments(tmp_path: Path) -> None:
     features = tuple(dc.Variable(f"x{position}", bounds=(0, 1)) for position in range(1447))
     with pytest.raises(dc.InputError, match="more than the limit of 1,048,576"):
-        _ = dc.Design(features).moments
-    paying, design = opened(tmp_path), dc.Design(features)
+        _ = dc.designs.Design(features).moments
+    paying, design = opened(tmp_path), dc.designs.Design(features)
     with pytest.raises(dc.InputError, match="more than the limit of 1,048,576"):
-        dc.noisy_moments().calibrate(design, dc.designs.Normal(design, 1), promise())
+        dc.designs.noisy_moments().calibrate(design, dc.designs.Normal(design, 1), promise())
     with pytest.raises(dc.InputError, match="more than the limit of 1,048,576"):
         dc.designs.sum_moments(dc.designs.read_rows(design, np.zeros((2, 1447))))
-    assert len(dc.Design(features[:1446], intercept=False).moments) == 1446 * 1447 // 2
+    assert len(dc.designs.Design(features[:1446], intercept=False).moments) == 1446 * 1447 // 2
     assert not paying.charges()
 
 
@@ -325,15 +325,15 @@ def test_whoever_has_the_file_reads_the_same_score(kind: str, tmp_path: Path) ->
     fitted = made(kind, paying).fit(X, y)
     score = dc.estimators.release_score(fitted, X, y, guarantee=promise(2), account=paying, random_state=1)
     score.release.save(tmp_path / "score.json")
-    read = dc.tools.read_score(dc.Release.load(tmp_path / "score.json"), level=0.95, rng=np.random.default_rng(1))
+    read = dc.designs.read_score(dc.Release.load(tmp_path / "score.json"), level=0.95, rng=np.random.default_rng(1))
     assert (read.metric, read.mean, read.lower, read.upper) == (score.metric, score.mean, score.lower, score.upper)
-    wide = dc.tools.read_score(score.release, level=0.5, rng=np.random.default_rng(1))
+    wide = dc.designs.read_score(score.release, level=0.5, rng=np.random.default_rng(1))
     # Where hardly an answer is wrong both reach up to 1; where chance puts no draw near it, the wider one may not.
     assert score.lower < wide.lower < wide.upper <= score.upper
     with pytest.raises(dc.InputError, match="this release is not of a score"):
-        dc.tools.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(1))
+        dc.designs.read_score(fitted.release_, level=0.95, rng=np.random.default_rng(1))
     with pytest.raises(dc.InputError, match="a level lies between 0 and 1"):
-        dc.tools.read_score(score.release, level=1.0, rng=np.random.default_rng(1))
+        dc.designs.read_score(score.release, level=1.0, rng=np.random.default_rng(1))
 
 
 def test_an_error_of_one_record_says_nothing_of_others() -> None:
@@ -349,7 +349,7 @@ def test_an_accuracy_is_the_mean_of_its_posterior() -> None:
     """Of few records behind much noise, so that the mean is not the median."""
     prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
     release = noisy_release(prior, {"prediction": np.array([2, 9])}, 3.0)
-    score = dc.tools.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
+    score = dc.designs.read_score(release, level=0.9, draws=500, rng=np.random.default_rng(1))
     posterior = dc.noise_aware(release, draws=500, rng=np.random.default_rng(1), prior=prior, method="pooled")
     right = posterior.probabilities["prediction"][1]
     assert score.mean == right.mean() != np.median(right)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from discreet.privacy.guarantee import for_each
 from discreet.records.records import check_units
 from discreet.releases.policy import RecordsPolicy
 from discreet.verify.audit import Finding
+from discreet.verify.made_up import NETWORKS
 from discreet.verify.tiny_data import audit_networks, units_of
 from registry import EVERY, Variant, family
 from sources import PEER_WARNINGS
@@ -146,10 +148,11 @@ def test_no_unit_that_counts_once_costs_more_than_was_promised(name: str) -> Non
 
 def test_the_audit_looks_at_units_of_all_sizes() -> None:
     arc = audit_networks()["a -> b"]
-    rows, shared = units_of(arc, ROWS[3]), units_of(arc, SHARED[3])
+    kinds_of = partial(NETWORKS.kinds_of, arc)
+    rows, shared = units_of(kinds_of, ROWS[3]), units_of(kinds_of, SHARED[3])
     assert {len(unit) for unit in rows} == {1, 2, 3} and {len(unit) for unit in shared} == {6}
     assert {len(set(unit)) for unit in rows} == {len(set(unit)) for unit in shared} == {1, 2, 3}
-    assert units_of(arc, RecordsPolicy("error", "error")) == [((a, b),) for a, b in product((0, 1), repeat=2)]
+    assert units_of(kinds_of, RecordsPolicy("error", "error")) == [((a, b),) for a, b in product((0, 1), repeat=2)]
 
 
 def test_a_mechanism_that_is_read_record_by_record_takes_one_of_each() -> None:
@@ -285,7 +288,7 @@ def mechanism_prior(mechanism: dc.tools.Mechanism) -> dc.Dirichlet:
 
 
 def test_over_a_design_each_record_counts_once() -> None:
-    design = dc.Design((dc.Variable("x", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 2)))
+    design = dc.designs.Design((dc.Variable("x", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 2)))
     rng = np.random.default_rng(3)
     x = rng.uniform(0, 1, 400)
     data = pa.table({"who": np.repeat(np.arange(200), 2), "x": x, "y": x + rng.uniform(0, 0.5, 400)})

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.queries.score import Score
 from folding import every
 
 HOSTILE = ("<script>alert(1)</script>", "$\\frac{", "a & b")
@@ -190,7 +189,7 @@ def test_numbers_that_are_decided_on_show_themselves() -> None:
     assert (row["response"], row["response_upper"]) == found.response and row["loss"] == "interval:0.9"
     assert found.to_frame("arrow").num_rows == 1
     assert max(map(len, found.summary(width=60).splitlines())) <= 60
-    score = Score("accuracy", 0.8, 0.7, 0.9, 0.95, made("laplace"))
+    score = dc.designs.Score("accuracy", 0.8, 0.7, 0.9, 0.95, made("laplace"))
     assert score.tidy()[0]["upper"] == 0.9 and "0.7000 to 0.9000" in score.summary() and "<svg" in score._repr_html_()
 
 

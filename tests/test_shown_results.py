@@ -9,7 +9,6 @@ import pytest
 
 import discreet as dc
 from discreet.display.renderers import IntervalTable, frame_of
-from discreet.queries.score import Score
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
 
@@ -167,7 +166,7 @@ def test_what_was_released_pooled_and_scored_shows_itself(release: dc.Release) -
     np.testing.assert_array_equal([row["lower"] for row in pooled.tidy()], pooled.lower)
     (one,) = dc.tools.pool_estimates([0.1, 0.12, 0.11], [1e-4] * 3).tidy()
     assert one["lower"] < one["mean"] < one["upper"] and one["level"] == 0.95
-    score = Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
+    score = dc.designs.Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
     assert score.tidy() == [{"metric": "accuracy", "mean": 0.8, "lower": 0.7, "upper": 0.9, "level": 0.95}]
     assert "0.7000 to 0.9000" in score._repr_html_()
 
@@ -181,10 +180,12 @@ def test_a_unit_is_text_where_a_release_shows_itself() -> None:
 
 
 def test_a_release_over_a_design_shows_itself() -> None:
-    design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 30)))
+    design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 30)))
     rows = dc.designs.read_rows(design, np.array([[30.0], [60.0]]), np.array([3.0, 9.0]))
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-    made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1), promise, rng=1)
+    made = dc.simulate(
+        dc.designs.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1), promise, rng=1
+    )
     assert "noisy_moments" in made._repr_html_() and "<svg" not in made._repr_html_()
 
 

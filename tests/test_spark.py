@@ -42,7 +42,7 @@ from sources import AB
 code, number = dc.Variable("z", ("0", "1")), numeric("z")
 network = dc.Network((AB, code), {{"x": (), "z": ()}})
 reads = ((code, lambda found: dc.count(found, network)), (code, dc.check),
-         (number, lambda found: dc.designs.read_rows(dc.Design((number,)), found)))
+         (number, lambda found: dc.designs.read_rows(dc.designs.Design((number,)), found)))
 base = open_spark("spark://")
 for at, value in enumerate(("raise_error({SECRET})", "cast({SECRET} AS int)")):
     base.raw_sql(f"CREATE TEMPORARY VIEW visits{{at}} AS SELECT 'a' AS x, if(id = 7, {{value}}, 1) AS z FROM range(20)")
@@ -127,7 +127,7 @@ def test_a_frame_of_spark_is_fitted_where_it_is(tmp_path: Path) -> None:
     assert fitted.coef_[0, 0] > 0.3
     counted = dc.estimators.PrivateNaiveBayes(**options, draws=50, random_state=0).fit(frame, target="ill")
     assert counted.predict([["0", "f"], ["6", "f"]]).tolist() == ["n", "y"]
-    over = dc.Design((dc.Variable("age", bounds=(0, 6)),), None, None)
+    over = dc.designs.Design((dc.Variable("age", bounds=(0, 6)),), None, None)
     schema = dc.Schema((dc.Variable("age", bounds=(0, 6)),))
     rows = dc.designs.read_rows(over, dc.read_records(frame, schema))
     assert np.array_equal(np.sort(rows.coordinates[:, 0]), np.sort(np.rint((np.arange(500) % 7 / 3 - 1) * 4096)))

@@ -181,7 +181,7 @@ def test_states_and_numbers_of_another_type_are_unknown(declared: str) -> None:
 
 @pytest.mark.costly("Values of another type than their column's are found in a database that takes them.")
 def test_rows_of_a_design_and_places_in_an_order_have_the_type_of_their_column() -> None:
-    over = dc.Design((dc.Variable("v", bounds=(0, 9)),), intercept=False)
+    over = dc.designs.Design((dc.Variable("v", bounds=(0, 9)),), intercept=False)
     pair = dc.Schema((dc.Variable("x", TEN), dc.Variable("previous.x", TEN)))
     for value, sound in ((2, True), (2.5, True), ("many", False), (b"2", False)):
         with sqlite("INTEGER", [1, value], "v") as table:

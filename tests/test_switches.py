@@ -12,7 +12,17 @@ from discreet.releases.combined import Evidence
 from every_kind import CALIBRATIONS, PAYLOADS
 
 ROOT = Path(discreet.__file__).parent
-OWN_ROOMS = ("model", "releases", "records", "mechanisms", "research/mechanisms", "research/kinds")
+OWN_ROOMS = (
+    "model",
+    "releases",
+    "records",
+    "mechanisms",
+    "designs/mechanisms",
+    "designs/kinds",
+    "designs/records",
+    "research/mechanisms",
+    "research/kinds",
+)
 """Where networks, designs, payloads, calibrations and evidence are at home: these may look at what they are."""
 KINDS = {"Network", "Design", *(kind.__name__ for kind in (*CALIBRATIONS, *PAYLOADS))} | {
     kind.__name__ for kind in get_args(Evidence)

@@ -73,10 +73,11 @@ def test_names_of_modules_are_there() -> None:
 
 def test_calls_and_commands_are_there() -> None:
     commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    calls = [name for row in ROWS for name in re.findall(r"`(dc\.(?:research\.|server\.)?\w+)`", row[4])]
+    calls = [name for row in ROWS for name in re.findall(r"`(dc\.(?:designs\.|research\.|server\.)?\w+)`", row[4])]
     shell = [name for row in ROWS for name in re.findall(r"`(discreet \w+)", row[4])]
     assert len(calls) > 60 and len(shell) > 20
-    known = {*dc.__all__, *(f"{pack}.{name}" for pack in ("research", "server") for name in getattr(dc, pack).__all__)}
+    packs = ("designs", "research", "server")
+    known = {*dc.__all__, *(f"{pack}.{name}" for pack in packs for name in getattr(dc, pack).__all__)}
     assert [name for name in calls if name[3:] not in known] == []
     assert [name for name in shell if name.split()[1] not in commands] == []
 

@@ -215,7 +215,7 @@ def test_a_variable_can_tell_units_apart() -> None:
 
 
 def test_rows_of_a_design_are_one_of_each_unit() -> None:
-    over = dc.Design((dc.Variable("x", bounds=(0, 10)),), intercept=False)
+    over = dc.designs.Design((dc.Variable("x", bounds=(0, 10)),), intercept=False)
     data = pd.DataFrame({"who": np.repeat(np.arange(50), 4), "x": np.repeat(np.arange(50) / 5, 4)})
     source = pa.Table.from_pandas(data, preserve_index=False)
     rows = dc.designs.read_rows(over, dc.read_records(source, over.schema, unit_column="who"))

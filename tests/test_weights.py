@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
-from discreet.posterior.design import weight_posterior as module
-from discreet.posterior.design.laws import uniform_law
-from discreet.posterior.design.weight_posterior import WeightPosterior, require_known
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.readers import weight_posterior as module
+from discreet.designs.readers.laws import uniform_law
+from discreet.designs.readers.weight_posterior import WeightPosterior, require_known
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import require_level, tails
 from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
-LINEAR = dc.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))
-LOGISTIC = dc.Design(FEATURES, dc.Variable("class", ("ill", "well")))
-PLANE = dc.Design(FEATURES, None, None, False)
-BALL = dc.Design(FEATURES, LOGISTIC.target, 0.5)
+LINEAR = dc.designs.Design(FEATURES, dc.Variable("days", bounds=(0, 40)))
+LOGISTIC = dc.designs.Design(FEATURES, dc.Variable("class", ("ill", "well")))
+PLANE = dc.designs.Design(FEATURES, None, None, False)
+BALL = dc.designs.Design(FEATURES, LOGISTIC.target, 0.5)
 
 
 def promise(relation: str = "add-remove") -> dc.Guarantee:
     return dc.Guarantee(epsilon=5, delta=0, relation=relation, unit="record")
 
 
-def released(kind: str, relation: str = "add-remove", design: dc.Design | None = None) -> dc.Release:
+def released(kind: str, relation: str = "add-remove", design: dc.designs.Design | None = None) -> dc.Release:
     """A release of 300 made-up records; its noise has a seed."""
     rng = np.random.default_rng(2)
     X = np.column_stack([rng.uniform(20, 90, 300), rng.uniform(80, 200, 300)])
@@ -37,10 +37,10 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
     statistic: Any
     match kind:
         case "moments":
-            over, mechanism = LINEAR, dc.noisy_moments()
+            over, mechanism = LINEAR, dc.designs.noisy_moments()
             statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "groups":
-            over, mechanism = LINEAR, dc.grouped_moments()
+            over, mechanism = LINEAR, dc.designs.grouped_moments()
             statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "draws":
             over, mechanism = LINEAR, dc.research.truncated_posterior(50, variance=0.1)
@@ -54,15 +54,15 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
             )
             over, mechanism, statistic = PLANE, dc.research.factored(factor), dc.designs.read_rows(PLANE, X)
         case _:
-            over = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
+            over = dc.designs.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
             mechanism = dc.research.factored(dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
             statistic = dc.designs.read_rows(over, rng.integers(0, 2, (300, 1)))
     return dc.simulate(mechanism, statistic, dc.designs.Normal(over, 2.0), promise(relation), rng=rng)
 
 
 def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
-    if isinstance(release.payload, dc.kinds.GradientTrace):
-        others = {"covariates": dc.research.uniform_law(release.design), **others}
+    if isinstance(release.payload, dc.designs.GradientTrace):
+        others = {"covariates": dc.research.uniform_law(release.over), **others}
     return dc.read(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
@@ -81,7 +81,7 @@ def test_one_function_reads_all(
 ) -> None:
     made = released(kind, relation)
     found = drawn(made)
-    assert found.weights.shape == (draws, size) and found.method == method and found.design == made.design
+    assert found.weights.shape == (draws, size) and found.method == method and found.design == made.over
     assert (found.mixing is not None) == mixing
     assert (found.variance is None) == (kind == "direction")
     if found.variance is not None:
@@ -105,7 +105,7 @@ def test_rows_have_the_units_of_the_columns() -> None:
 
 
 def test_rows_without_an_intercept() -> None:
-    classes = dc.Design(FEATURES, LOGISTIC.target, None, False)
+    classes = dc.designs.Design(FEATURES, LOGISTIC.target, None, False)
     at = np.random.default_rng(1).normal(size=(100, 2))
     rows = WeightPosterior(classes, at, None, "slices", None).rows(level=0.5)
     assert [row["name"] for row in rows] == ["age", "pressure"]
@@ -194,7 +194,9 @@ def test_a_ball_has_a_sphere_for_its_law(monkeypatch: pytest.MonkeyPatch) -> Non
     found = told(monkeypatch, released("gradients", design=BALL))
     assert found["shape"] == "ball"
     assert found["law"] == uniform_law(BALL) == dc.research.UniformSphere(2, 0.5, BALL.constant)
-    assert uniform_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.research.UniformSphere(2, 0.5, None)
+    assert uniform_law(dc.designs.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.research.UniformSphere(
+        2, 0.5, None
+    )
 
 
 LAWS: dict[str, tuple[Any, str]] = {
@@ -260,7 +262,7 @@ def test_gradients_need_the_law_of_the_features() -> None:
 
 
 def test_one_feature_within_a_norm_is_at_either_end() -> None:
-    law = dc.research.uniform_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
+    law = dc.research.uniform_law(dc.designs.Design(FEATURES[:1], LOGISTIC.target, 0.5))
     assert isinstance(law, dc.research.WeightedPoints)
     assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 

@@ -13,12 +13,11 @@ privacy noise:
 
 The names at the top, by task:
 
-    describe     Variable, Schema, Network, Tables, Dirichlet (the prior), Design (of a regression)
+    describe     Variable, Schema, Network, Tables, Dirichlet (the prior)
     records      read_records, check, count
     pay          Guarantee, Relation, Ledger
     release      release; simulate for made-up records, with a seed
-    mechanisms   planned is the default for networks; laplace and gaussian add noise to counts; structure chooses arcs;
-                 for regressions noisy_moments, grouped_moments and objective_perturbation
+    mechanisms   planned is the default; laplace and gaussian add noise to counts; structure chooses arcs
     read         load, Release, combine, external_table; read or `.posterior()` for draws of whatever was released,
                  noise_aware with all options of a network, estimate for means, check_fit to test the network
     ask          answer, answer_many, marginals, predict, regress, decide, explain, sample; report
@@ -29,15 +28,16 @@ Names of classes are things; functions are acts, or make what they name (`planne
 Functions that draw random numbers take `rng`: a seed or a NumPy generator gives the same numbers again. What the names
 at the top need beside them is in few modules:
 
-    designs      regressions and principal components: rows, their sums, laws of features
     decisions    payoffs, losses of numbers, sequences of questions
     external     figures that others measured, and public records
     kinds        what a release holds, by kind
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Three packs stand around this kernel, and use its doors:
+Four packs stand around this kernel, and use its doors:
 
+    designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
+                 noisy_moments, grouped_moments and objective_perturbation, posteriors of weights
     estimators   scikit-learn: PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression,
                  PrivatePoissonRegression, PrivatePCA, PrivateGridSearch, and what stands beside them
     research     mechanisms of the papers that the default dominates (fourier, allocated, posterior_sampler, sampled,
@@ -53,6 +53,7 @@ from discreet.util.lazy_imports import lazy_exports
 __version__ = "0.1.0"
 
 _MOVED = {
+    "designs": "Design grouped_moments noisy_moments objective_perturbation",
     "estimators": "PrivateGridSearch PrivateLinearRegression PrivateLogisticRegression PrivateNaiveBayes PrivatePCA "
     "PrivatePoissonRegression",
     "research": "allocated factored fourier map_estimate noisy_gradients posterior_sampler sampled scored "

@@ -13,13 +13,9 @@ from .errors import InputError as InputError
 from .mechanisms.crossing import release as release
 from .mechanisms.crossing import simulate as simulate
 from .mechanisms.gaussian import gaussian as gaussian
-from .mechanisms.grouped_moments import grouped_moments as grouped_moments
 from .mechanisms.laplace import laplace as laplace
-from .mechanisms.noisy_moments import noisy_moments as noisy_moments
-from .mechanisms.objective_perturbation import objective_perturbation as objective_perturbation
 from .mechanisms.planned import planned as planned
 from .mechanisms.structure import structure as structure
-from .model.design import Design as Design
 from .model.dirichlet import Dirichlet as Dirichlet
 from .model.network import Network as Network
 from .model.schema import Schema as Schema

@@ -1,9 +1,5 @@
 from .releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
-from .releases.kinds.gradient_trace import GradientTrace as GradientTrace
 from .releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
-from .releases.kinds.noisy_sums import GroupedMoments as GroupedMoments
-from .releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
-from .releases.kinds.noisy_sums import NoisyTotal as NoisyTotal
 from .releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from .releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
 from .releases.kinds.tables_with_pairs import NoiseWithPairs as NoiseWithPairs

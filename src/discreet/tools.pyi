@@ -15,7 +15,6 @@ from .privacy.guarantee import compose as compose
 from .privacy.guarantee import convert as convert
 from .queries.credible import credible_interval as credible_interval
 from .queries.pooled_estimates import pool_estimates as pool_estimates
-from .queries.score import read_score as read_score
 from .queries.synthetic import simulate_records as simulate_records
 from .queries.synthetic import write_records as write_records
 from .records.count_sensitivity import sensitivity as sensitivity

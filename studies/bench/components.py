@@ -82,10 +82,10 @@ def released(records: Floats, mechanism: str, guarantee: dc.Guarantee, seed: int
     """A simulated release of moments or of a direction."""
     size, rng = records.shape[1], np.random.default_rng([seed, 7])
     features = tuple(dc.Variable(f"x{i}", bounds=(-1, 1)) for i in range(size))
-    design = dc.Design(features, None, None, intercept=mechanism == "moments")
+    design = dc.designs.Design(features, None, None, intercept=mechanism == "moments")
     rows, prior = dc.designs.read_rows(design, records), dc.designs.Normal(design, 0.5)
     if mechanism == "moments":
-        return dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), prior, guarantee, rng=rng)
+        return dc.simulate(dc.designs.noisy_moments(), dc.designs.sum_moments(rows), prior, guarantee, rng=rng)
     factor = dc.research.DirectionFactor(
         dc.research.spread_candidates(size, 12, (0.1, 0.2, 0.4)), noise_variance=0.01, tau=4.0
     )

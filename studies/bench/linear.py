@@ -2,7 +2,7 @@
 
 Features follow an autoregression (correlation 1/2 between neighbours, deviation 0.4, clipped to [-1, 1]), coefficients
 have length 0.5 in a random direction, the residual has deviation 0.15, and an intercept is 0.1 where there is one. A
-release is simulated with the noise of `discreet.posterior.design.linear`; the default posterior (`normal_draws`) stands
+release is simulated with the noise of `discreet.designs.readers.linear`; the default posterior (`normal_draws`) stands
 beside the exact one (`moment_draws`), which is refused where noise is large, and the naive one, which takes the noisy
 sums for exact (eigenvalues raised to a hundredth of the records if they are less).
 
@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
-from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
-from discreet.posterior.design.weight_posterior import normal_draws
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.readers.linear import RegressionSums, SumLayout, moment_draws, unpack
+from discreet.designs.readers.weight_posterior import normal_draws
 from experiments.regressions import covered, pack, taken_for_exact
 
 Floats = npt.NDArray[np.float64]
@@ -68,12 +68,12 @@ def made_up(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats, Float
     return x, np.clip(x @ theta + RESIDUAL * rng.normal(size=n), -1, 1), theta
 
 
-def released(cell: Cell, values: Floats) -> dc.kinds.NoisyMoments:
+def released(cell: Cell, values: Floats) -> dc.designs.NoisyMoments:
     """The same sums as a release has them."""
     features = tuple(dc.Variable(f"x{at}", bounds=(-1, 1)) for at in range(cell.features))
-    design = dc.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
+    design = dc.designs.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
     steps = np.rint(values * GRID_STEPS**2).astype(np.int64)
-    return dc.kinds.NoisyMoments(design, steps, cell.scale * GRID_STEPS**2, cell.public_records is None)
+    return dc.designs.NoisyMoments(design, steps, cell.scale * GRID_STEPS**2, cell.public_records is None)
 
 
 def run(cell: Cell, seed: int) -> dict[str, float]:

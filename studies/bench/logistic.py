@@ -39,7 +39,7 @@ def run(
     """Release, infer and compare on one seed."""
     task, rng = SETS[name](np.random.default_rng([seed, 1])), np.random.default_rng([seed, 2])
     made, law = released(task, epsilon, method, rng, relation=relation, deviation=deviation, posterior=posterior)
-    assert isinstance(made.payload, dc.kinds.GradientTrace)
+    assert isinstance(made.payload, dc.designs.GradientTrace)
     point, nothing = error(made.payload.weights[None], task)[0], float("nan")
     if not posterior:
         return Found(point, nothing, nothing, nothing)

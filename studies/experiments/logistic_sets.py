@@ -21,8 +21,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 import discreet as dc
+from discreet.designs.readers.laws import spread
 from discreet.estimators.logistic_regression import chosen_method
-from discreet.posterior.design.laws import spread
 
 __all__ = [
     "PUBLISHED",
@@ -250,13 +250,13 @@ def _with_constant(features: Floats, constant: float) -> Floats:
 # ------------------------------------------------------------------------------------------ releases and errors
 
 
-def design_of(task: Classification) -> dc.Design:
+def design_of(task: Classification) -> dc.designs.Design:
     """Features in [-1, 1] and a constant, two classes."""
     variables = tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(task.points.shape[1] - 1))
-    return dc.Design(variables, dc.Variable("y", states=("0", "1")), task.norm)
+    return dc.designs.Design(variables, dc.Variable("y", states=("0", "1")), task.norm)
 
 
-def statistic_of(task: Classification, design: dc.Design) -> Any:
+def statistic_of(task: Classification, design: dc.designs.Design) -> Any:
     """What a mechanism asks gradients of."""
     return dc.designs.sum_gradients(
         dc.designs.read_rows(design, task.points[:, :-1], np.where(task.labels > 0, "1", "0"))
@@ -322,12 +322,12 @@ def mechanism_of(
     if method == "auto":
         method = chosen_method(epsilon=epsilon, records=records, features=features, symmetric=symmetric)
     if method == "objective":
-        return dc.objective_perturbation(records=records, curvature=curvature)
+        return dc.designs.objective_perturbation(records=records, curvature=curvature)
     return dc.research.noisy_gradients(1 if method == "one_shot" else int(method), records=records)
 
 
 def learned_law(
-    task: Classification, design: dc.Design, epsilon: Fraction, relation: str, rng: np.random.Generator
+    task: Classification, design: dc.designs.Design, epsilon: Fraction, relation: str, rng: np.random.Generator
 ) -> dc.research.WeightedPoints:
     """A released histogram of each feature: a network without arcs."""
     bins = tuple(np.linspace(-1, 1, CELLS + 1)[1:-1])

@@ -177,7 +177,9 @@ def _linear(task: Task, epsilon: float) -> dict[str, float]:
     made_up = linear(20_000, task.rng("linear"))
     statistic = dc.designs.sum_moments(dc.designs.read_rows(LINEAR, made_up.features, made_up.target))
     rng = task.rng(f"linear {epsilon}")
-    release = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
+    release = dc.simulate(
+        dc.designs.noisy_moments(), statistic, dc.designs.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng
+    )
     found = {
         ESTIMATOR: dc.read(release, draws=400, rng=rng).mean(),
         DIFFPRIVLIB: linear_weights(made_up.features, made_up.target, epsilon, task.rng(f"theirs {epsilon}")),
@@ -191,7 +193,7 @@ def _logistic(task: Task, epsilon: float) -> dict[str, float]:
     drawn = logistic_sets.SETS[task.setting["task"]](task.rng("records"))
     rng = task.rng(f"logistic {epsilon}")
     made, _ = logistic_sets.released(drawn, epsilon, "auto", rng, relation="replace", deviation=2.5, posterior=False)
-    assert isinstance(made.payload, dc.kinds.GradientTrace)
+    assert isinstance(made.payload, dc.designs.GradientTrace)
     norm = float(np.sqrt(drawn.points.shape[1]))
     theirs = logistic_weights(drawn.points, drawn.labels, epsilon, norm, task.rng(f"theirs {epsilon}"))
     weights = {ESTIMATOR: made.payload.weights, DIFFPRIVLIB: theirs}

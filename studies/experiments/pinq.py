@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from discreet.posterior.design.importance import WeightLikelihood
-from discreet.posterior.design.laws import Law
-from discreet.posterior.design.logistic import GammaVariances, normal_sums
+from discreet.designs.readers.importance import WeightLikelihood
+from discreet.designs.readers.laws import Law
+from discreet.designs.readers.logistic import GammaVariances, normal_sums
 
 __all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic", "sums_evidence"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.linear import RegressionSums, SumLayout, unpack
+from discreet.designs.readers.linear import RegressionSums, SumLayout, unpack
 
 from .intervals import LEVEL
 from .logistic_sets import released, synth
@@ -23,7 +23,7 @@ __all__ = ["LINEAR", "READ", "WEIGHTS", "Regression", "covered", "linear", "mome
 
 Floats = npt.NDArray[np.float64]
 
-LINEAR = dc.Design(
+LINEAR = dc.designs.Design(
     tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(6)), dc.Variable("y", bounds=(-1, 1)), intercept=False
 )
 SPREAD, LENGTH, RESIDUAL = 0.4, 0.5, 0.15
@@ -107,8 +107,8 @@ def pack(moments: RegressionSums, layout: SumLayout) -> Floats:
 
 def moments_of(release: dc.Release) -> RegressionSums:
     """The noisy sums of a release."""
-    assert isinstance(release.payload, dc.kinds.NoisyMoments)
-    design = release.design
+    assert isinstance(release.payload, dc.designs.NoisyMoments)
+    design = release.over
     return unpack(release.payload.sums, SumLayout(len(design.features), design.intercept, release.records))
 
 
@@ -151,7 +151,7 @@ def _weights(release: dc.Release, rng: np.random.Generator) -> Floats:
 
 READ: Mapping[str, Callable[[float, np.random.Generator], dict[str, tuple[float, float]]]] = {
     "noisy_moments": _linear(
-        dc.noisy_moments,
+        dc.designs.noisy_moments,
         {"noise-aware": _weights, "plug-in": lambda made, rng: taken_for_exact(moments_of(made), DRAWS, rng)},
     ),
     "truncated_posterior": _linear(

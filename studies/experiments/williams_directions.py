@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
+from discreet.designs.design import GRID_STEPS
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.scores.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
@@ -59,7 +59,9 @@ CANDIDATE_ANGLES = np.arctan2(CANDIDATES[:, 1], CANDIDATES[:, 0])
 BOUND = 32.0
 """Public bound on every coordinate of a record, nearly eight standard deviations: nothing is clipped."""
 FACTOR = DirectionFactor(CANDIDATES / BOUND, noise_variance=1 / BOUND**2, tau=4.0)
-DESIGN = dc.Design(tuple(dc.Variable(name, bounds=(-BOUND, BOUND)) for name in ("x", "y")), None, None, intercept=False)
+DESIGN = dc.designs.Design(
+    tuple(dc.Variable(name, bounds=(-BOUND, BOUND)) for name in ("x", "y")), None, None, intercept=False
+)
 PRIOR = dc.designs.Normal(DESIGN, DEVIATION / BOUND)
 
 NEAR = np.radians(20)

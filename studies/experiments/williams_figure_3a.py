@@ -21,9 +21,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from discreet.posterior.design.importance import Density, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 
 from .harness import Experiment, Task, command
 from .logistic_sets import PUBLISHED, SETS, errors_of_draws, released

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from scipy.special import expit
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, WeightLikelihood, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, WeightLikelihood, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence, public_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 
 from .harness import Experiment, Task, command
 from .logistic_sets import SETS, Classification, released, synth_records

@@ -141,7 +141,7 @@ def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterato
     """The package's posterior of a release: draws, how well chains met, the choice and what it cost."""
     choice = choice_of(release)
     posterior = dc.read(release, draws=draws, rng=rng, likelihood="lower")
-    theta, mixing = release.design.vectors(posterior.weights), posterior.mixing
+    theta, mixing = release.over.vectors(posterior.weights), posterior.mixing
     assert mixing is not None
     for number, pair in enumerate(theta):
         for name, value in zip(("theta_1", "theta_2"), pair, strict=True):

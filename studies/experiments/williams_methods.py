@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, WeightLikelihood, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, WeightLikelihood, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence, public_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 
 from .harness import Task
 from .logistic_sets import SETS, Classification, Law, error, errors_of_draws, missing_sets, released
@@ -103,7 +103,7 @@ def _learned(task: Task, records: Classification, epsilon: float) -> Iterator[tu
     made, law = _release(task, records, epsilon, "1", posterior=True)
     yield from _inference(task, records, epsilon, made, law)
     shipped, _ = _release(task, records, epsilon, "auto", posterior=False)
-    assert isinstance(shipped.payload, dc.kinds.GradientTrace)
+    assert isinstance(shipped.payload, dc.designs.GradientTrace)
     yield "shipped rule", float(error(shipped.payload.weights[None], records)[0])
     likely = public_evidence(records.points, records.labels)
     exact, _ = Density(records.points.shape[1], DEVIATION, (likely,)).mode()

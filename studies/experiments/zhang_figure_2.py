@@ -113,7 +113,9 @@ def _moment_rows(name: str, data: Regression, task: Task) -> Iterator[dict[str, 
     """The posterior mean of noisy moments."""
     for epsilon in MOMENTS_AT[name]:
         rng = task.rng(f"{name} moments {epsilon}")
-        release = dc.simulate(dc.noisy_moments(), data.train, dc.designs.Normal(DESIGN, 1.0), promise(epsilon), rng=rng)
+        release = dc.simulate(
+            dc.designs.noisy_moments(), data.train, dc.designs.Normal(DESIGN, 1.0), promise(epsilon), rng=rng
+        )
         found = dc.read(release, draws=1000, rng=rng, method="exact")
         yield {"epsilon": epsilon, "method": "noisy moments", "metric": "mse", "value": data.error(found.mean())}
 

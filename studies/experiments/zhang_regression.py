@@ -46,7 +46,7 @@ __all__ = [
 
 FEATURES = 13
 """Besides the constant."""
-DESIGN = dc.Design(
+DESIGN = dc.designs.Design(
     tuple(dc.Variable(f"x{number}", bounds=(-1, 1)) for number in range(1, FEATURES + 1)),
     dc.Variable("income", bounds=(-1, 1)),
 )

@@ -98,7 +98,7 @@ def test_moments_without_noise_are_least_squares() -> None:
     statistic = dc.designs.sum_moments(dc.designs.read_rows(regressions.LINEAR, task.features, task.target))
     promise = dc.Guarantee(epsilon=10**6, delta=0, relation="replace", unit="record")
     prior = dc.designs.Normal(regressions.LINEAR, 1.0)
-    made = dc.simulate(dc.noisy_moments(), statistic, prior, promise, rng=np.random.default_rng(3))
+    made = dc.simulate(dc.designs.noisy_moments(), statistic, prior, promise, rng=np.random.default_rng(3))
     draws = regressions.taken_for_exact(regressions.moments_of(made), 4000, np.random.default_rng(4))
     best, squares, *_ = np.linalg.lstsq(task.features, task.target, rcond=None)
     spread = np.sqrt(squares[0] / 2000 * np.diag(np.linalg.inv(task.features.T @ task.features)))

@@ -12,9 +12,9 @@ from scipy.special import expit
 from scipy.stats import beta
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, WeightedDraws, weighted_draws
-from discreet.posterior.design.logistic import gradient_evidence, public_evidence
-from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.designs.readers.importance import Density, WeightedDraws, weighted_draws
+from discreet.designs.readers.logistic import gradient_evidence, public_evidence
+from discreet.designs.readers.weight_posterior import gradients_of
 from discreet.research.mechanisms.noisy_gradients import noisy_gradients
 from experiments import logistic_sets, pinq, williams_figure_3a, williams_figure_3b, williams_tables
 from experiments.harness import Task
@@ -46,7 +46,7 @@ def small_release(size: int, steps: int, *, relation: str = "add-remove", epsilo
     points = rng.uniform(-1, 1, (500, size))
     labels = rng.random(500) < expit(2 * points[:, 0])
     features = tuple(dc.Variable(f"x{j}", bounds=(-1, 1)) for j in range(size))
-    design = dc.Design(features, dc.Variable("y", states=("0", "1")))
+    design = dc.designs.Design(features, dc.Variable("y", states=("0", "1")))
     statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, points, np.where(labels, "1", "0")))
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
     return dc.simulate(noisy_gradients(steps, records=500), statistic, dc.designs.Normal(design, 2.5), promise, rng=rng)

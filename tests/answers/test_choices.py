@@ -251,7 +251,7 @@ def test_the_papers_coin_has_the_posterior_that_enumeration_gives() -> None:
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
-    design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
+    design = dc.designs.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
     flips = (rng(1).random((300, 1)) < 0.7).astype(float)
     factor = dc.research.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     release = dc.simulate(
@@ -283,7 +283,7 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
 
 
 def test_a_direction_is_read_by_weights() -> None:
-    plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), None, None, False)
+    plane = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), None, None, False)
     rows = dc.designs.read_rows(plane, rng().uniform(-1, 1, (9, 2)))
     factor = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
     release = dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
@@ -510,7 +510,7 @@ def test_the_shell_answers_from_a_choice(run: Shell) -> None:
     chosen(ARC, candidates(ARC, 5), 200, promise(2, ADD_REMOVE)).save("networks.json")
     told = run.json("query networks.json --json")
     assert told["method"] == "choice" and told["answers"]
-    design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
+    design = dc.designs.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
     factor = dc.research.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     rows = dc.designs.read_rows(design, (rng(1).random((50, 1)) < 0.7).astype(float))
     dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save(

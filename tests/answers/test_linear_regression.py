@@ -58,10 +58,12 @@ def simulated(
 ) -> dc.Release:
     """A release whose noise has a seed: tests that look at numbers never fail by chance."""
     features = tuple(dc.Variable(name, bounds=BOUNDS.get(str(name), (0, 1))) for name in frame)
-    design = dc.Design(features, dc.Variable("target", bounds=DAYS))
+    design = dc.designs.Design(features, dc.Variable("target", bounds=DAYS))
     statistic = dc.designs.sum_moments(dc.designs.read_rows(design, frame.to_numpy(), days))
     rng = np.random.default_rng(seed)
-    return dc.simulate(sampler or dc.noisy_moments(), statistic, dc.designs.Normal(design, 1.0), guarantee, rng=rng)
+    return dc.simulate(
+        sampler or dc.designs.noisy_moments(), statistic, dc.designs.Normal(design, 1.0), guarantee, rng=rng
+    )
 
 
 @cache
@@ -82,7 +84,7 @@ def read() -> PrivateLinearRegression:
 @pytest.mark.parametrize("bounds", [BOUNDS, PAIR, (np.array(PAIR[0]), np.array(PAIR[1]))])
 def test_all_forms_of_bounds_make_the_same_design(bounds: Any) -> None:
     X, y = patients()
-    design = estimator(bounds=bounds).fit(X, y).release_.design
+    design = estimator(bounds=bounds).fit(X, y).release_.over
     assert [variable.bounds for variable in design.features] == list(BOUNDS.values())
     assert design.names == (tuple(BOUNDS) if bounds is BOUNDS else ("x0", "x1"))
     assert design.target is not None and (design.target.name, design.target.bounds) == ("target", DAYS)
@@ -90,7 +92,7 @@ def test_all_forms_of_bounds_make_the_same_design(bounds: Any) -> None:
 
 def test_one_number_bounds_all_features() -> None:
     X, y = patients()
-    design = estimator(bounds=(0, 200)).fit(X, y).release_.design
+    design = estimator(bounds=(0, 200)).fit(X, y).release_.over
     assert [variable.bounds for variable in design.features] == [(0, 200), (0, 200)]
 
 
@@ -108,7 +110,7 @@ def test_columns_are_taken_by_name(kind: Callable[[Any], Any], order: list[str])
     frame, y = patients()
     X = kind(frame)[order]
     fitted = estimator().fit(X, y)
-    assert fitted.release_.design.names == ("age", "pressure")
+    assert fitted.release_.over.names == ("age", "pressure")
     assert fitted.feature_names_in_.tolist() == order
     wanted = dict(zip(BOUNDS, SLOPES, strict=True))
     assert np.allclose(fitted.coef_, [wanted[name] for name in order], atol=0.05)
@@ -137,8 +139,8 @@ def test_bounds_by_position_stay_so_whatever_the_header_says() -> None:
 def test_a_feature_may_be_called_target() -> None:
     X, y = patients()
     fitted = estimator(bounds={"target": (20, 90), "target_": (80, 200)}).fit(X.to_numpy(), y)
-    assert fitted.release_.design.target is not None
-    assert fitted.release_.design.target.name == "target__"
+    assert fitted.release_.over.target is not None
+    assert fitted.release_.over.target.name == "target__"
 
 
 # ------------------------------------------------------------------------------------------------------------- units
@@ -168,7 +170,7 @@ def test_weights_become_slopes_by_hand(read: PrivateLinearRegression) -> None:
 def test_without_an_intercept_the_fit_goes_through_the_middle_of_all_bounds() -> None:
     X, y = patients()
     fitted = estimator(fit_intercept=False).fit(X.to_numpy(), y)
-    assert not fitted.release_.design.intercept
+    assert not fitted.release_.over.intercept
     assert np.isclose(fitted.predict([[55.0, 140.0]])[0], 20)
     assert np.isclose(fitted.intercept_ + fitted.coef_ @ [55, 140], 20)
     drawn = 20 - fitted.posterior_.weights @ [20 / 35 * 55, 20 / 60 * 140]
@@ -292,7 +294,7 @@ def test_a_release_says_all_that_was_declared(read: PrivateLinearRegression) -> 
 def test_other_releases_are_refused() -> None:
     X, _ = patients()
     target = dc.Variable("class", ("a", "b"))
-    design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), target)
+    design = dc.designs.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), target)
     statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, X.to_numpy(), np.repeat(["a", "b"], 200)))
     other = dc.simulate(
         dc.research.noisy_gradients(1, records=400),
@@ -306,7 +308,7 @@ def test_other_releases_are_refused() -> None:
     plain = dataclasses.replace(design, target=None)
     moments = dc.designs.sum_moments(dc.designs.read_rows(plain, X.to_numpy()))
     none = dc.simulate(
-        dc.noisy_moments(), moments, dc.designs.Normal(plain, 1), promise(1), rng=np.random.default_rng(1)
+        dc.designs.noisy_moments(), moments, dc.designs.Normal(plain, 1), promise(1), rng=np.random.default_rng(1)
     )
     with pytest.raises(dc.InputError, match="not of a linear regression"):
         PrivateLinearRegression.from_release(none)
@@ -454,14 +456,16 @@ def test_intervals_are_calibrated(relation: str, epsilon: int) -> None:
     runs, slopes, start = 40, np.array([0.5, -0.25, 0.1]), 0.2
     least = int(binom.ppf(1e-7 / 4, runs, 0.95))
     assert binom.cdf(least - 1, runs, 0.95) < 1e-7 / 4
-    design = dc.Design(tuple(dc.Variable(name, bounds=(-1, 1)) for name in "abc"), dc.Variable("y", bounds=(-2, 2)))
+    design = dc.designs.Design(
+        tuple(dc.Variable(name, bounds=(-1, 1)) for name in "abc"), dc.Variable("y", bounds=(-2, 2))
+    )
     held = np.zeros(4, int)
     for rng in np.random.default_rng([epsilon, relation == "replace"]).spawn(runs):
         X = rng.uniform(-1, 1, (2000, 3))
         y = start + X @ slopes + 0.2 * rng.standard_normal(2000)
         statistic = dc.designs.sum_moments(dc.designs.read_rows(design, X, y))
         prior, told = dc.designs.Normal(design, 1.0), promise(epsilon, relation)
-        made = dc.simulate(dc.noisy_moments(), statistic, prior, told, rng=rng)
+        made = dc.simulate(dc.designs.noisy_moments(), statistic, prior, told, rng=rng)
         rows = dc.read(made, draws=400, rng=rng).rows(level=0.95)
         held += [row["lower"] < truth < row["upper"] for row, truth in zip(rows, [*slopes, start], strict=True)]
     print(f"\n{relation:10s} epsilon {epsilon}: held {held.tolist()} of {runs}, at least {least} wanted")

@@ -16,13 +16,9 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from discreet.errors import InputError
-from discreet.noise.noise_laws import ShapeTag
-from discreet.noise.shapes import KNorm
-from discreet.posterior import diagnostics
-from discreet.posterior.design import importance, logistic
-from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
-from discreet.posterior.design.laws import (
+from discreet.designs.readers import importance, logistic
+from discreet.designs.readers.importance import Density, Reference, t_draws, weighted_draws
+from discreet.designs.readers.laws import (
     Histograms,
     Law,
     PublicRows,
@@ -33,7 +29,7 @@ from discreet.posterior.design.laws import (
     moments_of,
     spread,
 )
-from discreet.posterior.design.logistic import (
+from discreet.designs.readers.logistic import (
     LabelledPoints,
     LogisticDraws,
     NoisyGradients,
@@ -41,6 +37,10 @@ from discreet.posterior.design.logistic import (
     gradient_evidence,
     logistic_draws,
 )
+from discreet.errors import InputError
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import KNorm
+from discreet.posterior import diagnostics
 
 Floats = npt.NDArray[np.float64]
 
@@ -237,7 +237,7 @@ def test_draws_agree_with_a_grid(
     if make is two_gradients:
         return
     monkeypatch.setattr(logistic, "LEAST_WEIGHTED_DRAWS", 10**9)
-    monkeypatch.setattr("discreet.posterior.design.importance.MOST_PROPOSAL_ROUNDS", 2)
+    monkeypatch.setattr("discreet.designs.readers.importance.MOST_PROPOSAL_ROUNDS", 2)
     chains = case.draws(14, 40_000)
     assert chains.method == "slices" and chains.mixing is not None
     assert chains.mixing.effective > 1000 and chains.mixing.r_hat <= 1.01

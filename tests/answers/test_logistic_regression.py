@@ -48,9 +48,9 @@ def simulated(epsilon: float, relation: str = "add-remove", *, n: int = 1000, me
     """A release whose noise has a seed: tests that look at numbers never fail by chance."""
     X, y = patients(n)
     features = tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items())
-    design = dc.Design(features, dc.Variable("class", ("ill", "well")))
+    design = dc.designs.Design(features, dc.Variable("class", ("ill", "well")))
     statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, X.to_numpy(), y))
-    chosen = mechanism or dc.objective_perturbation(records=n)
+    chosen = mechanism or dc.designs.objective_perturbation(records=n)
     told, rng = promise(epsilon, relation), np.random.default_rng(3)
     return dc.simulate(chosen, statistic, dc.designs.Normal(design, 5.0), told, rng=rng)
 
@@ -59,7 +59,7 @@ def simulated(epsilon: float, relation: str = "add-remove", *, n: int = 1000, me
 def read() -> PrivateLogisticRegression:
     """A fitted estimator, of a release at epsilon 5."""
     release = simulated(5)
-    law = dc.research.uniform_law(release.design)
+    law = dc.research.uniform_law(release.over)
     return PrivateLogisticRegression.from_release(release, covariates=law, draws=400, random_state=4)
 
 
@@ -133,7 +133,7 @@ def test_regularisation_is_for_each_expected_record_and_squared_length() -> None
 def test_a_norm_makes_the_noise_round_and_long_records_shorter() -> None:
     X, y = patients()
     fitted = estimator(norm=0.5).fit(X, y)
-    design = fitted.release_.design
+    design = fitted.release_.over
     assert (design.norm, design.shape) == (0.5, "ball")
     assert np.isclose(design.constant, 0.5 / 2**0.5, atol=1 / 4096)
     inside = pd.DataFrame({"age": [55 + 35 * 0.3], "pressure": [140 + 60 * 0.4]})
@@ -170,7 +170,7 @@ def test_columns_are_taken_by_name(kind: Any, order: list[str]) -> None:
     frame, y = patients()
     X = kind(frame)[order]
     fitted = estimator(guarantee=promise(1000)).fit(X, y)
-    assert fitted.release_.design.names == ("age", "pressure")
+    assert fitted.release_.over.names == ("age", "pressure")
     assert fitted.feature_names_in_.tolist() == order
     assert np.allclose(fitted.decision_function(X), fitted.intercept_[0] + X.to_numpy() @ fitted.coef_[0])
     # Wide of the mark by design: this is about which is which. 1.5 / 60 is .025, and 3 / 35 is .086.
@@ -182,7 +182,7 @@ def test_a_header_that_was_not_declared_is_not_released() -> None:
     X.columns = ["Smith 1931", "pressure"]
     fitted = estimator(bounds=([20, 80], [90, 200])).fit(X, y)
     assert "Smith" not in fitted.release_.dumps()
-    assert fitted.release_.design.names == ("x0", "x1")
+    assert fitted.release_.over.names == ("x0", "x1")
 
 
 @pytest.mark.parametrize(
@@ -207,20 +207,20 @@ def test_classes_are_sorted_labels(classes: Any, wanted: list[Any] | None) -> No
 
 def test_a_feature_may_be_called_class() -> None:
     X, y = patients()
-    target = estimator(bounds={"class": (20, 90), "age": (80, 200)}).fit(X.to_numpy(), y).release_.design.target
+    target = estimator(bounds={"class": (20, 90), "age": (80, 200)}).fit(X.to_numpy(), y).release_.over.target
     assert target is not None and (target.name, target.states) == ("class_", ("ill", "well"))
 
 
 def test_others_releases_are_refused() -> None:
     X, _ = patients()
-    design = dc.Design(
+    design = dc.designs.Design(
         tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), dc.Variable("y", bounds=(0, 1))
     )
     statistic, rng = (
         dc.designs.sum_moments(dc.designs.read_rows(design, X.to_numpy(), np.zeros(1000))),
         np.random.default_rng(1),
     )
-    made = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
+    made = dc.simulate(dc.designs.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="not of a logistic"):
         PrivateLogisticRegression.from_release(made)
 
@@ -230,7 +230,7 @@ def test_others_releases_are_refused() -> None:
 def test_it_learns(method: str, relation: str) -> None:
     """At epsilon 1 and 1,000 records nearly as well as the truth, which errs in 18 of 100; noise has a seed."""
     mechanism = {
-        "objective": dc.objective_perturbation(records=1000),
+        "objective": dc.designs.objective_perturbation(records=1000),
         "one_shot": dc.research.noisy_gradients(1, records=1000),
         "gradients": dc.research.noisy_gradients(2, records=1000),
     }[method]
@@ -268,7 +268,7 @@ def test_public_records_sharpen_the_posterior() -> None:
     plain, helped = (
         PrivateLogisticRegression.from_release(
             release,
-            covariates=dc.research.uniform_law(release.design),
+            covariates=dc.research.uniform_law(release.over),
             public_records=public,
             draws=400,
             random_state=1,
@@ -292,7 +292,7 @@ def test_a_law_of_covariates_reaches_the_posterior(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_posterior_needs_the_law_of_the_features() -> None:
-    bare = dc.objective_perturbation(records=1000, curvature=0)
+    bare = dc.designs.objective_perturbation(records=1000, curvature=0)
     plain = PrivateLogisticRegression.from_release(simulated(5, mechanism=bare))
     assert np.allclose(plain.coef_[0], plain.release_.payload.weights[:2] / [35, 60])
     for ask in (lambda: plain.sample_posterior(10), lambda: plain.predict_interval(patients(4)[0])):

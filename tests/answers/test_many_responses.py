@@ -14,10 +14,10 @@ from sklearn.datasets import load_iris
 
 import discreet as dc
 from design_cases import numeric, promise
+from discreet.designs.mechanisms.objective_perturbation import minimiser
+from discreet.designs.readers.many_classes import centred
 from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.poisson_regression import PrivatePoissonRegression
-from discreet.mechanisms.objective_perturbation import minimiser
-from discreet.posterior.design.many_classes import centred
 from discreet.posterior.read import quick_estimate
 from folding import every
 
@@ -32,7 +32,9 @@ def truth_of(kind: str, features: int, seed: int) -> np.ndarray:
     return centred(found.ravel(), outputs)
 
 
-def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any) -> tuple[dc.Design, dc.designs.Rows]:
+def drawn(
+    kind: str, truth: np.ndarray, records: int, seed: int, **options: Any
+) -> tuple[dc.designs.Design, dc.designs.Rows]:
     """Correlated features, and targets of the model."""
     rng, outputs = RNG(seed), 3 if kind == "three" else 1
     features = truth.size // outputs - 1
@@ -40,7 +42,7 @@ def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any)
     for at in range(1, features):
         Z[:, at] = 0.5 * Z[:, at - 1] + np.sqrt(0.75) * Z[:, at]
     X = np.clip(Z / 2.5, -1, 1)
-    design = dc.Design(
+    design = dc.designs.Design(
         tuple(numeric(f"x{at}") for at in range(features)),
         THREE if kind == "three" else VISITS,
         counted=kind == "counts",
@@ -56,7 +58,7 @@ def drawn(kind: str, truth: np.ndarray, records: int, seed: int, **options: Any)
 
 
 def released(rows: dc.designs.Rows, epsilon: object, seed: int, delta: object = 0, **options: Any) -> dc.Release:
-    mechanism = dc.objective_perturbation(records=rows.records, **options)
+    mechanism = dc.designs.objective_perturbation(records=rows.records, **options)
     prior = dc.designs.Normal(rows.design, 1.0)
     return dc.simulate(mechanism, dc.designs.sum_gradients(rows), prior, promise(epsilon, delta=delta), rng=RNG(seed))
 
@@ -300,7 +302,7 @@ def test_counts_of_a_table(tmp_path: Path) -> None:
     X, y = visits()
     X.assign(visits=y, note="not read").to_parquet(tmp_path / "visits.parquet")
     made = counter().fit(str(tmp_path / "*.parquet"), target="visits")
-    assert made.release_.design.target.name == "visits"
+    assert made.release_.over.target.name == "visits"
     assert np.allclose(made.coef_, [0.03, 0.5], atol=[0.008, 0.25])
 
 

@@ -1,4 +1,4 @@
-"""`posterior/design/linear.py`: layout, the law against draws from the prior, what is refused."""
+"""`designs/readers/linear.py`: layout, the law against draws from the prior, what is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 import discreet as dc
-from discreet.posterior.design import linear as posterior
-from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
+from discreet.designs.readers import linear as posterior
+from discreet.designs.readers.linear import RegressionSums, SumLayout, moment_draws, unpack
 from experiments.regressions import pack
 
 Floats = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ from scipy.special import expit, logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
-from discreet.posterior.design.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
-from discreet.posterior.design.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
+from discreet.designs.readers.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
 from folding import every
 
 RNG = np.random.default_rng
@@ -34,14 +34,14 @@ def linear_release(
 ) -> dc.Release:
     over = design(X.shape[1], NUMBER, intercept=intercept)
     statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, over.predicted(y)))
-    made = dc.grouped_moments() if mechanism is None else mechanism
+    made = dc.designs.grouped_moments() if mechanism is None else mechanism
     return dc.simulate(made, statistic, dc.designs.Normal(over, 1.0), guarantee, rng=RNG(seed))
 
 
 def logistic_release(X: np.ndarray, y: np.ndarray, guarantee: dc.Guarantee, seed: int, **options: Any) -> dc.Release:
     over = design(X.shape[1], CLASSES, **options)
     statistic = dc.designs.sum_gradients(dc.designs.read_rows(over, X, np.array(CLASSES.states)[y.astype(int)]))
-    made = dc.objective_perturbation(records=len(y))
+    made = dc.designs.objective_perturbation(records=len(y))
     return dc.simulate(made, statistic, dc.designs.Normal(over, 2.5), guarantee, rng=RNG(seed))
 
 
@@ -58,7 +58,7 @@ def most_likely(v: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # --------------------------------------------------------------------------------------------------- without noise
 
 
-@every("mechanism", [dc.grouped_moments(), dc.noisy_moments()])
+@every("mechanism", [dc.designs.grouped_moments(), dc.designs.noisy_moments()])
 @every("intercept", [True, False])
 @every("relation", ["add-remove", "replace"])
 def test_without_noise_moments_are_least_squares(mechanism: Any, intercept: bool, relation: str) -> None:

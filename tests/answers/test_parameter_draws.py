@@ -45,7 +45,7 @@ Records = int | tuple[int, float] | None
 
 def draws_release(told: np.ndarray, temper: float, floor: float, records: Records, used: float) -> dc.Release:
     """A release of these rows of one variable."""
-    total = dc.kinds.NoisyTotal(*records) if isinstance(records, tuple) else None
+    total = dc.designs.NoisyTotal(*records) if isinstance(records, tuple) else None
     scale = None if total is None else total.scale
     size, draws = told.shape
     network = network_of({"x": size})

@@ -47,10 +47,12 @@ def patients(n: int = 2000, seed: int = 1) -> pd.DataFrame:
 
 def simulated(epsilon: float, relation: str, *, n: int = 2000, seed: int = 1) -> dc.Release:
     """A release whose noise has a seed."""
-    design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, True)
+    design = dc.designs.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, True)
     sums = dc.designs.sum_moments(dc.designs.read_rows(design, patients(n, seed).to_numpy()))
     rng = np.random.default_rng([seed, 3])
-    return dc.simulate(dc.noisy_moments(), sums, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
+    return dc.simulate(
+        dc.designs.noisy_moments(), sums, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng
+    )
 
 
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
@@ -83,7 +85,7 @@ def test_columns_are_taken_by_name() -> None:
     fitted = PrivatePCA(n_components=2, bounds=BOUNDS, guarantee=promise(500), account=opened(), random_state=1).fit(
         turned
     )
-    assert fitted.release_.design.names == tuple(BOUNDS)
+    assert fitted.release_.over.names == tuple(BOUNDS)
     assert np.abs((fitted.components_[:, [1, 2, 0]] * AXES[:2]).sum(axis=1)).min() > 0.99
     assert fitted.mean_ == pytest.approx(turned.mean().to_numpy(), abs=2)
     assert np.allclose(PrivatePCA.from_release(fitted.release_, n_components=2).transform(X), fitted.transform(turned))
@@ -241,9 +243,9 @@ def test_few_records_and_other_releases_are_refused() -> None:
     with pytest.raises(dc.InputError, match="3 features need more records"):
         PrivatePCA(bounds=BOUNDS, guarantee=promise(), account=account).fit(patients(4))
     assert not account.charges()
-    design = dc.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, True)
+    design = dc.designs.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, True)
     sums, rng = dc.designs.sum_moments(dc.designs.read_rows(design, [[0.0]] * 9, [1.0] * 9)), np.random.default_rng(1)
-    made = dc.simulate(dc.noisy_moments(), sums, dc.designs.Normal(design, 1), promise(), rng=rng)
+    made = dc.simulate(dc.designs.noisy_moments(), sums, dc.designs.Normal(design, 1), promise(), rng=rng)
     for read in (PrivatePCA.from_release, quick_components):
         with pytest.raises(dc.InputError, match="not of principal components"):
             read(made)  # type: ignore[operator]

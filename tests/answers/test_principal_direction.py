@@ -43,7 +43,9 @@ def estimator(account: dc.results.Account | None = None, **others: Any) -> Priva
 
 def simulated(epsilon: float, relation: str, *, directions: int = 12) -> dc.Release:
     """A release whose choice has a seed."""
-    design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, False)
+    design = dc.designs.Design(
+        tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, False
+    )
     factor = dc.research.DirectionFactor(
         dc.research.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0
     )
@@ -91,7 +93,7 @@ def test_columns_are_taken_by_name(kind: Any) -> None:
     X = kind(patients())[["pressure", "age"]]
     # Candidates are 45 degrees apart; at this epsilon one of the two beside the axis is chosen but for 1e-20.
     fitted = estimator().fit(X)
-    assert fitted.release_.design.names == ("age", "pressure")
+    assert fitted.release_.over.names == ("age", "pressure")
     assert fitted.feature_names_in_.tolist() == ["pressure", "age"]
     scaled = np.column_stack([(X["pressure"].to_numpy() - 140) / 50, (X["age"].to_numpy() - 50) / 50])
     assert np.allclose(fitted.transform(X), scaled @ fitted.components_.T)
@@ -102,8 +104,8 @@ def test_a_header_that_was_not_declared_is_not_released() -> None:
     X = patients().rename(columns={"age": "Smith 1931"})
     fitted = estimator(bounds=([0, 90], [100, 190])).fit(X)
     assert "Smith" not in fitted.release_.dumps()
-    assert [variable.bounds for variable in fitted.release_.design.features] == list(BOUNDS.values())
-    assert written_bounds(fitted.release_.design, None) == ((0, 90), (100, 190))
+    assert [variable.bounds for variable in fitted.release_.over.features] == list(BOUNDS.values())
+    assert written_bounds(fitted.release_.over, None) == ((0, 90), (100, 190))
 
 
 def test_the_posterior_is_drawn_again_by_seed(read: PrivatePrincipalDirection) -> None:
@@ -127,18 +129,18 @@ def test_likelihoods_differ(read: PrivatePrincipalDirection) -> None:
 
 
 def test_other_releases_are_refused() -> None:
-    design = dc.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, False)
+    design = dc.designs.Design((dc.Variable("code", bounds=(0, 1)),), dc.Variable("y", bounds=(0, 1)), None, False)
     statistic, rng = (
         dc.designs.sum_moments(dc.designs.read_rows(design, [[0.0]] * 9, [1.0] * 9)),
         np.random.default_rng(1),
     )
-    made = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
+    made = dc.simulate(dc.designs.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="not of a principal direction"):
         PrivatePrincipalDirection.from_release(made)
 
 
 def test_a_choice_of_another_kind_is_refused() -> None:
-    design = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
+    design = dc.designs.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
     factor, rng = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1), np.random.default_rng(1)
     rows = dc.designs.read_rows(design, [[0.0], [1.0]])
     made = dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1), promise(1), rng=rng)

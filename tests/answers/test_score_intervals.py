@@ -14,9 +14,9 @@ import pytest
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.model.design import GRID_STEPS
-from discreet.queries import score as queried
-from discreet.queries.score import accuracy_network, error_design
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.readers import score as queried
+from discreet.designs.readers.score import accuracy_network, error_design
 
 RELATIONS = pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 
@@ -36,7 +36,9 @@ def simulated_errors(errors: np.ndarray, epsilon: str, relation: str, rng: np.ra
     """A release of a mean absolute error between bounds 20 apart."""
     design = error_design(20.0)
     statistic = dc.designs.sum_moments(dc.designs.read_rows(design, errors[:, None]))
-    return dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(epsilon, relation), rng=rng)
+    return dc.simulate(
+        dc.designs.noisy_moments(), statistic, dc.designs.Normal(design, 1), promise(epsilon, relation), rng=rng
+    )
 
 
 def least_hits(runs: int, coverage: float, alarm: float = 1e-8) -> int:
@@ -53,7 +55,7 @@ def test_intervals_of_an_accuracy_cover_it(relation: str) -> None:
         hits = 0
         for _ in range(60):
             share = rng.uniform()
-            score = dc.tools.read_score(simulated(share, n, epsilon, relation, rng), level=0.95, draws=200, rng=rng)
+            score = dc.designs.read_score(simulated(share, n, epsilon, relation, rng), level=0.95, draws=200, rng=rng)
             hits += score.lower <= share <= score.upper
         assert least_hits(60, 0.94) <= hits
 
@@ -71,7 +73,7 @@ def test_intervals_of_a_mean_absolute_error_cover_it(relation: str, law: str, tr
         for _ in range(60):
             errors = np.abs(rng.normal(size=n)) if law == "normal" else rng.uniform(0, 20, n)
             released = simulated_errors(errors, epsilon, relation, rng)
-            score = dc.tools.read_score(released, level=0.95, draws=200, rng=rng)
+            score = dc.designs.read_score(released, level=0.95, draws=200, rng=rng)
             hits += score.lower <= truth <= score.upper
         assert least_hits(60, 0.93) <= hits
 
@@ -90,7 +92,7 @@ def test_intervals_hold_an_error_at_an_end_of_what_is_possible(relation: str, en
     rng = np.random.default_rng(41)
     for n, epsilon, widest in ((1000, "1", 1.0), (200, "100", 0.5)):
         scores = [
-            dc.tools.read_score(
+            dc.designs.read_score(
                 simulated_errors(np.full(n, end), epsilon, relation, rng), level=0.95, draws=200, rng=rng
             )
             for _ in range(60)
@@ -141,16 +143,18 @@ def test_sums_that_no_errors_have_say_nothing() -> None:
     rng = np.random.default_rng(47)
     released = simulated_errors(np.full(300, 3.0), "1", "replace", rng)
     values = 300 * GRID_STEPS**2 * np.array([-1, 1])
-    score = dc.tools.read_score(replace(released, payload=replace(released.payload, values=values)), level=0.9, rng=rng)
+    score = dc.designs.read_score(
+        replace(released, payload=replace(released.payload, values=values)), level=0.9, rng=rng
+    )
     assert score.lower < 1 and score.upper > 19  # its prior is Beta(1/2, 1/2)
 
 
 def test_intervals_are_no_wider_than_their_noise_and_sampling() -> None:
     rng = np.random.default_rng(23)
-    score = dc.tools.read_score(simulated(0.8, 10_000, "1", "add-remove", rng), level=0.95, draws=2000, rng=rng)
+    score = dc.designs.read_score(simulated(0.8, 10_000, "1", "add-remove", rng), level=0.95, draws=2000, rng=rng)
     assert score.upper - score.lower == pytest.approx(2 * 1.96 * math.sqrt(0.16 / 10_000), rel=0.1)
     errors = rng.uniform(0, 20, 10_000)
-    score = dc.tools.read_score(simulated_errors(errors, "10", "replace", rng), level=0.95, draws=2000, rng=rng)
+    score = dc.designs.read_score(simulated_errors(errors, "10", "replace", rng), level=0.95, draws=2000, rng=rng)
     assert score.upper - score.lower == pytest.approx(2 * 1.96 * math.sqrt(400 / 12 / 10_000), rel=0.1)
 
 
@@ -158,7 +162,7 @@ def test_intervals_are_no_wider_than_their_noise_and_sampling() -> None:
 def test_noise_that_drowns_everything_leaves_everything_possible(relation: str) -> None:
     rng = np.random.default_rng(29)
     for released in (simulated(0.9, 5, "1e-4", relation, rng), simulated_errors(np.ones(5), "1e-4", relation, rng)):
-        score = dc.tools.read_score(released, level=0.95, draws=400, rng=rng)
+        score = dc.designs.read_score(released, level=0.95, draws=400, rng=rng)
         width = 20 if score.metric == "mean absolute error" else 1
         assert score.upper - score.lower > 0.8 * width
 
@@ -166,7 +170,7 @@ def test_noise_that_drowns_everything_leaves_everything_possible(relation: str) 
 def test_an_error_below_a_step_of_the_grid_is_not_called_nothing() -> None:
     rng = np.random.default_rng(31)
     tiny = 20 / (4 * GRID_STEPS) * 0.9
-    score = dc.tools.read_score(
+    score = dc.designs.read_score(
         simulated_errors(np.full(10**5, tiny), "100", "replace", rng), level=0.95, draws=200, rng=rng
     )
     assert score.lower <= tiny <= score.upper < 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import replace as with_
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -31,9 +31,6 @@ from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.lazy_imports import lazy_import
 from discreet.util.tabular import Block
-
-if TYPE_CHECKING:
-    from discreet.posterior.design.laws import Law
 
 
 def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptions) -> None:
@@ -292,7 +289,7 @@ def _show_weights(
             "a logistic regression needs the law of its features: give --covariates FILE, a release over a network of "
             "them, binned; or --covariates even, if they fill their bounds evenly"
         )
-    options = {} if covariates is None else {"covariates": _read_law(covariates, release.design, how)}
+    options = {} if covariates is None else {"covariates": _read_law(covariates, release.over, how)}
     method = "exact" if how.method == "exact" else "auto"
     show_numbers(dc.read(release, method=method, draws=how.number, rng=how.rng(), **options), level, out)
 
@@ -302,7 +299,7 @@ def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method
     return prior is not None or predictive or how.trust_network or how.method not in (None, "noise-aware", method)
 
 
-def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
+def _read_law(covariates: str, design: Any, how: Drawing) -> Any:
     """Read the law of features: even, or from a release over a network."""
     if covariates == "even":
         return dc.research.uniform_law(design)

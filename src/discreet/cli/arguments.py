@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import discreet as dc
 from discreet.display.terminal import say
@@ -13,20 +14,11 @@ from discreet.errors import InputError, shown, shown_path
 from discreet.formats.network_files import holds_network, network_of, parse_network
 from discreet.mechanisms import MECHANISMS, MechanismEntry, mechanisms_over
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
+from discreet.model.over import Over, Prior
 from discreet.model.query_grammar import BEGINS
-from discreet.releases.measurement import Over
 from discreet.util.json_files import read_packed_text, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
-PREDICTS = {
-    None: "a network",
-    "number": "a design that predicts a number",
-    "count": "a design that predicts a count",
-    "class": "a design that predicts one of two classes",
-    "classes": "a design that predicts one of several classes",
-    "nothing": "a design that predicts nothing",
-}
-"""Description of a network, or of a design by its target, for a message."""
 DEFAULT_DEVIATION = 1.0
 """Default standard deviation of the curator's prior of each weight of a design, in its coordinates."""
 
@@ -37,12 +29,12 @@ NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
 ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
 
 
-def fitting(structure: dc.Network | dc.Design) -> dict[str, MechanismEntry]:
+def fitting(structure: Over) -> dict[str, MechanismEntry]:
     """List the mechanisms for a network, or for a design and its target."""
-    return mechanisms_over("design" if structure.predicts else "network", structure.predicts)
+    return mechanisms_over(structure.domain, structure.predicts)
 
 
-def registered(name: str, structure: dc.Network | dc.Design | None = None) -> MechanismEntry:
+def registered(name: str, structure: Over | None = None) -> MechanismEntry:
     """Find a mechanism's entry in the registry, one that fits the structure if it is given."""
     entry = MECHANISMS.get(name.replace("-", "_"))
     fit = MECHANISMS if structure is None else fitting(structure)
@@ -56,9 +48,10 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> Me
         raise InputError(
             f"{entry.name} has its own variables: give its JSON file with --score, and leave out --network and --design"
         )
-    if entry.name not in fit:
-        kind = PREDICTS[structure.predicts if structure else None]
-        raise InputError(f"mechanism {entry.name!r} does not fit {kind}; those that do are: {', '.join(fit)}")
+    if structure is not None and entry.name not in fit:
+        raise InputError(
+            f"mechanism {entry.name!r} does not fit {structure.words}; those that do are: {', '.join(fit)}"
+        )
     return entry
 
 
@@ -78,9 +71,9 @@ def mechanism_of(
     return entry.from_text(options or (), stands, workload=queries)
 
 
-def described(over: Over) -> str:
-    """List the mechanisms over a network or a design, for a help text."""
-    return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
+def described(domain: str) -> str:
+    """List the mechanisms over a domain, for a help text."""
+    return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(domain).items())
 
 
 def score_of(
@@ -102,16 +95,14 @@ def score_of(
     return chosen.only, chosen
 
 
-def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
+def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> Over:
     """Read the public structure: a network, with variables of a schema file if given, or a design."""
     if (network is None) == (design is None):
         raise InputError("give one of --network and --design")
     if design is not None:
-        from discreet.releases.document import read_design_file
-
         if schema is not None:
             raise InputError("a design has its own bounds; leave out --schema")
-        return read_design_file(design)
+        return dc.designs.read_design_file(design)
     assert network is not None
     if network.endswith(PROJECT) and schema is not None:
         raise InputError("a project file has its own variables; leave out --schema")
@@ -170,7 +161,7 @@ def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
     return network.with_variables([variable for variable in schema if variable.name in network.schema])
 
 
-def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.designs.Normal:
+def belief_of(structure: Any, text: str | None, records: float) -> Prior:
     """Read the prior: for a network a concentration or a prior network, for a design the deviation of each weight."""
     if isinstance(structure, dc.Network):
         return prior_of(structure, str(DEFAULT_CONCENTRATION) if text is None else text, records)

@@ -17,6 +17,7 @@ from discreet.cli.reading import ReadingOptions, reads_records, source_of, words
 from discreet.display.terminal import say, show, table
 from discreet.errors import InputError, shown
 from discreet.formats.network_files import ends_as_network
+from discreet.model.over import Over
 from discreet.model.schema import schema_of_parts
 from discreet.util.json_files import json_text
 
@@ -151,7 +152,7 @@ def check(
     from discreet.records.records import check_units
 
     reading = ReadingOptions.of(data, network, how)
-    structure: dc.Network | dc.Design
+    structure: Over
     if score is not None:
         reading.refuse_gaps()
         structure, _ = score_of(score, None, None, (network, design, schema))

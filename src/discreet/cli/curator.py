@@ -19,6 +19,7 @@ from discreet.display.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, MechanismEntry
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
+from discreet.model.over import Over, Prior
 
 MechanismName = Annotated[
     str | None,
@@ -85,7 +86,7 @@ def release(
     payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
-    structure: dc.Network | dc.Design
+    structure: Over
     if score is not None:
         reading.refuse_gaps()
         structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
@@ -147,7 +148,7 @@ def structure(
 def _pay(
     reading: ReadingOptions,
     chosen: dc.tools.Mechanism,
-    believed: dc.Dirichlet | dc.designs.Normal,
+    believed: Prior,
     promise: dc.Guarantee,
     payer: dc.results.Account,
     output: Path,
@@ -169,7 +170,7 @@ def _pay(
         show(as_json, {"release": str(saved), **summary}, f"wrote {saved}")
 
 
-def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> MechanismEntry:
+def _choose_entry(mechanism: str | None, structure: Over) -> MechanismEntry:
     """Choose the mechanism of a structure; networks have a default."""
     default = next(iter(MECHANISMS))
     if mechanism is None and default not in fitting(structure):

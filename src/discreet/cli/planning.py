@@ -20,10 +20,10 @@ from discreet.cli.report import UNUSED_DELTA, origin_lines, pair_lines, plan_lin
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS
+from discreet.model.over import Over
 from discreet.model.query_grammar import MostProbable, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
-from discreet.releases.measurement import Over
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
@@ -45,7 +45,7 @@ class Wanted:
 
 def plan_within(
     wanted: Wanted,
-    truth: dc.Tables | dc.Design,
+    truth: dc.Tables | Over,
     has_truth: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
@@ -327,7 +327,7 @@ def _list_relations(name: str | None) -> list[dc.Relation]:
 
 
 def _plan_structure(
-    truth: dc.Tables | dc.Design,
+    truth: dc.Tables | Over,
     source: str,
     chosen: Mapping[str, dc.tools.Mechanism],
     promises: Sequence[dc.Guarantee],
@@ -337,9 +337,11 @@ def _plan_structure(
     stated: tuple[bool, bool],
 ) -> tuple[dict[str, Any], str]:
     """Plan over a network or a design; `stated` is True for a workload, and True for a workload or a size."""
+    from discreet.verify.made_up import made_up_in
     from discreet.verify.plan import plan as plan_errors
 
-    over: Over = "network" if isinstance(truth, dc.Tables) else "design"
+    over = truth.network if isinstance(truth, dc.Tables) else truth
+    made_up = made_up_in(over.domain)
     expected: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
     plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs] = {}
     for promise in promises:
@@ -350,9 +352,11 @@ def _plan_structure(
             plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(truth.network, prior, promise)
     document: dict[str, Any] = {
         "source": source,
-        "expected": [_document_expected(relation, error, over) for relation, error in expected],
+        "expected": [_document_expected(relation, error, made_up.compared) for relation, error in expected],
     }
-    text = _print_expected(expected, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    text = (
+        _print_expected(expected, made_up.headings) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    )
     if isinstance(truth, dc.Tables):
         document |= documents.origin_document([truth.network])
         text = "\n".join([text, *origin_lines(truth.network)])
@@ -391,10 +395,10 @@ def _plan_score(
 
 def _choose_truth(
     network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
-) -> tuple[dc.Tables | dc.Design, str]:
+) -> tuple[dc.Tables | Over, str]:
     """Choose the source of made-up records, and its name: a network's probabilities, random ones, or a design."""
     structure = structure_of(network, design, schema)
-    if isinstance(structure, dc.Design):
+    if not isinstance(structure, dc.Network):
         return structure, "random weights"
     with suppress(InputError):
         read = dc.Tables.read(str(network))
@@ -406,7 +410,7 @@ def _choose_truth(
 
 
 def _choose_mechanisms(
-    truth: dc.Tables | dc.Design,
+    truth: dc.Tables | Over,
     mechanism: str | None,
     option: list[str] | None,
     workload: list[str] | None,
@@ -424,9 +428,10 @@ def _choose_mechanisms(
     return chosen
 
 
-def _document_expected(relation: dc.Relation, expected: dc.results.ExpectedError, over: Over) -> dict[str, Any]:
-    """Write the expected error of one mechanism as JSON."""
-    names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
+def _document_expected(
+    relation: dc.Relation, expected: dc.results.ExpectedError, names: tuple[str, str]
+) -> dict[str, Any]:
+    """Write the expected error of one mechanism as JSON, under these names."""
     return {
         "relation": relation,
         "mechanism": expected.mechanism,
@@ -437,13 +442,9 @@ def _document_expected(relation: dc.Relation, expected: dc.results.ExpectedError
     }
 
 
-def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
+def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]], headings: tuple[str, str]) -> str:
     """Write the expected errors of all mechanisms as a table."""
-    errors = {
-        "network": ("mean error of table entries", "of single variables"),
-        "design": ("mean error of scaled weights", "of predictions"),
-    }[over]
-    return table(("relation", "mechanism", *errors), [(each, *part.texts) for each, part in expected])
+    return table(("relation", "mechanism", *headings), [(each, *part.texts) for each, part in expected])
 
 
 def _print_plan(

@@ -15,6 +15,7 @@ from discreet.cli import flags
 from discreet.cli.arguments import PROJECT, network_over, schema_of, structure_of
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.project_file import Project
+from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
 from discreet.releases.policy import RecordsPolicy
 
@@ -101,7 +102,7 @@ class ReadingOptions:
             )
         return ReadingOptions(project.source, options, project, gaps)
 
-    def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
+    def over(self, network: str | None, design: Path | None, schema: Path | None) -> Over:
         """Return the structure given, or the project's network; with states for missing values that are kept."""
         if self.project is not None and network is None and design is None:
             if schema is not None:
@@ -175,7 +176,7 @@ class ReadingOptions:
     def affordable(
         self,
         chosen: dc.tools.Mechanism,
-        believed: dc.Dirichlet | dc.designs.Normal,
+        believed: Prior,
         promise: dc.Guarantee,
         payer: dc.results.Account,
     ) -> None:

@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from discreet.designs.indicators import first_state
 from discreet.errors import InputError, listed, shown
-from discreet.model.indicators import first_state
 from discreet.model.schema import Variable
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +184,7 @@ def variable_codes(variable: Variable, values: Values) -> Codes:
 
 
 def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) -> Any:
-    """Convert values of columns to the features of a design that represent them (`model/indicators.py`).
+    """Convert values of columns to the features of a design that represent them (`designs/indicators.py`).
 
     Args:
         columns: public, with bounds or states.

@@ -12,6 +12,10 @@ import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.designs.design import GRID_STEPS, Design, Normal, design_of
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.records.moments import moment_sensitivity
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
@@ -24,13 +28,9 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
-from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.moments import moment_sensitivity
-from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
 from discreet.research.readers.components import ComponentPosterior, Spectrum, quick_components
@@ -82,7 +82,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         explained_variance_: variances along the components, scaled and without the noise's, shape (n_components,).
         explained_variance_ratio_: the same as shares of the sum over all axes.
         mean_: of the features, in the units of the columns, shape (features,); for a choice the middle of the bounds.
-        posterior_: draws of the covariance in scaled coordinates, in the order of `release_.design.names`; drawn on
+        posterior_: draws of the covariance in scaled coordinates, in the order of `release_.over.names`; drawn on
             first access.
         n_components_, n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
@@ -193,7 +193,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if not is_read_by("components", release):
             raise InputError("this release is not of principal components")
         chosen = is_read_by("direction", release)
-        most = 1 if chosen else len(release.design.features)
+        most = 1 if chosen else len(design_of(release).features)
         estimator = of_release(
             cls,
             release,
@@ -275,7 +275,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         components = self.components_[:, self._columns]
         variances = self.explained_variance_, *self.explained_variance_interval(level=level)
         entries = components, *self.posterior_.tails(self.posterior_.components(len(components), components), level)
-        names = ("explained variance", *self.release_.design.names)
+        names = ("explained variance", *design_of(self.release_).names)
         pairs = zip(variances, entries, strict=True)
         numbers = np.stack([np.column_stack([variance, axes]) for variance, axes in pairs], axis=-1).tolist()
         return [
@@ -303,7 +303,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     @property
     def mean_(self) -> Floats:
         """Means of the features, in the units of the columns, shape (features,)."""
-        design = self.release_.design
+        design = design_of(self.release_)
         return by_column(design.middles + design.vectors(self._spectrum.mean), self._columns)
 
     def transform(self, X: Any) -> Floats:
@@ -339,7 +339,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         coordinates = np.asarray(X, np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != self.n_components_:
             raise InputError(f"inverse_transform takes rows of {self.n_components_} numbers, one for each component")
-        design, spectrum = self.release_.design, self._spectrum
+        design, spectrum = design_of(self.release_), self._spectrum
         scaled = coordinates @ spectrum.axes[: self.n_components_] + spectrum.mean
         return by_column(design.middles + design.vectors(scaled), self._columns)
 

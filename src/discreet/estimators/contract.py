@@ -20,15 +20,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from discreet.designs.design import Design, design_of
+from discreet.designs.indicators import features_of
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.options import InputTypeError
 from discreet.estimators.table_input import MaskedInput, TableInput, declared_of, is_table, require_target
-from discreet.model.design import Design
-from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
-from discreet.records.rows import Rows, read_rows
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.tabular import Block, Result
@@ -287,7 +287,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     dtype = np.float64 if numeric and declared is None else None
     options = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
     read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **options), "X")
-    return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
+    return read if declared is None else indicated(declared, read, grouped=bool(design_of(estimator.release_).groups))
 
 
 def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:

@@ -13,12 +13,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.designs.design import Design, design_of
+from discreet.designs.indicators import features_of
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
 from discreet.estimators.contract import ArrayInput, generated_names, read_features
 from discreet.estimators.table_input import TableInput
-from discreet.model.design import Design
-from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
 
@@ -198,7 +198,7 @@ def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
         NotFittedError: by scikit-learn, if the estimator is not fitted.
     """
     check_is_fitted(estimator, "release_")
-    read, design = read_features(estimator, X), estimator.release_.design
+    read, design = read_features(estimator, X), design_of(estimator.release_)
     step = SPARSE_BLOCK_NUMBERS // design.size if issparse(read) else read.shape[0]
     for start in range(0, read.shape[0], max(step, 1)):
         block = read[start : start + max(step, 1)]
@@ -220,7 +220,7 @@ def of_release(kind: type[E], release: Release, bounds: Mapping[str, Any] | None
     Raises:
         InputError: bounds of features other than those of the release.
     """
-    design = release.design
+    design = design_of(release)
     estimator: E = kind(bounds=written_bounds(design, bounds), guarantee=release.guarantee, **arguments)
     named = isinstance(estimator.bounds, Mapping)
     columns = declared_columns(estimator.bounds) if named else design.features

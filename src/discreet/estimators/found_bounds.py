@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.records.rows import Rows
 from discreet.errors import listed, require
 from discreet.estimators.contract import ArrayInput
 from discreet.estimators.options import whole_number
@@ -32,7 +34,6 @@ from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.crossing import Mechanism, calibrate, check_relation, release, statistic_of
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -41,7 +42,6 @@ from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, as_rational, compose
 from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts
-from discreet.records.rows import Rows
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.releases.release import Release
 

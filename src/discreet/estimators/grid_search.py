@@ -22,6 +22,11 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from discreet.designs.design import Normal
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.readers.score import Score, accuracy_network, error_design, read_score
+from discreet.designs.records.moments import sum_moments
+from discreet.designs.records.rows import read_rows
 from discreet.errors import BudgetError, DiscreetError, InputError, listed
 from discreet.estimators.accounts import paying, promised
 from discreet.estimators.columns import codes_of, declared_pair
@@ -31,17 +36,12 @@ from discreet.estimators.scaling import PublicScaler
 from discreet.estimators.table_input import MaskedInput, is_table
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace
-from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, prepaid, search, unpaid
-from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.posterior.protocol import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
-from discreet.queries.score import Score, accuracy_network, error_design, read_score
 from discreet.records.counts import count_codes
-from discreet.records.moments import sum_moments
-from discreet.records.rows import read_rows
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
@@ -312,7 +312,7 @@ def _release_accuracy(
 
 def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
     """Release sums of absolute errors and of their squares."""
-    errors, width = _measure_errors(fitted.release_.design.target.bounds, predicted, target)
+    errors, width = _measure_errors(fitted.release_.over.target.bounds, predicted, target)
     design = error_design(width)
     statistic = sum_moments(read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)

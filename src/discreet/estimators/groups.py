@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from discreet.designs.indicators import features_of, state_groups
 from discreet.errors import InputError
-from discreet.model.indicators import features_of, state_groups
 from discreet.model.schema import Variable
 
 Groups = tuple[tuple[int, ...], ...]

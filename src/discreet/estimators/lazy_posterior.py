@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.estimators.options import generator
-from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.read import read
 from discreet.releases.release import Release

@@ -12,6 +12,11 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.designs.design import Design, design_of, normal_of
+from discreet.designs.mechanisms.grouped_moments import grouped_moments
+from discreet.designs.mechanisms.noisy_moments import noisy_moments
+from discreet.designs.readers.weight_posterior import WeightPosterior
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_pair
 from discreet.estimators.declared_designs import of_release, positive_number, scaled_blocks
@@ -20,15 +25,10 @@ from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.grouped_moments import grouped_moments
-from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.model.design import Design
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import WeightDraws, truncated_posterior
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -83,7 +83,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         release_: what was published; `save` it, and `from_release` reads it back.
         coef_, intercept_: posterior means by the normal approximation (or means of the released draws), in the units of
             the columns, shape (features,), in the order of X's columns, and a number.
-        posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn on first
+        posterior_: draws of the weights in scaled coordinates, in the order of `release_.over.names`; drawn on first
             access. "exact" refuses it with much noise or many features: `read(release_)` then has the normal
             approximation.
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
@@ -154,7 +154,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         Raises:
             InputError: a release of something else.
         """
-        design = release.design
+        design = design_of(release)
         if design.target is None or design.predicts != "number":
             raise InputError("this release is not of a linear regression: its target is no number")
         if is_read_by("released", release):
@@ -170,7 +170,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             target_bounds=design.target.bounds,
             method=METHODS.get(release.mechanism, "sampler"),
             fit_intercept=design.intercept,
-            prior_deviation=release.normal.deviation,
+            prior_deviation=normal_of(release).deviation,
             draws=draws,
             random_state=random_state,
             **sampling,
@@ -201,7 +201,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             InputError: columns other than those of the fit.
         """
         scaled = self._predict_linearly(X)[0]
-        return self.release_.design.predicted(scaled)
+        return design_of(self.release_).predicted(scaled)
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -303,7 +303,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
     def _draw_expected(self, X: Any) -> Floats:
         """Compute the target's expectation under each draw, shape (draws, records)."""
         blocks = [self.posterior_.weights @ block.T for block in scaled_blocks(self, X)]
-        return self.release_.design.predicted(np.concatenate(blocks, axis=1))
+        return design_of(self.release_).predicted(np.concatenate(blocks, axis=1))
 
 
 def _scale_of_target(design: Design) -> float:

@@ -12,6 +12,10 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
+from discreet.designs.design import Design, design_of, normal_of
+from discreet.designs.readers.laws import Law, uniform_law
+from discreet.designs.readers.weight_posterior import PublicRecords, require_known
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import class_labels
@@ -21,13 +25,9 @@ from discreet.estimators.options import whole_number, yes_or_no
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
-from discreet.model.design import Design
 from discreet.model.schema import Variable
-from discreet.posterior.design.laws import Law, uniform_law
-from discreet.posterior.design.weight_posterior import PublicRecords, require_known
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import noisy_gradients
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -102,7 +102,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             which are `coef_`. With more than two classes no curvature is released if noise would hide its many sums.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
-        covariates: for the posterior: known law of the features (see `discreet.posterior.design.laws`). Intervals are
+        covariates: for the posterior: known law of the features (see `discreet.designs.readers.laws`). Intervals are
             valid only if this law holds. None reads the curvature; the other methods need a law unless `symmetric`
             implies one.
         public_records: for the posterior: labelled public records that are not among the private ones.
@@ -216,7 +216,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             classes=tuple(labels.tolist()),
             groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
-            prior_deviation=release.normal.deviation,
+            prior_deviation=normal_of(release).deviation,
             method="gradients" if release.mechanism == "noisy_gradients" else "objective",
             covariates=covariates,
             public_records=public_records,
@@ -309,7 +309,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         """List the declared law of the features and the public records, which replace a curvature."""
         covariates = self.covariates
         if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
-            covariates = uniform_law(self.release_.design)
+            covariates = uniform_law(design_of(self.release_))
         options = {"covariates": covariates, "public": self.public_records}
         return {name: value for name, value in options.items() if value is not None}
 

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
 
+from discreet.designs.design import Design, design_of
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.declared_designs import of_release
@@ -19,7 +20,6 @@ from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
-from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -77,7 +77,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss continued linearly beyond the counts' bound; see
         `objective_perturbation`. Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions; see
-        `discreet.posterior.design.weight_posterior`. Intervals assume the variance of a Poisson distribution: with
+        `discreet.designs.readers.weight_posterior`. Intervals assume the variance of a Poisson distribution: with
         overdispersed counts they are too short.
 
     Example:
@@ -213,7 +213,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
 
     def _expect_counts(self, logs: Floats) -> Floats:
         """Compute expected counts, at most their bound."""
-        design = self.release_.design
+        design = design_of(self.release_)
         assert design.target is not None and design.target.bounds is not None
         return np.asarray(np.exp(np.minimum(logs, np.log(design.target.bounds[1]))))
 

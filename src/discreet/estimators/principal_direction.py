@@ -11,6 +11,8 @@ import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.designs.design import Design, Normal, normal_of
+from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.errors import InputError, require, require_word
 from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
@@ -24,8 +26,6 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import release
-from discreet.model.design import Design, Normal
-from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -66,7 +66,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        posterior_: draws of theta in scaled coordinates, in the order of `release_.design.names`; drawn on first
+        posterior_: draws of theta in scaled coordinates, in the order of `release_.over.names`; drawn on first
             access.
         components_: mean axis of the posterior, of length 1, in scaled coordinates and the order of X's columns, shape
             (1, features); `transform` uses it.
@@ -184,7 +184,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             likelihood=likelihood,
             noise_variance=payload.parameters["noise_variance"],
             tau=payload.parameters["tau"],
-            prior_deviation=release.normal.deviation,
+            prior_deviation=normal_of(release).deviation,
             draws=draws,
             random_state=random_state,
         )

@@ -9,6 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.designs.design import Design, Normal, design_of
+from discreet.designs.indicators import worth_groups
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.mechanisms.objective_perturbation import objective_perturbation
+from discreet.designs.readers.weight_posterior import WeightPosterior
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
@@ -34,16 +40,10 @@ from discreet.estimators.options import (
 )
 from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
-from discreet.mechanisms.objective_perturbation import objective_perturbation
-from discreet.model.design import Design, Normal
-from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.protocol import require_level, tails
 from discreet.posterior.read import is_read_by, quick_estimate, read
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.rows import Rows
-from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.util.option_texts import DEFAULT_LEVEL
 
@@ -178,7 +178,7 @@ class RegressionEstimator(PrivateEstimator):
         found_bounds: FoundBounds | None = None,
     ) -> None:
         """Set the attributes of a fit: the release, its draws, the found bounds, and the estimate."""
-        design = released.design
+        design = design_of(released)
         self.release_, self._weights = released, quick_estimate(released).reshape(design.outputs, design.size)
         slopes, intercepts = design.slopes(self._weights)
         self.coef_, self.intercept_ = by_column(slopes, self._columns), intercepts

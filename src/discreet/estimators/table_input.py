@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
+from discreet.designs.design import Design
+from discreet.designs.indicators import features_of
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.errors import InputError, shown
 from discreet.estimators.columns import EXAMPLE, declared_columns
-from discreet.model.design import Design
-from discreet.model.indicators import features_of
 from discreet.model.schema import Schema, Variable
 from discreet.records.records import Records, read_records
-from discreet.records.rows import Rows, read_rows
 
 READERS = ("ibis", "pyarrow", "pyspark")
 """Packages whose tables are read in place and not as arrays. Frames of other packages are, if a target is named."""

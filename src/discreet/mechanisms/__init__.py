@@ -18,8 +18,6 @@ from discreet.util.pack_entries import of_packs
 
 if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
-    from discreet.model.design import Target
-    from discreet.releases.measurement import Over
 
 
 @dataclass(frozen=True)
@@ -28,10 +26,10 @@ class MechanismEntry:
 
     Args:
         name: of the mechanism, of its module, and of the function there that makes it.
-        over: what it is over.
+        over: domain of what it is over.
         help: one line for whoever chooses among them.
         delta: whether a guarantee with a delta is refused, of use, or needed.
-        targets: what a design may predict for it; nothing over a network.
+        targets: what a structure that has a target may predict for it; empty over a network.
         options: names of the arguments that can be given as text.
         needed: those of them that have no default, with values that stand for them where nothing is at stake: in audits
             on tiny data sets and in plans.
@@ -42,10 +40,10 @@ class MechanismEntry:
     """
 
     name: str
-    over: Over
+    over: str
     help: str
     delta: Literal["refused", "used", "needed"] = "refused"
-    targets: tuple[Target, ...] = ()
+    targets: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     needed: Mapping[str, str] = field(default_factory=dict)
     chooses: bool = False
@@ -151,48 +149,26 @@ MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
             options=("max_parents", "max_cells"),
             chooses=True,
         ),
-        MechanismEntry(
-            "grouped_moments",
-            "design",
-            "noise on sums of products, by groups: linear regression on many features",
-            "used",
-            targets=("number",),
-        ),
-        MechanismEntry(
-            "noisy_moments",
-            "design",
-            "noise on all sums of products: linear regression, second moments",
-            targets=("number", "nothing"),
-        ),
-        MechanismEntry(
-            "objective_perturbation",
-            "design",
-            "weights of a logistic, multinomial or Poisson regression, from a randomly tilted objective",
-            "used",
-            targets=("class", "classes", "count"),
-            options=("records", "regularisation", "curvature"),
-            needed={"records": "10"},
-        ),
     )
 )
 """The registry: every mechanism, by name; called, an entry makes its mechanism."""
 
 
-def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, MechanismEntry]:
-    """List the mechanisms over a network, or over a design, perhaps for one kind of target.
+def mechanisms_over(over: str, target: str | None = None) -> dict[str, MechanismEntry]:
+    """List the mechanisms over a domain, perhaps for one kind of target.
 
     What chooses a network is not over one: it has a command of its own. What brings one is over that alone.
 
     Args:
-        over: "network" or "design".
-        target: what the design predicts; None for any.
+        over: name of the domain, such as "network".
+        target: what is predicted; None for any.
 
     Returns:
         Entries of the registry, by name.
 
     Example:
-        >>> next(iter(mechanisms_over("design", "number")))
-        'grouped_moments'
+        >>> next(iter(mechanisms_over("network")))
+        'planned'
     """
     return {
         name: entry

@@ -8,7 +8,7 @@ is published that nobody paid for.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
@@ -17,19 +17,14 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
-from discreet.model.design import Design, Normal
-from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.over import Over, Prior
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts, count
-from discreet.records.gradients import Gradients, sum_gradients
-from discreet.records.moments import Moments, sum_moments
-from discreet.records.records import Records
-from discreet.records.rows import Rows, read_rows
 from discreet.releases.combined import refuse_counting_twice
-from discreet.releases.measurement import Calibration, Over, Released
+from discreet.releases.measurement import Calibration, Released
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.releases.release_head import require_readable
@@ -38,10 +33,10 @@ from discreet.util.randomness import as_generator
 
 
 class Statistic(Protocol):
-    """Private statistic that a mechanism draws from, over a public network or design.
+    """Private statistic that a mechanism draws from, over a public network or what a pack brings.
 
     Attributes:
-        over: the network or design.
+        over: the network, or what else it is over.
         policy: what was done with the records of a unit.
         records: their number; private under ADD_REMOVE.
     """
@@ -59,20 +54,12 @@ class Statistic(Protocol):
         """See the class."""
 
 
-STATISTICS_OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
-    Moments: sum_moments,
-    Gradients: sum_gradients,
-    Rows: lambda r: r,
-}
-"""Function that computes each statistic of a design from its records, unless the mechanism has its own."""
-
-
 @dataclass(frozen=True)
 class Mechanism:
     """Map from a private statistic to a published payload: `calibrate` sees no data, `draw` sees it once.
 
-    Options are bound when a mechanism is made, so all of them share these signatures. Over a design the statistic is
-    `Moments`, `Gradients` or `Rows`, and the prior is `Normal`.
+    Options are bound when a mechanism is made, so all of them share these signatures. Over a network the statistic is
+    `Counts`, and the prior is `Dirichlet`.
 
     Args:
         name: as in the registry, the ledger and the release.
@@ -81,9 +68,11 @@ class Mechanism:
         statistic: the kind of statistic that `draw` takes.
         require: refuses counts that the draw could not take, before anything is charged.
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
-        of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
+        over: the domain of what it is over: "network", or another that a pack brings.
+        of_records: how its statistic is made of records, or of what its domain takes in their place, and of what they
+            are over; None for counts of a network's tables.
         only: the network that it is over, where it brings its own; None where it takes any.
-        numbers: how many numbers its payload has, at most or nearly; else the size of the network or design.
+        numbers: how many numbers its payload has, at most or nearly; else the size of what it is over.
         suited: the mechanism to take in its place for a statistic that lacks what it releases, by what is public of it;
             None where this one is.
         several: whether its releases can be read by units that have several records.
@@ -110,31 +99,27 @@ class Mechanism:
     statistic: type[Any] = Counts
     require: Callable[[Any], None] = lambda _statistic: None
     scopes: Callable[[Any], Iterable[Scope]] = lambda _over: ()
-    of_rows: Callable[[Rows], Statistic] | None = None
+    over: str = "network"
+    of_records: Callable[[Any, Any], Statistic] | None = None
     only: Network | None = None
     metric: bool = False
     several: bool = True
     numbers: Callable[[Any, Any], int] = lambda *both: both[0].size
     suited: Callable[[Any], Mechanism | None] = lambda _statistic: None
 
-    @property
-    def over(self) -> Over:
-        """Domain of the mechanism: "network" or "design"."""
-        return "network" if self.statistic is Counts else "design"
-
 
 def statistic_of(
     mechanism: Mechanism,
-    records: Records | Rows,
-    over: Network | Design,
+    records: Any,
+    over: Over,
     progress: Callable[[int, int], None] | None = None,
 ) -> Statistic:
     """Make the private statistic that a mechanism draws from: counts, sums, or rows of records.
 
     Args:
         mechanism: made by one of the registry's functions.
-        records: private, of any source; or rows of the design.
-        over: the public network or design; of the mechanism's kind.
+        records: private, of any source; or rows of a design.
+        over: the public network, or what else is of the mechanism's domain.
         progress: as of `count`.
 
     Returns:
@@ -155,25 +140,22 @@ def statistic_of(
         >>> dc.tools.statistic_of(dc.planned(), records, network)
         Counts(2 families, private)
     """
-    if isinstance(over, Network) != (mechanism.over == "network"):
+    if over.domain != mechanism.over:
         raise InputError(f"mechanism {mechanism.name!r} is over a {mechanism.over}, and something else was given")
-    if isinstance(over, Network):
-        return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
-    rows = records if isinstance(records, Rows) else read_rows(over, records)
-    of_rows = mechanism.of_rows or STATISTICS_OF_ROWS[mechanism.statistic]
-    with under_way("reading records"):
-        return of_rows(rows)
+    if mechanism.of_records is not None:
+        return mechanism.of_records(records, over)
+    return count(records, cast(Network, over), scopes=mechanism.scopes(over), progress=progress)
 
 
 def release(
-    mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee, *, account: Account
+    mechanism: Mechanism, statistic: Statistic, prior: Prior, guarantee: Guarantee, *, account: Account
 ) -> Release:
     """Publish a private statistic: calibrate the noise without data, charge the account, then draw.
 
     Args:
         mechanism: from the registry.
         statistic: private counts, or sums over a design's records.
-        prior: public, over the same network or design.
+        prior: public, over the same network, or what else the statistic is over.
         guarantee: what is promised; charged in full.
         account: pays; its ledger is written before the draw. What its handle asks for a second time, under the key of a
             request, is refused: a second draw would have to be paid, too.
@@ -220,7 +202,7 @@ def release(
 def simulate(
     mechanism: Mechanism,
     statistic: Statistic,
-    prior: Dirichlet | Normal,
+    prior: Prior,
     guarantee: Guarantee,
     *,
     rng: int | np.random.Generator,
@@ -278,16 +260,14 @@ def _find_suited(mechanism: Mechanism, statistic: Statistic) -> Mechanism:
     return (mechanism.suited(statistic) if fits else None) or mechanism
 
 
-def _calibrate(
-    mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee
-) -> Calibration:
+def _calibrate(mechanism: Mechanism, statistic: Statistic, prior: Prior, guarantee: Guarantee) -> Calibration:
     """Refuse whatever can be refused before the charge, and calibrate."""
     if not isinstance(statistic, mechanism.statistic):
         raise InputError(
             f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "
             f"not from {type(statistic).__name__}"
         )
-    if not isinstance(prior, Dirichlet | Normal):
+    if not isinstance(prior, Prior):
         raise InputError("a release needs a prior: Dirichlet over a network, or Normal over a design")
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
@@ -299,14 +279,12 @@ def _calibrate(
     return calibration
 
 
-def calibrate(
-    mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee, policy: RecordsPolicy
-) -> Calibration:
+def calibrate(mechanism: Mechanism, prior: Prior, guarantee: Guarantee, policy: RecordsPolicy) -> Calibration:
     """Calibrate noise to a budget, for units that may have several records, without data.
 
     Args:
         mechanism: any.
-        prior: public, over its network or design.
+        prior: public, over what the mechanism is over.
         guarantee: wanted for units.
         policy: what is done with their records.
 
@@ -358,7 +336,7 @@ def _describe(
     ids: tuple[str, str | None],
     mechanism: Mechanism,
     statistic: Statistic,
-    prior: Dirichlet | Normal,
+    prior: Prior,
     guarantee: Guarantee,
     measured: tuple[Calibration, Released],
     *,

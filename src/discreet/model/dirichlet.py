@@ -13,6 +13,7 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
+from discreet.model.over import Prior
 from discreet.model.tables import Tables
 from discreet.util.arrays import Array
 from discreet.util.randomness import Seed, as_generator
@@ -35,7 +36,7 @@ more than any data set."""
 
 
 @dataclass(frozen=True, eq=False)
-class Dirichlet:
+class Dirichlet(Prior):
     """Concentrations of independent Dirichlet rows.
 
     Args:

@@ -17,6 +17,7 @@ from discreet.errors import InputError, shortened, shown
 from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.graphs import Graph
 from discreet.model.origin import Learned
+from discreet.model.over import Over
 from discreet.model.schema import Schema, Variable, table_cells
 from discreet.util.attached import above
 from discreet.util.json_files import read_packed_text
@@ -32,7 +33,7 @@ SHOWN_CYCLE_NODES = 6
 
 
 @dataclass(frozen=True)
-class Network(Graph, Tabular):
+class Network(Graph, Tabular, Over):
     """A public DAG over variables with states.
 
     A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the
@@ -56,6 +57,7 @@ class Network(Graph, Tabular):
         (('rain', 'wet'), (2, 2), 3)
     """
 
+    domain: ClassVar[str] = "network"
     variables: tuple[Variable, ...]
     parents: Mapping[str, tuple[str, ...]]
     learned: Learned | None = field(default=None, compare=False)
@@ -198,8 +200,10 @@ class Network(Graph, Tabular):
         except InputError as error:
             raise InputError(f"{shortened(where)}: {error}") from None
 
-    predicts: ClassVar[None] = None
-    """Kind of the target, as in a design: None, because a network predicts any variable."""
+    @property
+    def words(self) -> str:
+        """See `Over`."""
+        return "a network"
 
     @property
     def size(self) -> int:

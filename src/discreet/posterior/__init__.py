@@ -1,5 +1,4 @@
 """From a release to a posterior. Nothing here can read a record.
 
-`read.py` chooses the reader of a release, `methods.py` the method for a network; `design/weight_posterior.py` reads all
-payloads over a design.
+`read.py` chooses the reader of a release, `methods.py` the method for a network.
 """

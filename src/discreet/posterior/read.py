@@ -16,10 +16,10 @@ import numpy as np
 
 from discreet.errors import InputError, listed, require, shown
 from discreet.posterior.protocol import Posterior
-from discreet.releases import kinds as held
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.document import Document
 from discreet.releases.external_figures import External
+from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.measurement import MeasuredTables
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
@@ -69,8 +69,8 @@ class Reader:
         plain: function that takes the released numbers without regard to noise, for `plug_in`; "" if counts are fitted.
 
     Example:
-        >>> next(reader for reader in READERS if reader.name == "moments").cost
-        'nothing'
+        >>> next(reader for reader in READERS if reader.name == "pooled").cost
+        'seconds'
     """
 
     name: str
@@ -125,11 +125,6 @@ def load_function(home: str) -> Callable[..., Any]:
     return loaded
 
 
-def _all_have_target(payloads: Sequence[Any]) -> bool:
-    """True if all payloads have a target, so that their sums include products with it."""
-    return all(payload.design.target is not None for payload in payloads)
-
-
 def _is_poolable(payloads: Sequence[Any]) -> bool:
     """True if the tables of all payloads together are small enough to be pooled (`pooled.measured.is_poolable`)."""
     measured = [datum for payload in payloads for datum in payload.measurements]
@@ -138,30 +133,17 @@ def _is_poolable(payloads: Sequence[Any]) -> bool:
 
 TABLES = (MeasuredTables, External)
 """Payload types of noisy measurements over the states of a network's variables."""
-MOMENTS, GRADIENTS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,)
-"""Payload types of regressions."""
-ONE_SCALE = (held.NoisyMoments,)
-"""Payload types of moments with noise of one scale."""
 OPTIONS = ("prior", "trust_network", "progress")
 """Options of the readers of a network."""
-KNOWN = ("covariates", "public")
-"""Options of the reader of gradients: public knowledge beside the release."""
 HERE = "discreet.posterior."
-NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
+NETWORK = f"{HERE}methods:noise_aware"
 POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
 
 READERS = (
     Reader("noise-aware", "network", "that of the next that can", NETWORK, TABLES, None, OPTIONS, "auto"),
     Reader("pooled", "network", "seconds", NETWORK, TABLES, _is_poolable, OPTIONS, "pooled", "", POOLED),
     Reader("sequential", "network", "each data set's", NETWORK, TABLES, None, OPTIONS, "sequential", "", SEQUENTIAL),
-    Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
-    Reader(
-        "moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _all_have_target, quick="estimate_moments"
-    ),
-    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _all_have_target),
-    Reader(
-        "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
-    ),
+    Reader("structure", "structure", "nothing", NETWORK, (ChosenNetwork,)),
 )
 """The package's readers; of those that read the same payload the default comes first."""
 
@@ -199,14 +181,14 @@ def is_read_by(name: str, evidence: Evidence) -> bool:
 
 
 def quick_estimate(release: Release) -> Floats:
-    """Compute posterior means of a regression's weights directly, without draws, by the default reader of the release.
+    """Compute posterior means of a regression's weights directly, without draws, where a reader can.
 
     Args:
         release: noisy moments, draws of weights, or gradients. Gradients without a curvature, or of a design with
             groups, whose weights are many, give the released weights.
 
     Returns:
-        Shape (size,), in the design's coordinates.
+        Shape (size,), in the coordinates of what the release is over.
 
     Raises:
         InputError: a release that no reader reads, or whose default reader computes no such means.

@@ -513,7 +513,7 @@ def _find_obstacle(release: Release) -> str:
     structure alone.
     """
     if not release.networks:
-        return "over a design: what answers depend on, and other priors, are told of networks only"
+        return f"over a {release.over.domain}: what answers depend on, and other priors, are told of networks only"
     if posterior_kind(release) == "structure":
         return (
             "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "

@@ -246,12 +246,8 @@ PROOF = (
 
 
 def _name_subject(release: Release) -> str:
-    """Write the first three variables' names as the subject of the records, and the number of the others, if any.
-
-    For a release without networks these are the columns of its design.
-    """
-    names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
-    return _name_first(names, 3, "variable")
+    """Write the first three variables' names as the subject of the records, and the number of the others, if any."""
+    return _name_first(release.over.schema.names, 3, "variable")
 
 
 def _name_all(names: Iterable[str]) -> str:
@@ -262,12 +258,6 @@ def _name_all(names: Iterable[str]) -> str:
 def _name_first(names: Sequence[str], most: int, noun: str) -> str:
     """Write the first `most` names in one line, and the number of the others, if any, with their noun."""
     return _name_all(names[:most]) + (f" and {with_noun(len(names) - most, f'more {noun}')}" if names[most:] else "")
-
-
-def _list_columns(release: Release) -> list[str]:
-    """List the names of a design's features, then that of its target if it has one."""
-    design = release.design
-    return [column.name for column in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
 def promise_words(release: Release) -> list[str]:
@@ -439,7 +429,7 @@ def _list_public(release: Release) -> list[str]:
         it; the mechanism always.
     """
     if not release.networks:
-        columns = _name_first(_list_columns(release), MOST_LISTED_VARIABLES, "column")
+        columns = _name_first(release.over.schema.names, MOST_LISTED_VARIABLES, "column")
         lines = [f"the names of the columns and their bounds: {columns}"]
     else:
         variables, learned = release.network.variables, release.network.learned

@@ -3,7 +3,7 @@
 A class says with `kind` under which name documents hold it. Its annotations say the rest: a field of type `Positive` is
 a positive number there, one of type `Fraction` exact text, one of type `CountTables` flat lists of integers by node.
 From them follow what pydantic checks, the JSON Schema, and the way to the document and back, so that a new field is one
-line and a new kind one class. The network or design that a payload is over stands in the document's head, not in it.
+line and a new kind one class. What a payload is over, a network for one, stands in the document's head, not in it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.design import Design
 from discreet.model.network import Network
+from discreet.model.over import Over
 from discreet.model.schema import Scope, table_cells
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import as_rational, as_text
 from discreet.util.arrays import Array
 from discreet.util.limits import BUDGET_DIGITS, at_most
 
-Over = Network | Design
 T = TypeVar("T", bound=type)
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False, strict=True)]
 Finite = Annotated[float, pydantic.Field(allow_inf_nan=False, strict=True)]
@@ -102,7 +101,7 @@ class Form:
     Args:
         part: what pydantic takes there.
         write: value to document.
-        read: document, and the network or design, to value.
+        read: document, and what it is over, to value.
     """
 
     part: Any
@@ -268,7 +267,7 @@ class _Kind:
         part: what pydantic takes for it.
         order: attributes as documents have them.
         forms: by attribute of the class, the name in the document and the form.
-        over: the attribute that has the network or design; empty where there is none.
+        over: the attribute that has what a payload is over; empty where there is none.
         scoped: its mappings over sets of variables; None for none.
     """
 
@@ -311,7 +310,7 @@ def kind(
 
     def register(cls: T) -> T:
         hints = get_type_hints(cls, include_extras=True)
-        over = next((item.name for item in fields(cls) if hints[item.name] in (Network, Design)), "")
+        over = next((item.name for item in fields(cls) if _is_over(hints[item.name])), "")
         names = order or tuple(item.name for item in fields(cls) if item.name != over)
         forms = {
             attribute: ((renamed or {}).get(attribute, attribute), _find_form(_find_hint(cls, hints, attribute)))
@@ -335,6 +334,11 @@ def kind(
         return cls
 
     return register
+
+
+def _is_over(hint: Any) -> bool:
+    """Return True for the type of what a release is over."""
+    return isinstance(hint, type) and issubclass(hint, Over)
 
 
 def _find_hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
@@ -416,7 +420,7 @@ def decode(part: DocumentPart, over: Over) -> Any:
 
     Args:
         part: as pydantic has checked it.
-        over: the network or design of the document.
+        over: what the document is over.
 
     Returns:
         The calibration, the payload, or the part of one.

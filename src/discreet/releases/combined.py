@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import InputError, require_word, shown, shown_path
-from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.over import Prior
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
 from discreet.releases.document import Document
@@ -243,7 +243,7 @@ def payers_of(documents: Iterable[Release | External]) -> dict[str, str]:
     return {document.account or document.id: document.id for document in documents}
 
 
-def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | None]) -> None:
+def refuse_counting_twice(prior: Prior, accounts: Iterable[str | None]) -> None:
     """Refuse a prior learned from releases of the account that paid for the evidence: records would count twice.
 
     Args:

@@ -1,7 +1,7 @@
-"""Parts of a release document: guarantee, network or design, and a design's prior, read and written.
+"""Parts of a release document: guarantee and network, read and written.
 
-Networks and designs declare their variables each in their own way, which is why these parts are written out; the other
-parts follow from the fields of their classes, in `codec.py`.
+What a release is over declares its variables in its own way, which is why these parts are written out; the other parts
+follow from the fields of their classes, in `codec.py`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from discreet.errors import InputError, shown, shown_path
-from discreet.model.design import Design
+from discreet.errors import shown
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, RelationName, as_text
-from discreet.releases.codec import Budget, Count, DocumentPart, Finite, Flag, Items, Positive, check_part
+from discreet.releases.codec import Budget, DocumentPart, Flag, Items
 from discreet.util.attached import above
-from discreet.util.json_files import read_json, read_text, write_whole
-from discreet.util.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
+from discreet.util.json_files import write_whole
+from discreet.util.limits import PARENTS, at_most, check_name, check_states
 from discreet.util.randomness import Seed
 
 
@@ -151,30 +150,6 @@ class NetworkPart(DocumentPart):
     learned: _LearnedPart | None = None
 
 
-class _ColumnPart(DocumentPart):
-    name: str
-    states: Items[str] | None = None
-    bounds: tuple[Finite, Finite] | None = None
-    type: Literal["integer"] | None = None
-
-
-class DesignPart(DocumentPart):
-    """A design: features with their bounds, the target, and the norm of a record."""
-
-    features: Items[_ColumnPart]
-    target: _ColumnPart | None = None
-    norm: Positive | None = None
-    intercept: Flag
-    counted: Literal[True] | None = None
-    groups: Items[Items[Count]] | None = None
-
-
-class NormalPart(DocumentPart):
-    """A normal prior on the weights."""
-
-    deviation: Positive
-
-
 def write_network(network: Network) -> dict[str, Any]:
     """Write a network to a document."""
     return {
@@ -213,66 +188,3 @@ def read_network(part: NetworkPart) -> Network:
     if learned is not None:
         check_name(learned.unit, "the unit of what chose the network")
     return Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()}, learned)
-
-
-def write_design(design: Design) -> dict[str, Any]:
-    """Write a design to a document."""
-    document = {
-        "features": [_write_column(variable) for variable in design.features],
-        "target": None if design.target is None else _write_column(design.target),
-        "norm": design.norm,
-        "intercept": design.intercept,
-        "counted": design.counted or None,
-        "groups": [list(group) for group in design.groups] or None,
-    }
-    return {name: value for name, value in document.items() if value is not None}
-
-
-def read_design(part: DesignPart) -> Design:
-    """Read a design from a document.
-
-    Raises:
-        InputError: no design, or more of anything than a file may declare.
-    """
-    check_states(column.states or () for column in (*part.features, *([part.target] if part.target else [])))
-    target = None if part.target is None else _read_variable(part.target)
-    groups = tuple(map(tuple, part.groups or ()))
-    return Design(
-        tuple(map(_read_variable, part.features)), target, part.norm, part.intercept, groups, bool(part.counted)
-    )
-
-
-def read_design_file(path: str | Path) -> Design:
-    """Read a design from a JSON file, in the words of a release's part `design`.
-
-    Args:
-        path: `{"features": [{"name": "age", "bounds": [20, 60]}], "target": {"name": "income", "bounds": [0, 1000]},
-            "intercept": true}`, or a target with two `states`; `target`, `norm` and `groups` may be left out, and
-            `"counted": true` says that the target is a count.
-
-    Returns:
-        The design.
-
-    Raises:
-        InputError: no such file, not JSON of this form, or no design; the message has the place.
-    """
-    subject = f"design {shown_path(path)}"
-    raw = read_json(read_text(path, "design", NETWORK_BYTES), subject, NETWORK_BYTES)
-    part = check_part(DesignPart, raw, f"{subject}, at")
-    try:
-        return read_design(part)
-    except InputError as error:
-        raise InputError(f"{subject}: {error}") from None
-
-
-def _write_column(variable: Variable) -> dict[str, Any]:
-    """Write a variable of a design to a document."""
-    states = {"states": list(variable.states)} if variable.states else {}
-    typed = {"type": variable.type} if variable.type != "real" else {}
-    bounds = {} if variable.bounds is None else {"bounds": list(variable.bounds)}
-    return {"name": variable.name, **states, **bounds, **typed}
-
-
-def _read_variable(column: _ColumnPart) -> Variable:
-    """Read a variable of a design from a document."""
-    return Variable(column.name, tuple(column.states or ()), bounds=column.bounds, type=column.type or "real")

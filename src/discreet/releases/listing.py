@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from discreet.model.design import Design
 from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats
 
@@ -34,11 +33,3 @@ def list_drawn(names: Sequence[str], numbers: Floats) -> Rows:
     """List the numbers of each draw."""
     for draw, row in enumerate(numbers.tolist()):
         yield from ({"draw": draw, "name": name, "value": value} for name, value in zip(names, row, strict=True))
-
-
-def name_weights(design: Design) -> list[str]:
-    """Name the weights of a design, for each class if there are more than two."""
-    names = [*design.names, *(["intercept"] if design.intercept else [])]
-    if design.outputs == 1 or design.target is None:
-        return names
-    return [f"{state}: {name}" for state in design.target.states for name in names]

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from discreet.model.design import Design
 from discreet.model.network import Network
+from discreet.model.over import Over
 from discreet.model.schema import Scope, Variable
 from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
 from discreet.noise.star import Star
@@ -160,10 +160,10 @@ class Calibration(ABC):
     """Calibration of noise to a budget: public, and computed before any record is read.
 
     Attributes:
-        of_design: Whether it is over a design, and not over a network.
+        domain: of what it is over, see `Over`.
     """
 
-    of_design: ClassVar[bool] = False
+    domain: ClassVar[str] = "network"
 
     @property
     @abstractmethod
@@ -198,12 +198,18 @@ class Reported(Calibration):
 
 
 class Released(ABC):
-    """Interface of payloads: their measurements, and whether they agree with a calibration."""
+    """Interface of payloads: their measurements, and whether they agree with a calibration.
+
+    Attributes:
+        domain: of what it is over, see `Over`; the field of this name has it.
+    """
+
+    domain: ClassVar[str] = "network"
 
     @property
-    def over(self) -> Network | Design:
-        """The network, or the design, that the payload is over."""
-        return cast("Network | Design", getattr(self, "design" if hasattr(self, "design") else "network"))
+    def over(self) -> Over:
+        """The network, or what else the payload is over."""
+        return cast(Over, getattr(self, self.domain))
 
     @property
     def of_tables(self) -> Released:
@@ -273,26 +279,21 @@ class MeasuredTables(Released):
     """Payloads that consist of their `measurements`: all readers of tables and contrasts read them."""
 
 
-Over = Literal["network", "design"]
-"""Public structure of a release."""
-
-
-def pack_kinds(over: Over, *, paid: bool) -> tuple[type, ...]:
+def pack_kinds(domain: str, *, paid: bool) -> tuple[type, ...]:
     """List the kinds that packs bring.
 
     Args:
-        over: what a release with them is over; a payload over a design has a field of that name.
+        domain: of what a release with them is over.
         paid: whether they are payloads, and not calibrations.
 
     Returns:
         Those under `kind` that are a `Released` or a `Calibration`; what is neither is left out, and a warning says so.
     """
-    wanted, chosen = Released if paid else Calibration, []
+    wanted: type[Released | Calibration] = Released if paid else Calibration
+    chosen: list[type] = []
     for brought in of_packs("discreet.kinds"):
         if not (isinstance(brought, type) and issubclass(brought, Released | Calibration) and is_kind(brought)):
             warnings.warn(f"a pack brings {brought!r}, which is no kind of payload or calibration", stacklevel=2)
-        elif issubclass(brought, wanted):
-            fields = getattr(brought, "__dataclass_fields__", {})
-            of_design = "design" in fields if paid else bool(getattr(brought, "of_design", False))
-            chosen += [brought] if of_design == (over == "design") else []
+        elif issubclass(brought, wanted) and brought.domain == domain:
+            chosen.append(brought)
     return tuple(chosen)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -18,21 +20,20 @@ import pydantic
 
 from discreet.display.renderers import FactList, Picture
 from discreet.errors import InputError, printable, shown, shown_path
-from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.origin import Learned
+from discreet.model.over import Over, Prior
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
-from discreet.releases.codec import decode, encode, union_of
+from discreet.releases.codec import decode, encode
 from discreet.releases.document import Document
 from discreet.releases.external_figures import ExternalPart
-from discreet.releases.kinds import DESIGN_PAYLOADS, TABLE_PAYLOADS
 from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.measurement import Calibration, Measurement, Released, Scores, pack_kinds
+from discreet.releases.measurement import Calibration, Measurement, Released, Scores
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release_facts import release_facts
-from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
+from discreet.releases.release_head import FORMAT, VERSION, document_model, domain_of, domains, read_head, write_head
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, free_cells
 from discreet.util.tabular import Block, Result
@@ -55,7 +56,7 @@ class Release(Document, Result):
         mechanism: its name.
         policy: how incomplete records were met.
         records: number of records where it is public (all relations but ADD_REMOVE), else None.
-        prior: the curator's prior, over a network or a design; an analyst may use another.
+        prior: the curator's prior, over a network or what else the release is over; an analyst may use another.
         calibration: how the budget became noise.
         payload: the noisy statistics.
         account: random id of the account that paid; None of a simulation, and of releases that are older than such ids.
@@ -84,7 +85,7 @@ class Release(Document, Result):
     mechanism: str
     policy: RecordsPolicy
     records: int | None
-    prior: Dirichlet | Normal
+    prior: Prior
     calibration: Calibration
     payload: Released
     account: str | None = None
@@ -112,6 +113,11 @@ class Release(Document, Result):
         return printable(f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})")
 
     @property
+    def over(self) -> Over:
+        """The public network, or what else the release is over, such as a regression's design."""
+        return self.prior.over
+
+    @property
     def network(self) -> Network:
         """The public network.
 
@@ -136,10 +142,10 @@ class Release(Document, Result):
     @property
     def dirichlet(self) -> Dirichlet:
         """The prior over the network's probabilities."""
-        if isinstance(self.prior, Normal):
+        if not isinstance(self.prior, Dirichlet):
             raise InputError(
-                "this release is over a design, not a network: ask it with `query`, or read it from Python with "
-                "`.posterior()` or the estimator's `from_release`"
+                f"this release is over a {self.over.domain}, not a network: ask it with `query`, or read it from "
+                "Python with `.posterior()` or the estimator's `from_release`"
             )
         return self.prior
 
@@ -178,8 +184,8 @@ class Release(Document, Result):
 
     @property
     def networks(self) -> tuple[Network, ...]:
-        """The public network, alone; empty if the release is over a design."""
-        return () if isinstance(self.prior, Normal) else (self.network,)
+        """The public network, alone; empty if the release is over something else."""
+        return (self.network,) if isinstance(self.prior, Dirichlet) else ()
 
     @property
     def one_release(self) -> Release:
@@ -201,22 +207,6 @@ class Release(Document, Result):
         if isinstance(self.payload, ChosenNetwork):
             return self.learned_network
         return self.payload.answers_over or self.network
-
-    @property
-    def design(self) -> Design:
-        """The public design of a regression, a classification or a direction.
-
-        Raises:
-            InputError: the release is over a network; so does the next.
-        """
-        return self.normal.design
-
-    @property
-    def normal(self) -> Normal:
-        """The prior over the design's weights."""
-        if not isinstance(self.prior, Normal):
-            raise InputError("this release is over a network, not a design: read it with `.posterior()`")
-        return self.prior
 
     @property
     def unit_lines(self) -> list[str]:
@@ -301,18 +291,6 @@ class Release(Document, Result):
 # ------------------------------------------------------------------------------------------------------- the document
 
 
-class _NetworkDocument(NetworkHead):
-    """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
-
-    payload: union_of((*TABLE_PAYLOADS, *pack_kinds("network", paid=True)))  # type: ignore[valid-type]
-
-
-class _DesignDocument(DesignHead):
-    """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
-
-    payload: union_of((*DESIGN_PAYLOADS, *pack_kinds("design", paid=True)))  # type: ignore[valid-type]
-
-
 def read_release(raw: Any, cells: int) -> Release:
     """Read a release from JSON values.
 
@@ -333,8 +311,8 @@ def read_release(raw: Any, cells: int) -> Release:
         named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
         raise InputError(f"the release has version {named}; this package reads version {VERSION}")
     try:
-        document = (_DesignDocument if "design" in raw else _NetworkDocument).model_validate(raw)
-        fields = document.fields_of(cells)
+        document: Any = document_model(domain_of(raw), whole=True).model_validate(raw)
+        fields = read_head(document, cells)
         return Release(**fields, payload=decode(document.payload, fields["prior"].over))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -355,7 +333,8 @@ def release_schema() -> str:
     Returns:
         JSON text.
     """
-    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_NetworkDocument | _DesignDocument | ExternalPart)
+    kinds: Any = reduce(or_, (*(document_model(name, whole=True) for name in domains()), ExternalPart))
+    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(kinds)
     return json_text(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from discreet.display.text_tables import with_noun
 from discreet.privacy.guarantee import as_text
+from discreet.releases.release_head import domains
 
 if TYPE_CHECKING:
     from discreet.releases.release import Release
@@ -24,7 +24,7 @@ def release_facts(release: Release) -> Mapping[str, str]:
     promise = str(release.guarantee)
     if not release.private:
         promise = f"none: this is a simulation, which protects nobody; a private one would promise {promise}"
-    kind = f"{release.mechanism}, over {_describe_structure(release)}"
+    kind = f"{release.mechanism}, over {domains()[release.over.domain].describe(release.over)}"
     spent = f"epsilon {as_text(release.guarantee.epsilon)}"
     spent += f", delta {as_text(release.guarantee.delta)}" if release.guarantee.delta else ""
     facts = {
@@ -40,12 +40,3 @@ def release_facts(release: Release) -> Mapping[str, str]:
         if network.learned:
             facts["network"] = str(network.learned)
     return facts
-
-
-def _describe_structure(release: Release) -> str:
-    """Describe the network, or the design."""
-    for network in release.networks:
-        return f"a network of {with_noun(len(network.nodes), 'variable')} and {with_noun(len(network.arcs), 'arc')}"
-    design = release.design
-    target = "no target" if design.target is None else f"the target {design.target.name}"
-    return f"a design of {with_noun(len(design.features), 'feature')} and {target}"

@@ -1,9 +1,9 @@
-from ..posterior.design.laws import Histograms as Histograms
-from ..posterior.design.laws import PublicRows as PublicRows
-from ..posterior.design.laws import UniformBox as UniformBox
-from ..posterior.design.laws import UniformSphere as UniformSphere
-from ..posterior.design.laws import WeightedPoints as WeightedPoints
-from ..posterior.design.laws import uniform_law as uniform_law
+from ..designs.readers.laws import Histograms as Histograms
+from ..designs.readers.laws import PublicRows as PublicRows
+from ..designs.readers.laws import UniformBox as UniformBox
+from ..designs.readers.laws import UniformSphere as UniformSphere
+from ..designs.readers.laws import WeightedPoints as WeightedPoints
+from ..designs.readers.laws import uniform_law as uniform_law
 from .expected_draws import ExpectedDraw as ExpectedDraw
 from .expected_draws import plan_score as plan_score
 from .kinds.candidate_choice import Choice as Choice

@@ -17,19 +17,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, logsumexp
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.made_up_designs import columns_of
+from discreet.designs.records.rows import Rows, read_rows
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import ExactNoise
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.rows import Rows, read_rows
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.research.scores.likelihood_sensitivity import log_range
 from discreet.verify.audit import Audited, Check, Pairs, measure_loss
+from discreet.verify.made_up import made_up_in
 from discreet.verify.script import Leak, numbers
-from discreet.verify.tiny_data import CROWD_RECORDS, columns_of, statistic_from
+from discreet.verify.tiny_data import CROWD_RECORDS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -126,7 +128,7 @@ def _bound_pair(
     delta: float,
 ) -> float:
     """Bound epsilon at delta from below, by draws of both data sets: half select an event, the other half count it."""
-    outputs, besides = [], set()
+    outputs, besides, statistic_from = [], set(), made_up_in(mechanism.over).statistic_from
     for data in pair:
         many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
         payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())

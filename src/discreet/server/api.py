@@ -336,7 +336,8 @@ def listed_release(serving: Serving, version: Version) -> says.ListedRelease:
     """Describe one release in the list of releases."""
     evidence = version.evidence
     guarantees, release = [each for each in evidence.guarantees if each is not None], evidence.one_release
-    variables = len(evidence.design.features) if version.kind == "weights" else len(version.network.nodes)  # type: ignore[union-attr]
+    over: Any = version.network if release is None else release.over
+    variables = len(over.features) if version.kind == "weights" else len(version.network.nodes)
     return {
         "name": version.name,
         "id": version.id,

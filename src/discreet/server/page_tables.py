@@ -13,7 +13,6 @@ from typing import Any
 
 from discreet.display.text_tables import html_text
 from discreet.errors import listed, printable
-from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.queries.answers import Answer, Answers, assumption_lines, state_text
 from discreet.server.page_links import StateLinks, quoted_states
@@ -176,7 +175,7 @@ def answer_notes(answers: Sequence[Answer]) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------- numbers
 
 
-def reach_of(design: Design) -> dict[str, float]:
+def reach_of(design: Any) -> dict[str, float]:
     """Compute the range of each bounded feature, which makes coefficients of different units comparable."""
     return {each.name: each.bounds[1] - each.bounds[0] for each in design.features if each.bounds is not None}
 

@@ -18,7 +18,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.design import Design
 from discreet.model.schema import Schema
 from discreet.queries.query import marginals
 from discreet.server.api import Serving, listed_release
@@ -347,7 +346,7 @@ class _Pages:
 
     async def _answer_weights(self, version: Version, page: PageRequest, record: dict[str, str]) -> dict[str, Any]:
         """Compute coefficients, and the expected value for numbers that were entered."""
-        design = version.evidence.one_release.design
+        design: Any = version.evidence.one_release.over
         if page.e or page.q is not None:
             raise InputError("a regression or direction has no states to observe, and no queries")
         numbers = await self._serving.answer(version, lambda reading: ask_numbers(reading, page))
@@ -491,7 +490,7 @@ def _in_order(names: list[str], answers: Any, readings: list[ServedPosterior]) -
     return [by_name[name] for name in names]
 
 
-def _lead_of(design: Design) -> str:
+def _lead_of(design: Any) -> str:
     """Name the meaning of a design's coefficients."""
     if design.target is None:
         return "Coordinates of the direction in which records differ most"

@@ -9,7 +9,6 @@ from typing import Any
 from discreet.display.text_tables import html_text
 from discreet.errors import InputError, listed
 from discreet.model.network import Network
-from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.release_report import promise_words
@@ -188,11 +187,11 @@ def ask_expected(reading: ServedPosterior, page: PageRequest, record: Mapping[st
     Raises:
         InputError: a field that is not a number.
     """
-    design = reading.version.evidence.one_release.design
-    features = feature_rows(design, [{name: _number(name, text) for name, text in record.items()}])
+    design: Any = reading.version.evidence.one_release.over
+    features = design.feature_rows([{name: _number(name, text) for name, text in record.items()}])
 
     def make() -> ResponseBody:
-        expected = expected_values(reading.numbers, features, level=page.level)
+        expected = reading.numbers.expected(features, level=page.level)
         classes = design.predicts in ("class", "classes")
         ends = [numbers[0].tolist() for numbers in (expected.mean, expected.lower, expected.upper)]
         return ResponseBody(expected_table(expected.outputs, ends, page.level, classes=classes).encode(), HTML)

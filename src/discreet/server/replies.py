@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from discreet.display.renderers import csv_text
 from discreet.errors import InputError
 from discreet.model.query_grammar import Query, check_names, parse_query
-from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answers
 from discreet.queries.decide import decide, payoff
@@ -219,7 +218,7 @@ def ask_prediction(reading: ServedPosterior, request: PredictRequest) -> Questio
 
 def _ask_expectation(reading: ServedPosterior, request: PredictRequest) -> Question:
     """Ask for a regression's expected values for records."""
-    design = reading.version.evidence.one_release.design
+    design: Any = reading.version.evidence.one_release.over
     if request.target not in (None, design.target.name if design.target is not None else None):
         raise InputError("a regression has its own target: leave it out")
     if request.missing is not None:
@@ -228,10 +227,11 @@ def _ask_expectation(reading: ServedPosterior, request: PredictRequest) -> Quest
     @cache
     def features() -> Array:
         table = _by_column(request.records)
-        return feature_rows(design, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        return cast(Array, design.feature_rows(rows))
 
     def make() -> ResponseBody:
-        values = expected_values(reading.numbers, features(), level=request.level)
+        values = reading.numbers.expected(features(), level=request.level)
         rows = [named_ends(values.outputs, *ends) for ends in zip(values.mean, values.lower, values.upper, strict=True)]
         return json_of({"target": design.target and design.target.name, "level": request.level, "records": rows})
 

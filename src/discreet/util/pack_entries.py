@@ -1,8 +1,9 @@
-"""Entries of packs: mechanisms, kinds of releases, readers, and checks of the audit for their calibrations.
+"""Entries of packs: domains, mechanisms, kinds of releases, readers, and checks of the audit for calibrations.
 
-A pack names its lists under entry points of the groups "discreet.mechanisms", "discreet.kinds", "discreet.readers",
-"discreet.checks", of pairs of a calibration and its `Check`, and "discreet.commands", of functions that Typer makes
-commands of. They are loaded at the first use of a name that the package does not have.
+A pack names its lists under entry points of the groups "discreet.domains", of what releases can be over beside
+networks, "discreet.mechanisms", "discreet.kinds", "discreet.readers", "discreet.checks", of pairs of a calibration and
+its `Check`, and "discreet.commands", of functions that Typer makes commands of. They are loaded at the first use of a
+name that the package does not have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
-Group = Literal["discreet.mechanisms", "discreet.kinds", "discreet.readers", "discreet.checks", "discreet.commands"]
+Group = Literal[
+    "discreet.domains",
+    "discreet.mechanisms",
+    "discreet.kinds",
+    "discreet.readers",
+    "discreet.checks",
+    "discreet.commands",
+]
 
 
 @cache

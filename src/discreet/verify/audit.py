@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,43 +30,24 @@ import numpy.typing as npt
 
 from discreet.display.renderers import TextTable
 from discreet.errors import InputError, require
-from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, check_relation
-from discreet.model.design import Design, Normal
-from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.over import Over, Prior
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation, as_text, for_each
 from discreet.records.counts import Counts
 from discreet.releases.kinds.chosen_network import StructureNoise
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
-from discreet.releases.kinds.noisy_sums import GroupNoise, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
 from discreet.util.tabular import Block, Result
-from discreet.verify.densities import objective_loss
 from discreet.verify.losses import loss, refuse_leaks
+from discreet.verify.made_up import made_up_in
 from discreet.verify.script import NOISE_SCRIPTS, Leak, Log, ScriptedAnswers, logged, numbers
-from discreet.verify.tiny_data import (
-    CROWD_RECORDS,
-    FEW_KINDS,
-    MOST_KINDS,
-    SMALL_CROWD_RECORDS,
-    audit_choices,
-    audit_designs,
-    audit_networks,
-    audit_readings,
-    kinds_of,
-    neighbours,
-    prior_over,
-    rests_of,
-    statistic_from,
-    units_of,
-)
+from discreet.verify.tiny_data import CROWD_RECORDS, FEW_KINDS, MOST_KINDS, neighbours, rests_of, units_of
 
 # --------------------------------------------------------------------------------------------------------------------
 # Pairs of data sets under a metric: one reading is in another bin, at a least distance in units.
@@ -79,7 +60,7 @@ REACHED_UNITS = (1, 2, 5, 10, 10**9)
 """Distances in units within which the farthest bin is audited; the last reaches the first and the last bin."""
 
 
-def changed_readings(over: Network | Design, amount: Fraction, rests: Iterable[Data]) -> dict[tuple[Data, Data], int]:
+def changed_readings(over: Over, amount: Fraction, rests: Iterable[Data]) -> dict[tuple[Data, Data], int]:
     """List pairs of data sets in which one reading of one record is in another bin.
 
     The reading moves from the end of one bin to the start of the other, the least that brings it there. Bins that touch
@@ -94,14 +75,14 @@ def changed_readings(over: Network | Design, amount: Fraction, rests: Iterable[D
         By pair of data sets the units, rounded up.
 
     Raises:
-        InputError: a design, or no numeric variable with two bins or more.
+        InputError: no network, or no numeric variable with two bins or more.
 
     Example:
         >>> age = Variable.binned("age", (0, 30), 3)  # bins of ten years
         >>> changed_readings(Network((age,), {"age": ()}), Fraction(5), [()])
         {(((0,),), ((1,),)): 1, (((0,),), ((2,),)): 3, (((1,),), ((2,),)): 1}
     """
-    variables = () if isinstance(over, Design) else over.variables
+    variables = over.variables if isinstance(over, Network) else ()
     moves = [
         ((*record[:axis], low, *record[axis + 1 :]), (*record[:axis], high, *record[axis + 1 :]), units)
         for record in ([0 for _ in variables], [variable.size - 1 for variable in variables])
@@ -152,10 +133,6 @@ MOST_FOLLOWED_CHOICES = 8
 """Answers to a choice that an audit follows to the release."""
 FLOAT_SLACK = 1e-7
 """Log ratios are computed in floating point; inexact mechanisms hold back more than this."""
-VECTOR_SLACK = 1e-12
-"""Slack of losses of vector noise, which are quotients of integers: one step of a sensitivity shows."""
-POINTS_WORDS = "densities at points"
-"""Kind of check by which a perturbed objective is audited, in words."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +225,7 @@ class Findings(tuple[Finding, ...], Result):
 def audit(
     mechanism: Mechanism,
     guarantee: Guarantee,
-    networks: Mapping[str, Network] | Mapping[str, Design] | None = None,
+    networks: Mapping[str, Over] | None = None,
     *,
     most: int = MOST_AUDITED_RECORDS,
     policy: RecordsPolicy = ONE_RECORD,
@@ -262,7 +239,7 @@ def audit(
         mechanism: any; its draw must take all randomness from the source it is given.
         guarantee: what it shall promise.
         networks: tiny ones, by name, or designs of at most two weights; None for those that the mechanism takes of
-            `audit_networks()`, `audit_choices()`, under a metric `audit_readings()`, or `audit_designs()`.
+            `MadeUp.tiny`.
         most: records of the larger data set; of units with several records, one more than two neighbours share.
         policy: how many records a unit of protection may have, and what they count.
 
@@ -296,21 +273,13 @@ def audit(
     return Findings(findings)
 
 
-def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
-    """List the audit's networks or designs that a mechanism accepts with its options."""
-    entry = MECHANISMS.get(mechanism.name)
-    candidates: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
-    if guarantee.relation is Relation.METRIC:
-        candidates = audit_readings()
-    if mechanism.only is not None:
-        candidates = {"its own": mechanism.only}
-    if mechanism.over == "design":
-        targets = MECHANISMS[mechanism.name].targets
-        candidates = {name: design for name, design in audit_designs().items() if design.predicts in targets}
-    accepted, refused = dict[str, Network | Design](), ""
-    for name, over in candidates.items():
+def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Over]:
+    """List the audit's tiny structures that a mechanism accepts with its options."""
+    made_up = made_up_in(mechanism.over)
+    accepted, refused = dict[str, Over](), ""
+    for name, over in made_up.tiny(mechanism, guarantee.relation).items():
         try:
-            prior = prior_over(over)
+            prior = made_up.default_prior(over)
             mechanism.calibrate(over, prior, guarantee)
             accepted[name] = over
         except InputError as error:
@@ -322,26 +291,28 @@ def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Netw
 def _audit_one(
     mechanism: Mechanism,
     name: str,
-    over: Network | Design,
+    over: Over,
     guarantee: Guarantee,
     most: int,
     policy: RecordsPolicy,
 ) -> Finding:
-    """Audit one network or design."""
-    prior = prior_over(over)
+    """Audit one structure."""
+    made_up = made_up_in(over.domain)
+    prior = made_up.default_prior(over)
     policy.check(guarantee)
     # The reported cost is no evidence: it may have a bug.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
     check = _find_check(calibration)
     crowd = check.crowd(over, calibration)
     if guarantee.relation is Relation.METRIC:
-        kinds = kinds_of(over)
-        rests = rests_of(kinds if len(kinds) < MOST_KINDS else kinds_of(over, FEW_KINDS), most, crowd)
+        kinds = made_up.kinds_of(over)
+        rests = rests_of(kinds if len(kinds) < MOST_KINDS else made_up.kinds_of(over, FEW_KINDS), most, crowd)
         apart = changed_readings(over, guarantee.unit_amount, rests)
     else:
-        records = kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS)
+        records = made_up.kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS)
         rests = rests_of(records, 1 if check.continuous else most, crowd)
-        apart = dict.fromkeys(neighbours(units_of(over, policy), rests, guarantee.relation), 1)
+        units = units_of(partial(made_up.kinds_of, over), policy)
+        apart = dict.fromkeys(neighbours(units, rests, guarantee.relation), 1)
     try:
         measured_loss, how = check.measure(Audited(mechanism, calibration, prior, apart, guarantee))
     except Leak as leak:
@@ -368,14 +339,6 @@ def enumerate_losses(case: Audited) -> tuple[float, str]:
     return measure_loss(*case, 1, None), "exactly"
 
 
-def _compare_densities(case: Audited) -> tuple[float, str]:
-    """Measure the loss of a perturbed objective by densities at points."""
-    few = {pair: units for pair, units in case.pairs.items() if max(map(len, pair)) <= 2}
-    measure_loss(*case._replace(pairs=few), 0, None)
-    sums = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
-    return objective_loss(case.mechanism, case.calibration, case.prior, sums, case.pairs, case.guarantee), POINTS_WORDS
-
-
 @dataclass(frozen=True)
 class Check:
     """Check of a kind of calibration: how its loss is measured.
@@ -385,21 +348,19 @@ class Check:
         continuous: whether what is drawn cannot be written down.
         slack: share of the promise that floating point may take.
         asks_anew: whether what is asked may follow from what was drawn.
-        crowd: how many equal records make a crowd, given the network or design and the calibration.
+        crowd: how many equal records make a crowd, given the structure and the calibration.
     """
 
     measure: Callable[[Audited], tuple[float, str]]
     continuous: bool = False
     slack: float = FLOAT_SLACK
     asks_anew: bool = False
-    crowd: Callable[[Network | Design, Any], int] = lambda _over, _calibration: CROWD_RECORDS
+    crowd: Callable[[Any, Any], int] = lambda _over, _calibration: CROWD_RECORDS
 
 
 CHECKS: Mapping[type, Check] = {
     **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
-    **dict.fromkeys((VectorNoise, GroupNoise), Check(enumerate_losses, slack=VECTOR_SLACK)),
     NoiseWithPairs: Check(enumerate_losses, asks_anew=True),
-    ObjectiveNoise: Check(_compare_densities, continuous=True, crowd=lambda _over, _calibration: SMALL_CROWD_RECORDS),
 }
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
@@ -422,7 +383,7 @@ def _find_check(calibration: object) -> Check:
 def measure_loss(
     mechanism: Mechanism,
     calibration: Any,
-    prior: Dirichlet | Normal,
+    prior: Prior,
     pairs: Pairs,
     guarantee: Guarantee,
     draws: int,
@@ -445,6 +406,7 @@ def measure_loss(
     for all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
+    statistic_from = made_up_in(mechanism.over).statistic_from
     inputs = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
     keys = {data: _make_key(data, counts) for data, counts in inputs.items()}
     different = {(keys[a], keys[b]): units for (a, b), units in pairs.items() if keys[a] != keys[b]}

@@ -11,26 +11,15 @@ import numpy.typing as npt
 
 from discreet.display.renderers import TextTable
 from discreet.errors import DiscreetError, InputError
-from discreet.inference.exact_laws import Laws
-from discreet.inference.sampling import sample_codes
 from discreet.mechanisms import mechanisms_over
-from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
-from discreet.mechanisms.objective_perturbation import minimiser
-from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.dirichlet import Dirichlet
-from discreet.model.response import response_of
+from discreet.mechanisms.crossing import Mechanism, simulate
+from discreet.model.over import Over, Prior
 from discreet.model.tables import Tables
-from discreet.posterior.design.many_classes import centred
-from discreet.posterior.plug_in import plug_in
-from discreet.posterior.read import quick_estimate, read, readers_of
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.counts import Counts, count_codes
-from discreet.records.gradients import sum_gradients
-from discreet.records.rows import Rows, read_rows
-from discreet.releases.release import Release
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 from discreet.util.tabular import Block, Result
+from discreet.verify.made_up import SimulatedRecords, made_up_in
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,12 +27,6 @@ MOST_PLANNED_RECORDS = 100_000_000
 """Most records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
 """Name of the row of the sampling error, without any noise."""
-PLAN_DRAWS = 200
-"""Draws of a posterior whose mean is the answer of a plan."""
-RESIDUAL_DEVIATION = 0.2
-"""Standard deviation of a simulated target, or of features from their axis, in the design's coordinates."""
-LEAST_CONVEXITY = 1e-3
-"""Regularisation of simulated classes, which may be separable, and gradient length at their minimum."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +84,14 @@ class ExpectedErrors(tuple[ExpectedError, ...], Result):
 
 
 def plan(
-    truth: Tables | Design,
+    truth: Tables | Over,
     guarantee: Guarantee,
     records: int,
     *,
     rng: Seed = None,
     repeats: int = 5,
     mechanisms: Mapping[str, Mechanism] | None = None,
-    prior: Dirichlet | Normal | None = None,
+    prior: Prior | None = None,
 ) -> ExpectedErrors:
     """Simulate mechanisms on simulated records, and compare their releases with the true probabilities.
 
@@ -139,11 +122,12 @@ def plan(
 
     Example:
         >>> import discreet as dc
-        >>> line = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)))
+        >>> coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+        >>> guess = dc.Tables(coin, {"coin": [0.4, 0.6]})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> alone, noisy = dc.plan(line, promise, 1000, rng=0, mechanisms={"moments": dc.grouped_moments()})
-        >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.5  # errors of weights, which are numbers around 1
-        ('(no privacy)', 'moments', True)
+        >>> alone, noisy = dc.plan(guess, promise, 1000, rng=0, mechanisms={"tables": dc.laplace()})
+        >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.1
+        ('(no privacy)', 'tables', True)
     """
     rng = as_generator(rng)
     drawn = isinstance(truth, Tables) and truth.draws is not None
@@ -152,39 +136,20 @@ def plan(
             "a comparison needs one table for each node, at least one record and one repeat, and at most "
             f"{MOST_PLANNED_RECORDS:,} records: they are made up in memory"
         )
+    over: Over = truth.network if isinstance(truth, Tables) else truth
     if mechanisms is None:
-        fit = mechanisms_over("network") if isinstance(truth, Tables) else mechanisms_over("design", truth.predicts)
+        fit = mechanisms_over(over.domain, over.predicts)
         mechanisms = {name: entry.example for name, entry in fit.items()}
-    if isinstance(truth, Design):
-        believed = Normal(truth, 1.0) if prior is None else prior
-        return _compare(
-            mechanisms, believed, guarantee, lambda: _simulate_for_design(truth, records, rng), repeats, rng
-        )
-    believed = Dirichlet.uniform(truth.network) if prior is None else prior
-    marginals = _compute_marginals(truth)
-    return _compare(
-        mechanisms,
-        believed,
-        guarantee,
-        lambda: _simulate_records(truth, marginals, believed, records, rng),
-        repeats,
-        rng,
-    )
-
-
-_SimulatedRecords = tuple[
-    Callable[[Mechanism], Statistic],
-    tuple[float, float],
-    Callable[[Release], tuple[float, float]],
-]
-"""Simulated records: statistic by mechanism, errors without noise, and errors of a release."""
+    made_up = made_up_in(over.domain)
+    believed = made_up.default_prior(over) if prior is None else prior
+    return _compare(mechanisms, believed, guarantee, made_up.simulator(truth, believed, records, rng), repeats, rng)
 
 
 def _compare(
     chosen: Mapping[str, Mechanism],
-    believed: Dirichlet | Normal,
+    believed: Prior,
     guarantee: Guarantee,
-    made_up: Callable[[], _SimulatedRecords],
+    made_up: Callable[[], SimulatedRecords],
     repeats: int,
     rng: np.random.Generator,
 ) -> ExpectedErrors:
@@ -215,40 +180,7 @@ def _compare(
     )
 
 
-def _simulate_records(
-    theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
-) -> _SimulatedRecords:
-    """Simulate records from a network's probabilities."""
-
-    def errors(release: Release) -> tuple[float, float]:
-        reader = plug_in if any(reader.name == "particles" for reader in readers_of(release)) else read
-        return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
-
-    codes = sample_codes(theta, records, rng)
-    counts = count_codes(theta.network, codes, ())
-
-    def of(mechanism: Mechanism) -> Counts:
-        scopes = tuple(mechanism.scopes(theta.network))
-        return count_codes(theta.network, codes, scopes) if scopes else counts
-
-    return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), errors
-
-
-def _simulate_for_design(design: Design, records: int, rng: np.random.Generator) -> _SimulatedRecords:
-    """Simulate records from a design's random weights."""
-    rows, truth = _simulate_rows(design, records, rng)
-
-    def errors(release: Release) -> tuple[float, float]:
-        return _measure_weight_errors(_read_weights(release, rng), truth, rows)
-
-    return (
-        lambda mechanism: statistic_of(mechanism, rows, design),
-        _measure_weight_errors(_fit_without_noise(rows), truth, rows),
-        errors,
-    )
-
-
-def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
+def _choose_promise(mechanism: Mechanism, prior: Prior, guarantee: Guarantee) -> Guarantee:
     """Take the guarantee, without its delta if the mechanism does not use one."""
     try:
         mechanism.calibrate(prior.over, prior, guarantee)
@@ -259,103 +191,6 @@ def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: 
     pure = Guarantee(epsilon=guarantee.epsilon, delta=0, relation=guarantee.relation, unit=guarantee.unit)
     mechanism.calibrate(prior.over, prior, pure)
     return pure
-
-
-def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Simulate records of a design; return them, and their weights or axis."""
-    wide, target = len(design.features), design.target
-    lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
-    inside = rng.uniform(-1, 1, (records, wide))
-    if target is None:
-        axis = rng.normal(size=wide)
-        inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL_DEVIATION * inside) / np.abs(axis).max()
-    features = lower / 2 + upper / 2 + np.clip(inside, -1, 1) * (upper / 2 - lower / 2)
-    for group in design.groups:
-        # Each of the group's states, and none of them, is equally frequent.
-        features[:, group] = np.eye(len(group) + 1)[rng.integers(len(group) + 1, size=records), 1:]
-    if target is None:
-        return read_rows(design, features), axis
-    scaled = design.scaled(features)
-    truth = rng.normal(size=design.size)
-    if design.predicts != "number":
-        return _simulate_targets(design, features, scaled, rng)
-    truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
-    return read_rows(
-        design, features, design.predicted(scaled @ truth + RESIDUAL_DEVIATION * rng.normal(size=records))
-    ), truth
-
-
-def _simulate_targets(
-    design: Design, features: Floats, scaled: Floats, rng: np.random.Generator
-) -> tuple[Rows, Floats]:
-    """Simulate classes or counts from random weights, which sum to 0 over several classes."""
-    truth = centred(rng.normal(size=design.weights), design.outputs)
-    means = _expect_targets(design, scaled, truth)
-    assert design.target is not None
-    if design.counted:
-        assert design.target.bounds is not None
-        return read_rows(design, features, rng.poisson(means[0] * design.target.bounds[1])), truth
-    shares = np.concatenate([1 - means, means]) if design.outputs == 1 else means
-    drawn = (rng.random(len(scaled)) > shares.cumsum(axis=0)[:-1]).sum(axis=0)
-    return read_rows(design, features, np.array(design.target.states)[drawn]), truth
-
-
-def _expect_targets(design: Design, scaled: Floats, weights: Floats) -> Floats:
-    """Compute expected targets of records, shape (outputs, records), on [0, 1]."""
-    return response_of(design).means(weights.reshape(design.outputs, -1) @ scaled.T)
-
-
-def _fit_without_noise(rows: Rows) -> Floats:
-    """Fit weights, or an axis, without privacy: least squares, most likely weights, leading eigenvector."""
-    design = rows.design
-    if design.predicts not in ("number", "nothing"):
-        weights = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
-        return centred(weights, design.outputs)
-    v = rows.coordinates / GRID_STEPS
-    if design.target is None:
-        return np.asarray(np.linalg.eigh(v.T @ v)[1][:, -1])
-    return np.asarray(np.linalg.lstsq(v, rows.target / GRID_STEPS, rcond=None)[0])
-
-
-def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
-    """Read one set of weights, or an axis, off a release."""
-    reader = readers_of(release)[0].name
-    if reader == "components":
-        raise InputError("moments without a target predict nothing; their noise is in the calibration")
-    if reader in ("gradients", "direction"):
-        return quick_estimate(release)
-    return np.asarray(read(release, draws=PLAN_DRAWS, rng=rng).mean())
-
-
-def _measure_weight_errors(estimate: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
-    """Measure mean absolute errors of weights, and of predictions; of an axis those of unit vectors."""
-    v, target = rows.coordinates / GRID_STEPS, rows.design.target
-    if target is None:
-        estimate, truth = (axis / np.linalg.norm(axis) for axis in (estimate, truth))
-        estimate = estimate * np.sign(estimate @ truth)
-        return float(np.abs(estimate - truth).mean()), float("nan")
-    if rows.design.predicts == "number":
-        before, after = v @ truth, v @ estimate
-    else:
-        before, after = (_expect_targets(rows.design, v, weights) for weights in (truth, estimate))
-    return float(np.abs(estimate - truth).mean()), float(np.abs(after - before).mean())
-
-
-def _compute_marginals(theta: Tables) -> dict[str, Floats]:
-    """Compute probabilities of single variables; none if exact inference is out of reach."""
-    single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
-    try:
-        return Laws(single).marginals()
-    except InputError:
-        return {}
-
-
-def _measure_errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
-    """Measure mean absolute errors of table entries and of marginals."""
-    cells = float(np.mean([np.abs(estimate[node] - theta[node]).mean() for node in theta]))
-    marginals = _compute_marginals(estimate) if truth else {}
-    gaps = [np.abs(marginals[node] - truth[node]).mean() for node in marginals]
-    return cells, float(np.mean(gaps)) if gaps else float("nan")
 
 
 def _average(

@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, Statistic
-from discreet.model.design import Normal
-from discreet.model.dirichlet import Dirichlet
+from discreet.model.over import Prior
 from discreet.noise.noise_laws import ShapeTag
-from discreet.releases.measurement import Over
+from discreet.releases.release_head import domains
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -34,8 +33,6 @@ MOST_NOISE_CALLS = 1000
 """Most calls for noise in one draw: a mechanism with more resamples until it likes an answer."""
 SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
-DOMAIN_FIELDS = set(get_args(Over))
-"""Fields of a payload that are constant in an audit: its network or design."""
 TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""
 TAG_RANGE = 2**20, 2**22
@@ -245,7 +242,7 @@ class Log:
 def logged(
     mechanism: Mechanism,
     calibration: Any,
-    prior: Dirichlet | Normal,
+    prior: Prior,
     counts: Statistic,
     answers: ScriptedAnswers,
     real: Any = None,
@@ -308,7 +305,7 @@ def logged(
 
 def _draw_release(
     mechanism: Mechanism,
-    prior: Dirichlet | Normal,
+    prior: Prior,
     counts: Statistic,
     calibration: Any,
     source: Script,
@@ -320,7 +317,7 @@ def _draw_release(
         raise
     except Exception as error:  # any exception is visible to whoever waits for the release
         return ("raised", type(error).__name__, str(error)), f"{type(error).__name__}: {error}"
-    if (payload.network if isinstance(prior, Dirichlet) else payload.over) != prior.over:
+    if payload.over != prior.over:
         raise Leak("the release is over another network or design than the records")
     return numbers(payload), ""
 
@@ -372,7 +369,7 @@ def _list_requests(source: Script) -> Any:
 
 
 def numbers(value: Any) -> Any:
-    """Convert the numbers of a payload or of tables to nested tuples.
+    """Convert the numbers of a payload or of tables to nested tuples, without what they are over.
 
     Example:
         >>> numbers({"rate": (1, 2.5)})
@@ -385,5 +382,5 @@ def numbers(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((key, numbers(item)) for key, item in value.items())
     if hasattr(value, "__dataclass_fields__"):
-        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in DOMAIN_FIELDS)
+        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in domains())
     return tuple(map(numbers, value)) if isinstance(value, tuple) else value

@@ -1,27 +1,21 @@
-"""Networks and designs so small that every data set can be enumerated, and these data sets, for the audit."""
+"""Networks so small that every data set can be enumerated, and data sets of few records, for the audit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, combinations_with_replacement, product
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations_with_replacement
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
-from discreet.model.design import Design, Normal
-from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.records.counts import Counts
-from discreet.records.rows import read_rows
 from discreet.releases.policy import RecordsPolicy
 
-Floats = npt.NDArray[np.float64]
 Record = tuple[Any, ...]
 Unit = tuple[Record, ...]
 """The records of one unit of protection, each as often as it counts."""
@@ -62,24 +56,6 @@ def audit_readings() -> dict[str, Network]:
     return {"a reading in six bins": Network((Variable.binned("x", (0, 6), 6),), {"x": ()})}
 
 
-def audit_designs() -> dict[str, Design]:
-    """The designs of the audit: every target, with bounds and in a ball, of one or two coordinates."""
-    x, z = (Variable(name, bounds=(-1, 1)) for name in "xz")
-    number, states = Variable("y", bounds=(-1, 1)), Variable("y", ("no", "yes"))
-    indicators = tuple(Variable(name, bounds=(0, 1)) for name in "ab")
-    return {
-        "one number": Design((x,), intercept=False),
-        "two numbers": Design((x, z), intercept=False),
-        "line": Design((x,), number),
-        "line in a ball": Design((x,), number, 0.5),
-        "two classes": Design((x,), states),
-        "two classes in a ball": Design((x, z), states, 1.0, intercept=False),
-        "three classes": Design((x,), Variable("y", ("no", "yes", "unknown")), intercept=False),
-        "counts": Design((x,), Variable("y", bounds=(0, 3)), counted=True),
-        "two classes of a group": Design(indicators, states, intercept=False, groups=((0, 1),)),
-    }
-
-
 def _make_network(sizes: dict[str, int], arcs: str = "") -> Network:
     """Make a network from the number of states of each node and arcs such as "a>b b>c"."""
     pairs = [arc.split(">") for arc in arcs.split()]
@@ -87,7 +63,7 @@ def _make_network(sizes: dict[str, int], arcs: str = "") -> Network:
     return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
 
 
-def _count(network: Network, records: Iterable[Record]) -> Counts:
+def count_records(network: Network, records: Iterable[Record]) -> Counts:
     """Count the families and of whole records, one kind of record at a time."""
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
     whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
@@ -99,53 +75,7 @@ def _count(network: Network, records: Iterable[Record]) -> Counts:
     return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
 
 
-def statistic_from(mechanism: Mechanism, over: Network | Design, data: Iterable[Any]) -> Statistic:
-    """Compute the statistic that a mechanism draws from."""
-    if isinstance(over, Network):
-        return _count(over, data)
-    return statistic_of(mechanism, read_rows(over, *columns_of(over, data)), over)
-
-
-def prior_over(over: Network | Design) -> Dirichlet | Normal:
-    """Make the default prior over a network or design."""
-    return Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
-
-
-def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
-    """List features and target of records."""
-    records, width = list(data), len(design.features)
-    features = np.array([record[:width] for record in records], np.float64).reshape(-1, width)
-    return features, None if design.target is None else [record[width] for record in records]
-
-
-def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """List kinds of records: all of a network; of a design corners of its bounds, the middle, and more."""
-    if isinstance(over, Network):
-        return _thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
-    target = over.target
-    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
-    kinds = [(*features, *end) for features in _list_features(over) for end in ends]
-    return kinds if most == MOST_KINDS else _thin_out(kinds, most)
-
-
-def _list_features(design: Design) -> list[Record]:
-    """List features of records: at the corners of the bounds, in the middle, and two nearly equal ones."""
-    bounds = [variable.bounds for variable in design.features if variable.bounds is not None]
-    middle = tuple(value if at in design.alone else 0.0 for at, value in enumerate(design.middles.tolist()))
-    points = [*(corner for corner in product(*bounds) if _is_in_groups(corner, design)), middle]
-    if design.norm is not None and len(bounds) > 1:
-        # Two nearly equal points whose gradients are opposite for weights along the first axis.
-        low, high = (0.02 * end for end in bounds[0])
-        points += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
-    return points
-
-
-def _is_in_groups(features: Record, design: Design) -> bool:
-    """True if at most one indicator of each group is set."""
-    return all(sum(features[at] for at in group) <= 1 for group in design.groups)
-
-
-def _thin_out(every: list[Record], most: int) -> list[Record]:
+def thin_out(every: list[Record], most: int) -> list[Record]:
     """Thin out a list evenly: pairs of a hundred kinds are thousands."""
     return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
 
@@ -161,19 +91,19 @@ def rests_of(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Rec
     yield from chain(small, crowds)
 
 
-def units_of(over: Network | Design, policy: RecordsPolicy) -> list[Unit]:
+def units_of(kinds_of: Callable[[int], list[Record]], policy: RecordsPolicy) -> list[Unit]:
     """List units of protection: the records of each, as often as they count.
 
     Args:
-        over: public.
+        kinds_of: lists so many kinds of records.
         policy: how many records a unit may have, and what they count.
 
     Returns:
         One for every kind of record; of units with several records those of few kinds, with one, two and the most.
     """
     if policy.steps == 1:
-        return [(record,) for record in kinds_of(over)]
-    few, sizes = kinds_of(over, FEW_KINDS), {1, min(2, policy.max_records), policy.max_records}
+        return [(record,) for record in kinds_of(MOST_KINDS)]
+    few, sizes = kinds_of(FEW_KINDS), {1, min(2, policy.max_records), policy.max_records}
     return [
         tuple(record for record in unit for _ in range(policy.steps // size if policy.weights == "unit" else 1))
         for size in sorted(sizes)

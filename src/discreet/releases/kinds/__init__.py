@@ -7,22 +7,16 @@ not 0. A payload is what was released, with all that inference needs to know of 
 
 from discreet.releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
 from discreet.releases.kinds.chosen_network import StructureNoise as StructureNoise
-from discreet.releases.kinds.gradient_trace import GradientTrace as GradientTrace
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise as ObjectiveNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise as GaussianNoise
 from discreet.releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
 from discreet.releases.kinds.noisy_counts import TableNoise as TableNoise
-from discreet.releases.kinds.noisy_sums import GroupedMoments as GroupedMoments
-from discreet.releases.kinds.noisy_sums import GroupNoise as GroupNoise
-from discreet.releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
-from discreet.releases.kinds.noisy_sums import VectorNoise as VectorNoise
 from discreet.releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from discreet.releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
 from discreet.releases.kinds.number_tables import NumberNoise as NumberNoise
 from discreet.releases.kinds.number_tables import NumberTables as NumberTables
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs as NoiseWithPairs
 from discreet.releases.kinds.tables_with_pairs import TablesWithPairs as TablesWithPairs
-from discreet.releases.measurement import Calibration, Released
+from discreet.releases.measurement import Calibration, Released, pack_kinds
 
 TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
     TableNoise,
@@ -32,10 +26,20 @@ TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
     NumberNoise,
     StructureNoise,
 )
-"""The package's own calibrations over a network."""
-DESIGN_CALIBRATIONS: tuple[type[Calibration], ...] = (VectorNoise, GroupNoise, ObjectiveNoise)
-"""The package's own calibrations over a design."""
+"""The kernel's own calibrations, over a network."""
 TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, TablesWithPairs, NumberTables, ChosenNetwork)
-"""The package's own payloads of releases over a network."""
-DESIGN_PAYLOADS: tuple[type[Released], ...] = (NoisyMoments, GroupedMoments, GradientTrace)
-"""The package's own payloads of releases over a design."""
+"""The kernel's own payloads, over a network."""
+
+
+def kinds_over(domain: str, *, paid: bool) -> tuple[type, ...]:
+    """List the kinds of a domain, the kernel's own first.
+
+    Args:
+        domain: of what a release with them is over.
+        paid: whether they are payloads, and not calibrations.
+
+    Returns:
+        Classes under `kind`.
+    """
+    tables = [kind for kind in (TABLE_PAYLOADS if paid else TABLE_CALIBRATIONS) if kind.domain == domain]
+    return (*tables, *pack_kinds(domain, paid=paid))

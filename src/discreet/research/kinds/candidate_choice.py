@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import InputError, require, shown
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Positive, Probabilities, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_probabilities
 from discreet.releases.measurement import Released, Reported, Scores
 

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from discreet.designs.design import Design
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import require
-from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze
@@ -45,7 +45,7 @@ class FactoredNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     rate: Positive
     total_scale: Positive | None
     reported: Fraction
@@ -85,7 +85,7 @@ class FactoredChoice(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> ward = dc.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> ward = dc.designs.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
         >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
         >>> floor = {"floor": 0.1}
         >>> choice = dc.research.FactoredChoice(ward, "categorical", candidates, floor, 1, rate=0.5, total=None)
@@ -93,6 +93,7 @@ class FactoredChoice(Released):
         ('0', '1')
     """
 
+    domain: ClassVar[str] = "design"
     design: Design
     kind: FactorKind
     candidates: Matrix

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_probabilities
 from discreet.releases.measurement import Released, Reported, spread
 from discreet.research.scores.likelihood_sensitivity import record_loss

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import InputError, require
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
@@ -23,7 +24,6 @@ from discreet.releases.codec import (
     all_positive,
     kind,
 )
-from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported, Scores
 from discreet.research.scores.families import Family

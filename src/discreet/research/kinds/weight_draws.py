@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.designs.design import Design
 from discreet.errors import require
-from discreet.model.design import Design
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
-from discreet.releases.listing import list_drawn, name_weights
+from discreet.releases.listing import list_drawn
 from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze
 
@@ -33,7 +33,7 @@ class Truncation(Reported):
         InputError: no draws or digits, or a number that is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     radius: Positive
     variance: Positive
     temper: Positive
@@ -70,11 +70,12 @@ class WeightDraws(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
         >>> dc.research.WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
         '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
     """
 
+    domain: ClassVar[str] = "design"
     design: Design
     weights: Matrix
     variance: Positive
@@ -97,7 +98,7 @@ class WeightDraws(Released):
 
     def rows(self) -> list[dict[str, Any]]:
         """See `Released`."""
-        return list(list_drawn(name_weights(self.design), self.weights))
+        return list(list_drawn(self.design.weight_names, self.weights))
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

@@ -9,13 +9,14 @@ from functools import partial
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.mechanisms.record_number import noisy_total
+from discreet.designs.records.rows import Rows, from_rows
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.rows import Rows
 from discreet.research.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.research.mechanisms.score_sums import ScoreSums, score_sums
 from discreet.research.mechanisms.scored import affordable_rate, draw_indices
@@ -62,7 +63,8 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
     Example:
         >>> import discreet as dc
         >>> axes = dc.research.DirectionFactor(dc.research.spread_candidates(2, 4, [0.7]), noise_variance=0.25, tau=2.0)
-        >>> plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), intercept=False)
+        >>> x, y = (dc.Variable(name, bounds=(-1, 1)) for name in "xy")
+        >>> plane = dc.designs.Design((x, y), intercept=False)
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.research.factored(axes).calibrate(plane, dc.designs.Normal(plane, 1.0), promise)
         >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon is for the number of records
@@ -101,9 +103,11 @@ def factored(factor: Factor | OwnFactor | str) -> Mechanism:
         if isinstance(statistic, ScoreSums) and statistic.factor is not factor:
             raise InputError("these sums are of another score: compute them with `statistic_of` for this mechanism")
 
-    mechanism = Mechanism("factored", calibrate, draw, Rows, numbers=lambda *_: factor.candidates.size)
+    numbers = factor.candidates.size
+    mechanism = design_mechanism("factored", calibrate, draw, Rows, lambda rows: rows, numbers=lambda *_: numbers)
     if isinstance(factor, OwnFactor):
-        return replace(mechanism, statistic=ScoreSums, require=require, of_rows=partial(score_sums, factor=factor))
+        of_records = from_rows(partial(score_sums, factor=factor))
+        return replace(mechanism, statistic=ScoreSums, require=require, of_records=of_records)
     return mechanism
 
 

@@ -10,17 +10,18 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.kinds.noisy_sums import VectorNoise
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.mechanisms.record_number import noisy_total, require_records, total_noise
+from discreet.designs.records.gradients import Gradients, gradient_sensitivity, sum_gradients
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total, require_records, total_noise
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Ball
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.gradients import Gradients, gradient_sensitivity
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import VectorNoise
 
 STEPS_LIMIT = 1000
 """Most steps: with more the noise on each hides the gradient."""
@@ -60,7 +61,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> Mechanism:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> noise = dc.research.noisy_gradients(3, records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
         >>> noise.total <= 1, round(noise.total_scale)  # 1/20 of epsilon is for the number of records
@@ -109,4 +110,4 @@ def noisy_gradients(steps: int = 2, *, records: int) -> Mechanism:
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )
 
-    return Mechanism("noisy_gradients", calibrate, draw, Gradients)
+    return design_mechanism("noisy_gradients", calibrate, draw, Gradients, sum_gradients)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from discreet.designs.mechanisms.record_number import noisy_total, total_noise
 from discreet.errors import InputError, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total, total_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables

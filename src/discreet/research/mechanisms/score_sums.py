@@ -11,9 +11,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from discreet.designs.design import Design
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.scores.custom_factors import OwnFactor
 from discreet.util.arrays import Ints
@@ -37,7 +37,7 @@ class ScoreSums:
 
     Example:
         >>> import discreet as dc
-        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> ages = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
         >>> near = lambda r, z: -abs(r["age"][:, None] - z[:, 0])
         >>> nearest = dc.research.own_factor(ages, near, [20, 60], low=-50, high=0)
         >>> dc.tools.statistic_of(dc.research.factored(nearest), dc.designs.read_rows(ages, [[30.0]]), ages)

@@ -14,10 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.designs.mechanisms.record_number import noisy_total, total_noise
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.record_number import noisy_total, total_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation

@@ -17,12 +17,13 @@ import numpy.typing as npt
 import scipy
 from scipy.special import erfcx, log_ndtr, ndtri
 
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.records.moments import Moments, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.moments import Moments
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
 
@@ -342,7 +343,7 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> law = dc.research.truncated_posterior(variance=0.04).calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> 0 < law.temper < 1, law.radius, law.total <= 1
@@ -386,8 +387,10 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
         rounded = np.round(weights, calibration.digits) + 0.0  # no -0.0, whose sign would reveal a digit
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
-    return Mechanism(
-        "truncated_posterior", calibrate, draw, Moments, several=False, numbers=lambda over, _: draws * over.size
+    return design_mechanism(
+        *("truncated_posterior", calibrate, draw, Moments, sum_moments),
+        several=False,
+        numbers=lambda over, _: draws * over.size,
     )
 
 

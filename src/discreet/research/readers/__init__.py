@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from discreet.designs.kinds import NoisyMoments
 from discreet.posterior.read import NETWORK, OPTIONS, SEQUENTIAL, TABLES, Reader, Way
-from discreet.releases.kinds import NoisyMoments
 from discreet.research.kinds import Choice, FactoredChoice, ParameterDraws, ScoredChoice, WeightDraws
 
 DRAWS, PICKED, SCORED = (ParameterDraws,), (Choice, ScoredChoice), (ScoredChoice,)

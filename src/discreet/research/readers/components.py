@@ -22,13 +22,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from discreet.designs.design import Design, design_of
+from discreet.designs.kinds.noisy_sums import NoisyMoments
+from discreet.designs.readers.weight_posterior import require_met
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.posterior.design.weight_posterior import require_met
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.research.readers.spectrum_compiled import chain
 from discreet.util.arrays import Floats
@@ -214,7 +214,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     Raises:
         InputError: another kind of release, or no more records than features if their number is public.
     """
-    sums, size = _read_sums(release), len(release.design.features)
+    sums, size = _read_sums(release), len(design_of(release).features)
     if not sums.private and sums.first[0] <= size + 1:
         raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
     rounds = max(-(-draws // COMPONENT_CHAINS), JUDGED_SWEEPS)
@@ -229,7 +229,9 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     entries = np.moveaxis(covariances[:, :, rows, columns], -1, 0)
     names = [
         f"covariance of {first} and {second}"
-        for first, second in zip(*(np.array(release.design.names)[arrays] for arrays in (rows, columns)), strict=True)
+        for first, second in zip(
+            *(np.array(design_of(release).names)[arrays] for arrays in (rows, columns)), strict=True
+        )
     ]
     mixing = measure_mixing(entries, names.__getitem__, COMPONENT_WARM_UP + rounds * thin)
     picked = np.linspace(0, COMPONENT_CHAINS * rounds - 1, draws).round().astype(np.intp)
@@ -239,7 +241,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     mean = means.swapaxes(0, 1).reshape(-1, size)[picked]
     spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
     mean = mean + spread / np.sqrt(number)[:, None]
-    return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
+    return ComponentPosterior(design_of(release), mean, sampled, "moments", mixing)
 
 
 # -------------------------------------------------------------------------------------------------------------- details
@@ -247,7 +249,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
 
 def _read_sums(release: Release) -> _ReleasedSums:
     """Read the sums of a release of moments without a target."""
-    payload, design = release.payload_as(NoisyMoments), release.design
+    payload, design = release.payload_as(NoisyMoments), design_of(release)
     if design.target is not None or not design.intercept:
         raise InputError("this release is not of principal components: moments of features alone, with an intercept")
     size = len(design.features)

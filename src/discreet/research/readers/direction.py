@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
+from discreet.designs.design import design_of, normal_of
+from discreet.designs.readers.weight_posterior import WeightPosterior, read_total
 from discreet.errors import InputError, require_word
-from discreet.posterior.design.weight_posterior import WeightPosterior, read_total
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, measured_total_law
@@ -518,10 +519,10 @@ def read_direction(
             method=likelihood,
             draws=draws,
             rng=rng,
-            prior_deviation=release.normal.deviation,
+            prior_deviation=normal_of(release).deviation,
             count_scale=scale,
         )
-    return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
+    return WeightPosterior(design_of(release), walked.weights, None, "walk", walked.mixing)
 
 
 def chosen_direction(release: Release) -> Floats:
@@ -545,7 +546,7 @@ def direction_components(release: Release, *, draws: int, rng: np.random.Generat
     assert posterior.mixing is not None, "directions are drawn by chains"
     theta, variance = posterior.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
     covariance = theta[:, :, None] * theta[:, None] + variance * np.eye(theta.shape[1])
-    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", posterior.mixing)
+    return ComponentPosterior(design_of(release), np.zeros_like(theta), covariance, "directions", posterior.mixing)
 
 
 def take_weights(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
@@ -557,7 +558,7 @@ def take_weights(release: Release, *, draws: int, rng: np.random.Generator) -> W
     """
     payload = release.payload_as(WeightDraws)
     variance = np.full(len(payload.weights), payload.variance)
-    return WeightPosterior(release.design, payload.weights, variance, "draws", None)
+    return WeightPosterior(design_of(release), payload.weights, variance, "draws", None)
 
 
 def average_weights(release: Release) -> Floats:

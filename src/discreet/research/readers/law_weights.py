@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, ndtri, softmax
 
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.errors import DiscreetError, InputError, shown
-from discreet.model.design import GRID_STEPS, Design
 from discreet.posterior.protocol import Posterior, name_rows
 from discreet.posterior.totals import measured_total_law
 from discreet.releases.release import Release
@@ -144,7 +144,7 @@ def draw_law_weights(
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
+        >>> design = dc.designs.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
         >>> def near(records, candidates):  # 1 for the candidate with the record's sign, else 0
         ...     return (np.sign(records["side"])[:, None] == candidates[:, 0]).astype(float)
         >>> factor = dc.research.own_factor(design, near, [-1.0, 1.0], low=0, high=1)

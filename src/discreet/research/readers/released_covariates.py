@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from discreet.designs.design import Design
+from discreet.designs.readers.laws import WeightedPoints
 from discreet.errors import InputError
-from discreet.model.design import Design
-from discreet.posterior.design.laws import WeightedPoints
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.synthetic import sample
 from discreet.util.randomness import Seed, as_generator
@@ -40,7 +40,7 @@ def released_covariates(
         >>> age = dc.Variable("age", bounds=(0, 90), bins=(30, 60))
         >>> cells = dc.Tables(dc.Network.empty([age]), {"age": np.full((3, 2), 1 / 3)}, draws=2)
         >>> posterior = dc.results.PosteriorDraws(cells)
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),))
         >>> dc.research.released_covariates(posterior, design, rng=1, points=100).points.shape
         (100, 2)
     """

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.errors import InputError, listed, require
-from discreet.model.design import GRID_STEPS, Design
 from discreet.research.scores.score_tables import CANDIDATES, SCORE_STEPS, WIDEST, Function
 from discreet.util.arrays import Floats, Ints, freeze, number, numbers
 
@@ -43,7 +43,7 @@ class OwnFactor:
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> ages = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
         >>> distance = lambda record, z: -abs(record["age"][:, None] - z[:, 0])
         >>> near = dc.research.OwnFactor(ages, distance, [[20], [60]], -50, 0, [0, 0])
         >>> (near.steps({"age": np.array([20.0])}) / 2**20).round(3).tolist()  # 2^20 steps from -50 to 0
@@ -169,7 +169,7 @@ def own_factor(
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> ages = dc.designs.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
         >>> distance = lambda record, z: -abs(record["age"][:, None] - z[:, 0])
         >>> nearest = dc.research.own_factor(ages, distance, [20, 60], low=-50, high=0)
         >>> (nearest.steps({"age": np.array([30.0])}) / 2**20).round(3).tolist()

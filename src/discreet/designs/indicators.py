@@ -2,7 +2,7 @@
 
 A column of k states becomes k - 1 features, one for each state but the first: 1 if a record has that state, else 0. The
 first state is the reference. All k would sum to the intercept, and in a cube each further feature adds noise to all
-(`model/design.py`).
+(`designs/design.py`).
 
 In groups a column of three or more states becomes k features, one for each state, that exclude each other. Noise of a
 diamond grows with the number of groups, not of features, and a reference state would have the noise of all others. A

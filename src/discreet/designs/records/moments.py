@@ -11,10 +11,10 @@ from typing import NoReturn
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
 from discreet.privacy.guarantee import Relation
-from discreet.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Ints
 
@@ -37,7 +37,7 @@ class Moments:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> moments = dc.designs.sum_moments(rows)
         >>> moments
@@ -93,7 +93,7 @@ def sum_moments(rows: Rows) -> Moments:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> moments = dc.designs.sum_moments(rows)
         >>> dict(zip(stay.moments, (moments.values / 4096**2).tolist(), strict=True))  # private

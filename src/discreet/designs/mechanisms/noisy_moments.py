@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from discreet.designs.design import Design, Normal
+from discreet.designs.kinds.noisy_sums import NoisyMoments, VectorNoise
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.records.moments import Moments, moment_sensitivity, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.model.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Cube
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.moments import Moments, moment_sensitivity
-from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 
 
 def noisy_moments() -> Mechanism:
@@ -38,9 +39,9 @@ def noisy_moments() -> Mechanism:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.noisy_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise = dc.designs.noisy_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> noise.sensitivity == 4096**2, noise.total <= 1  # of a record, in the steps of the grid
         (True, True)
     """
@@ -61,4 +62,4 @@ def noisy_moments() -> Mechanism:
         noisy = noise.k_norm(sums, calibration.scale, Cube.tag)
         return NoisyMoments(statistic.design, noisy, calibration.scale, private_total)
 
-    return Mechanism("noisy_moments", calibrate, draw, Moments)
+    return design_mechanism("noisy_moments", calibrate, draw, Moments, sum_moments)

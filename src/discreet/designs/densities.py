@@ -18,14 +18,14 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from discreet.designs.design import GRID_STEPS, Normal
+from discreet.designs.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
+from discreet.designs.mechanisms.objective_perturbation import POLISH_ERROR, count_corners
+from discreet.designs.response import Response, response_of
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.objective_perturbation import POLISH_ERROR, count_corners
-from discreet.model.design import GRID_STEPS, Normal
-from discreet.model.response import Response, response_of
 from discreet.noise.noise_laws import ShapeTag
 from discreet.noise.shapes import SHAPES, Ball, Cube, KNorm
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
 from discreet.verify.script import Leak, Script, ScriptedAnswers
 
 Floats = npt.NDArray[np.float64]

@@ -13,24 +13,37 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, require, shown
+from discreet.errors import InputError, listed, require, shown
+from discreet.model.over import Over, Prior
 from discreet.model.schema import Schema, Variable, bin_ends
 from discreet.noise.noise_laws import ShapeTag
 from discreet.noise.shapes import SHAPES, Ball, CurvaturePart, least_shape
 from discreet.util.arrays import Floats, Ints
 from discreet.util.limits import SUMS, first_repeated
 
+if TYPE_CHECKING:
+    from discreet.releases.document import Document
+
 Target = Literal["number", "count", "class", "classes", "nothing"]
 """Kind of target that a design predicts."""
+PREDICTED: Mapping[Target, str] = {
+    "number": "a number",
+    "count": "a count",
+    "class": "one of two classes",
+    "classes": "one of several classes",
+    "nothing": "nothing",
+}
+"""Kinds of targets in words."""
 GRID_STEPS = 4096
 """Steps from the middle of a feature's bounds to an end."""
 
@@ -40,11 +53,13 @@ COUNTS_LIMIT = 2**15 - 1
 MOST_MEASURED_SUMS = 2000
 """Most squared features times pairs of classes, where there are more than two, of a curvature."""
 
+LARGEST = sys.float_info.max
+"""Largest number of a record."""
 Positions = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Over):
     """Numeric features with public bounds, and perhaps a target.
 
     Coordinates: `u_j = (2 x_j - lower_j - upper_j) / (upper_j - lower_j)`, clipped to [-1, 1]; with a `norm`, rows
@@ -70,11 +85,12 @@ class Design:
         >>> import numpy as np
         >>> import discreet as dc
         >>> age = dc.Variable("age", bounds=(20, 60))
-        >>> design = dc.Design((age,), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((age,), dc.Variable("income", bounds=(0, 1000)))
         >>> design.scaled(np.array([[20.0], [50.0], [70.0]])).tolist()
         [[-1.0, 1.0], [0.5, 1.0], [1.0, 1.0]]
     """
 
+    domain: ClassVar[str] = "design"
     features: tuple[Variable, ...]
     target: Variable | None = None
     norm: float | None = None
@@ -127,6 +143,11 @@ class Design:
         return Schema((*self.features, *([] if self.target is None else [self.target])))
 
     @property
+    def words(self) -> str:
+        """See `Over`."""
+        return f"a design that predicts {PREDICTED[self.predicts]}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(variable.name for variable in self.features)
@@ -135,6 +156,14 @@ class Design:
     def size(self) -> int:
         """Number of coefficients: one for each feature, and the intercept's, last."""
         return len(self.features) + self.intercept
+
+    @property
+    def weight_names(self) -> list[str]:
+        """Names of the coefficients; of more than two classes for each class."""
+        names = [*self.names, *(["intercept"] if self.intercept else [])]
+        if self.outputs == 1 or self.target is None:
+            return names
+        return [f"{state}: {name}" for state in self.target.states for name in names]
 
     @property
     def outputs(self) -> int:
@@ -189,7 +218,7 @@ class Design:
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
-        """Vectors of a curvature (`records/gradients.py`): a weight, means and squares, products.
+        """Vectors of a curvature (`designs/records/gradients.py`): a weight, means and squares, products.
 
         For more than two classes, each has the values of all pairs of classes in turn.
         """
@@ -321,6 +350,31 @@ class Design:
         middle, half = self._target_scale
         return middle + half * scaled
 
+    def feature_rows(self, records: Sequence[Mapping[str, object]]) -> Floats:
+        """Convert records with named features to rows in the design's order, float64, shape (records, features).
+
+        Numbers are neither scaled nor clamped.
+
+        Args:
+            records: for each record its features by name, in the units of the columns; none gives shape (0, features).
+
+        Raises:
+            InputError: in the first faulty record a name that is not in the design or, failing that, the first feature
+                that is missing or not a finite Python `int` or `float` (booleans and NumPy integers are refused).
+        """
+        rows = np.empty((len(records), len(self.features)))
+        for at, record in enumerate(records):
+            if unknown := [name for name in record if name not in self.names]:
+                raise InputError(
+                    f"the record at position {at} has {shown(unknown[0])}, which is none of {listed(self.names)}"
+                )
+            for column, name in enumerate(self.names):
+                value = record.get(name)
+                if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+                    raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
+                rows[at, column] = value
+        return rows
+
     def values(self, coordinates: Ints, target: Ints) -> dict[str, npt.NDArray[np.generic]]:
         """Return records on the grid in the units of their columns.
 
@@ -396,7 +450,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(Prior):
     """A normal prior on a design's weights: independent, mean 0.
 
     Args:
@@ -408,13 +462,12 @@ class Normal:
 
     Example:
         >>> import discreet as dc
-        >>> age = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> age = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> prior = dc.designs.Normal(age, 2)
         >>> prior.deviation, prior.over.weights
         (2.0, 2)
     """
 
-    accounts: ClassVar[frozenset[str]] = frozenset()
     design: Design
     deviation: float
 
@@ -428,6 +481,26 @@ class Normal:
     def over(self) -> Design:
         """Design of the prior."""
         return self.design
+
+
+def normal_of(release: Document) -> Normal:
+    """Return the prior of the weights of a release over a design.
+
+    Args:
+        release: of any kind.
+
+    Raises:
+        InputError: a release over something else.
+    """
+    prior = getattr(release.one_release, "prior", None)
+    if not isinstance(prior, Normal):
+        raise InputError("this release is over a network, not a design: read it with `.posterior()`")
+    return prior
+
+
+def design_of(release: Document) -> Design:
+    """Return the public design of a regression, a classification or a direction; arguments as of `normal_of`."""
+    return normal_of(release).design
 
 
 def _check_groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:

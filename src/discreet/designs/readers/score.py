@@ -25,15 +25,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design, design_of
+from discreet.designs.kinds.noisy_sums import NoisyMoments
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import require_level
 from discreet.queries.credible import credible_interval
-from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -71,12 +71,12 @@ class Score(Result):
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.queries.score import accuracy_network
+        >>> from discreet.designs.readers.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
+        >>> dc.designs.Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
         Score(metric='accuracy', mean=0.8, lower=0.7, upper=0.9, level=0.95)
     """
 
@@ -144,19 +144,19 @@ def read_score(release: Release, *, level: float = DEFAULT_LEVEL, draws: int = 1
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.queries.score import accuracy_network
+        >>> from discreet.designs.readers.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> found = dc.tools.read_score(released, rng=2)
+        >>> found = dc.designs.read_score(released, rng=2)
         >>> found.metric, 0.5 < found.lower < found.mean < found.upper < 1
         ('accuracy', True)
     """
     rng = as_generator(rng)
     require_level(level, draws)
-    if not release.networks and release.design.target is None:
-        design = release.design
+    if not release.networks and design_of(release).target is None:
+        design = design_of(release)
         bounds = design.features[0].bounds
         if bounds is not None and design == error_design(bounds[1]):
             return _read_error(release, release.payload_as(NoisyMoments), bounds[1], level, draws, rng)

@@ -1,6 +1,6 @@
 """Posteriors of a design's weights, drawn from releases: regressions, classifications and directions.
 
-The draws account for both sampling error and privacy noise. `discreet.posterior.read` registers the readers below.
+The draws account for both sampling error and privacy noise. `discreet.designs.readers` registers the readers below.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.response import response_of
-from discreet.posterior.design.laws import Law, WeightedPoints
-from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
-from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
-from discreet.posterior.design.many_classes import (
+from discreet.designs.design import GRID_STEPS, Design, design_of, normal_of
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
+from discreet.designs.readers.expected_values import ExpectedValues, expected_values
+from discreet.designs.readers.laws import Law, WeightedPoints
+from discreet.designs.readers.linear import RegressionSums, SumLayout, moment_draws, unpack
+from discreet.designs.readers.logistic import LabelledPoints, NoisyGradients, logistic_draws
+from discreet.designs.readers.many_classes import (
     INTERCEPT_DEVIATION,
     PREDICTOR_VARIANCE,
     centred,
@@ -26,11 +27,11 @@ from discreet.posterior.design.many_classes import (
     sums_of,
     weight_ratios,
 )
-from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.response import response_of
+from discreet.errors import InputError
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -447,7 +448,7 @@ class WeightPosterior(Posterior):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> posterior = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
         >>> posterior.mean().round(3).tolist()
         [0.3, 0.1]
@@ -531,6 +532,22 @@ class WeightPosterior(Posterior):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
+    def expected(self, features: Floats, *, level: float = DEFAULT_LEVEL) -> ExpectedValues:
+        """Compute the expected target of records, or the probabilities of its classes, with intervals.
+
+        Args:
+            features: float64, shape (records, features), in the design's order and in the units of the columns.
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            Means over the draws and equal-tailed intervals of the expectation, shape (records, outputs), with the names
+            of the outputs; they are not predictive intervals of a record.
+
+        Raises:
+            InputError: a posterior of a direction, features of another shape or that are not finite, or as `interval`.
+        """
+        return expected_values(self, features, level=level)
+
     def rows(self, *, level: float = DEFAULT_LEVEL) -> tuple[dict[str, Any], ...]:
         """List the effect of each column with its interval, in the units of the columns.
 
@@ -598,7 +615,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
-    return WeightPosterior(release.design, drawn, variance, "normal", None)
+    return WeightPosterior(design_of(release), drawn, variance, "normal", None)
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
@@ -622,13 +639,13 @@ def resample(release: Release, *, draws: int, rng: np.random.Generator) -> Weigh
             of coefficients, or noise so large that resampling would need too many proposals.
     """
     payload = release.payload_as(NoisyMoments)
-    layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
-    noise, deviation = payload.sums_scale, release.normal.deviation
+    layout = SumLayout(len(design_of(release).features), design_of(release).intercept, release.records)
+    noise, deviation = payload.sums_scale, normal_of(release).deviation
     with under_way("drawing the posterior"):
         drawn, variance = moment_draws(
             payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
         )
-    return WeightPosterior(release.design, drawn, variance, "resampling", None)
+    return WeightPosterior(design_of(release), drawn, variance, "resampling", None)
 
 
 def read_gradients(
@@ -660,7 +677,7 @@ def read_gradients(
             records that do not match the design (`require_known`); with a law Gaussian noise or no number of records
             (`gradients_of`); numbers that would overflow (`curvature_draws`); or chains that have not mixed.
     """
-    design, trace = release.design, release.payload_as(GradientTrace)
+    design, trace = design_of(release), release.payload_as(GradientTrace)
     if covariates is None:
         if trace.curvature is not None and public is None:
             with under_way("drawing the posterior"):
@@ -674,7 +691,7 @@ def read_gradients(
         )
     require_known(design, covariates, public)
     known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
-    gradients, deviation = gradients_of(release), release.normal.deviation
+    gradients, deviation = gradients_of(release), normal_of(release).deviation
     with under_way("drawing the posterior"):
         drawn = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
     return WeightPosterior(design, drawn.weights, None, drawn.method, drawn.mixing)
@@ -698,7 +715,7 @@ def estimate_gradients(release: Release) -> Floats:
         InputError: a release of another kind, or as `curvature_estimate`.
     """
     trace = release.payload_as(GradientTrace)
-    if trace.curvature is not None and not release.design.groups:
+    if trace.curvature is not None and not design_of(release).groups:
         return curvature_estimate(trace)
     return centred(trace.weights, trace.design.outputs)
 
@@ -720,7 +737,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
         raise InputError("a law of covariates and public records are for a regression of two classes")
     if covariates is not None:
         if not isinstance(covariates, Law):
-            raise InputError("a law of covariates is one of those of posterior/design/laws.py, such as UniformSphere")
+            raise InputError("a law of covariates is one of those of designs/readers/laws.py, such as UniformSphere")
         if covariates.size != design.size:
             raise InputError(f"the law of covariates has {covariates.size} coordinates, the design {design.size}")
         constant = covariates.points[:, -1] if isinstance(covariates, WeightedPoints) else covariates.constant or 0.0
@@ -751,7 +768,7 @@ def gradients_of(release: Release) -> NoisyGradients:
     if payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
     records, scale = read_total(release, payload.total)
-    return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
+    return NoisyGradients(payload.points, payload.gradients, payload.scale, design_of(release).shape, records, scale)
 
 
 def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:

@@ -18,15 +18,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.indicators import first_state
 from discreet.errors import InputError, listed
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.indicators import first_state
 from discreet.model.schema import Schema, Variable
 from discreet.records.local_counts import local_columns
 from discreet.records.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.records.sources import arrow_blocks
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
+from discreet.util.progress import under_way
 
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
@@ -45,6 +46,7 @@ Steps = npt.NDArray[np.int16]
 Block = tuple[Ints, Ints]
 Held = tuple[Steps, Steps]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +70,7 @@ class Rows:
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> rows
         Rows(2 coordinates, private)
@@ -121,6 +123,24 @@ class Rows:
         return np.concatenate([target for _, target in self.blocks()])
 
 
+def from_rows(make: Callable[[Rows], Made]) -> Callable[[Records | Rows, Design], Made]:
+    """Make a mechanism's `of_records`: records of a design become rows, from which a function makes the statistic.
+
+    Args:
+        make: sums rows, for one.
+
+    Returns:
+        A function of private records, of any source, or of rows, and of their design.
+    """
+
+    def statistic_of_records(records: Records | Rows, design: Design) -> Made:
+        rows = records if isinstance(records, Rows) else read_rows(design, records)
+        with under_way("reading records"):
+            return make(rows)
+
+    return statistic_of_records
+
+
 def read_rows(
     design: Design,
     features: npt.ArrayLike | Records,
@@ -144,7 +164,7 @@ def read_rows(
         one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
             promise is for another unit than "record"; records of a table bring what was said of them.
         columns: of records of a table, the variables that the design's features stand for, in their order: a number for
-            itself, states for their indicators (`discreet.model.indicators`). None where all are numbers.
+            itself, states for their indicators (`discreet.designs.indicators`). None where all are numbers.
         target_column: likewise of the target. Bounds of these need not be those of the design, by which numbers are put
             on the grid, and to which they are clipped.
 
@@ -162,7 +182,7 @@ def read_rows(
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> rows.records, (rows.target / 4096).tolist()  # private; 10 of 0 to 40 days is -0.5 of -1 to 1
         (2, [-0.5, 1.0])

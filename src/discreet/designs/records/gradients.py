@@ -1,6 +1,6 @@
 """Gradients of a regression's log-likelihood, summed over private records in integers.
 
-A record's gradient is `(y - mean(theta . v)) v`, y and means as `model/response.py` has them: numbers between -1 and 1
+A record's gradient is `(y - mean(theta . v)) v`, y and means as `response.py` has them: numbers between -1 and 1
 times its coordinates. It is rounded to the grid for each record by itself; because the coordinates are on the grid
 already, no entry grows by that.
 """
@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.response import Response, response_of
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.records.rows import Rows
+from discreet.designs.response import Response, response_of
 from discreet.noise.shapes import SHAPES, CurvaturePart
 from discreet.privacy.guarantee import Relation
-from discreet.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
 
@@ -40,7 +40,7 @@ class Gradients:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
         >>> dc.designs.sum_gradients(rows)
         Gradients(2 coordinates, private)
@@ -254,7 +254,7 @@ def sum_gradients(rows: Rows) -> Gradients:
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
         >>> gradients = dc.designs.sum_gradients(rows)
         >>> (gradients.signed() / 4096).tolist()  # private: -(0, 1) of the one who is not ill, and (1, 1)

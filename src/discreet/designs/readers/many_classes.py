@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.model.design import GRID_STEPS
-from discreet.model.response import Classes, response_of
-from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
-from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.designs.design import GRID_STEPS
+from discreet.designs.kinds.gradient_trace import GradientTrace
+from discreet.designs.readers.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.designs.response import Classes, response_of
 from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from discreet.designs.design import Design
 from discreet.errors import InputError
-from discreet.model.design import Design
 from discreet.util.arrays import Floats, Ints, freeze
 
 

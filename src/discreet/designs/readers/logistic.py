@@ -36,10 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
-from discreet.errors import InputError
-from discreet.noise.noise_laws import ShapeTag
-from discreet.noise.shapes import SHAPES, KNorm
-from discreet.posterior.design.importance import (
+from discreet.designs.readers.importance import (
     DEGREES_OF_FREEDOM,
     Density,
     Reference,
@@ -47,7 +44,10 @@ from discreet.posterior.design.importance import (
     t_draws,
     weighted_draws,
 )
-from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
+from discreet.designs.readers.laws import Law, WeightedPoints, moments_of, spread
+from discreet.errors import InputError
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import SHAPES, KNorm
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.util.arrays import Floats, Ints

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from discreet.errors import InputError, listed, shown
-from discreet.model.design import Design
-from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.designs.design import Design
+from discreet.errors import InputError, listed
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
+
+if TYPE_CHECKING:
+    from discreet.designs.readers.weight_posterior import WeightPosterior
 
 MOST_VALUES = 2**22
 """Largest product of draws, records and outputs in memory at once: 32 MiB."""
@@ -58,7 +58,7 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
 
     Example:
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
         >>> draws = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
         >>> found = expected_values(draws, np.array([[60.0]]), level=0.0005)
         >>> found.outputs, found.mean.round(3).tolist()
@@ -79,33 +79,6 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
         blocks.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
     table = np.concatenate(blocks, axis=2) if blocks else np.empty((3, len(outputs), 0))
     return ExpectedValues(tuple(outputs), *(values.T for values in table))
-
-
-def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Convert records with named features to rows in the design's order, float64, shape (records, features).
-
-    Numbers are neither scaled nor clamped.
-
-    Args:
-        design: design of the regression.
-        records: for each record its features by name, in the units of the columns; none gives shape (0, features).
-
-    Raises:
-        InputError: in the first faulty record a name that is not in the design or, failing that, the first feature that
-            is missing or not a finite Python `int` or `float` (booleans and NumPy integers are refused).
-    """
-    rows = np.empty((len(records), len(design.features)))
-    for at, record in enumerate(records):
-        if unknown := [name for name in record if name not in design.names]:
-            raise InputError(
-                f"the record at position {at} has {shown(unknown[0])}, which is none of {listed(design.names)}"
-            )
-        for column, name in enumerate(design.names):
-            value = record.get(name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-                raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
-            rows[at, column] = value
-    return rows
 
 
 def _predict_means(design: Design, linear: Floats) -> Floats:

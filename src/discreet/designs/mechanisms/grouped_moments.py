@@ -6,16 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.designs.design import Design, Normal
+from discreet.designs.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, group_positions
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.records.moments import Moments, moment_sensitivity, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.model.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import Cube, vector_law
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.moments import Moments, moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, group_positions
 
 TARGET_SHARE = Fraction(1, 10)
 """Share of the budget for the number of records and the target's own sums: three sums that every answer uses."""
@@ -46,14 +47,14 @@ def grouped_moments() -> Mechanism:
 
     Source:
         Hardt and Talwar (2010), Theorem 4.1, with the cube as the body; Canonne, Kamath and Steinke (2020), Theorem 4
-        and Proposition 12; Wang (UAI 2018) for noise on moments of a regression. `discreet.mechanisms.grouped_moments`
-        derives the split.
+        and Proposition 12; Wang (UAI 2018) for noise on moments of a regression.
+        `discreet.designs.mechanisms.grouped_moments` derives the split.
 
     Example:
         >>> import discreet as dc
-        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise = dc.designs.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
         >>> noise.noise, len(noise.scales), noise.total <= 1
         ('cube', 3, True)
     """
@@ -87,7 +88,7 @@ def grouped_moments() -> Mechanism:
                 sums[groups == group] = vector_law(calibration.noise, scale, group_sums.size).add(group_sums, noise)
         return GroupedMoments(design, sums, calibration.noise, calibration.scales, noisy_total)
 
-    return Mechanism("grouped_moments", calibrate, draw, Moments)
+    return design_mechanism("grouped_moments", calibrate, draw, Moments, sum_moments)
 
 
 def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:

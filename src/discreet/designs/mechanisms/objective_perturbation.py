@@ -2,7 +2,7 @@ r"""Objective perturbation: a regression as the minimiser of a regularised, rand
 
     J(w) = sum_i (f(w . v_i) - y_i . (w . v_i)) + Lambda |w|^2 / 2 + b . w
 
-with f of `model/response.py`: two classes (logistic), more of them (multinomial, one w for each), or counts (Poisson).
+with f of `response.py`: two classes (logistic), more of them (multinomial, one w for each), or counts (Poisson).
 The regularisation Lambda is a public number: nothing here is divided or multiplied by the number of records.
 
 Proof of the guarantee, in four steps.
@@ -41,7 +41,7 @@ Proof of the guarantee, in four steps.
    epsilon pays for, and n is at least that and 95 scales: steps 1 to 3 then have a public n, by adaptive composition,
    which is too small with a probability below 1e-41, too. Under REPLACE n is at least the number, which is public.
 
-The norm is that of the design's shape, whose noise is least (`model/design.py`). In a design with groups of indicators
+The norm is that of the design's shape, whose noise is least (`design.py`). In a design with groups of indicators
 or with many classes it may be the sum of absolute values, in which a record is no longer than the number of its groups,
 of its features in none, and the constant (twice that where there are several outputs, as `mean - y` sums to 2 at most);
 that no record is longer is what `Rows` sees to. |v|^2 is no larger than that number either.
@@ -82,29 +82,31 @@ from functools import partial
 
 import numpy as np
 
-from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.mechanisms.record_number import noisy_total, require_records, total_noise
-from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.response import response_of
-from discreet.noise.k_norm import k_norm_scale
-from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
-from discreet.noise.shapes import SHAPES, Cube, KNorm, VectorLaw, vector_law
-from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.records.gradients import (
-    Gradients,
-    curvature_sensitivity,
-    gradient_sensitivity,
-    squared_gradient_sensitivity,
-)
-from discreet.releases.kinds.gradient_trace import (
+from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.kinds.gradient_trace import (
     OBJECTIVE_BITS,
     CurvatureNoise,
     GradientTrace,
     NoisyCurvature,
     ObjectiveNoise,
 )
+from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.mechanisms.record_number import noisy_total, require_records, total_noise
+from discreet.designs.records.gradients import (
+    Gradients,
+    curvature_sensitivity,
+    gradient_sensitivity,
+    squared_gradient_sensitivity,
+    sum_gradients,
+)
+from discreet.designs.response import response_of
+from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
+from discreet.noise.k_norm import k_norm_scale
+from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
+from discreet.noise.shapes import SHAPES, Cube, KNorm, VectorLaw, vector_law
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.util.arrays import Floats
 
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
@@ -170,8 +172,8 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
 
     Guarantee:
         Pure epsilon with K-norm noise, (epsilon, delta) with Gaussian noise, by the proof in
-        `discreet.mechanisms.objective_perturbation`: no exact minimiser and no exact real noise is assumed. Under
-        ADD_REMOVE 1/20 of epsilon goes to the number of records, which only the posterior needs.
+        `discreet.designs.mechanisms.objective_perturbation`: no exact minimiser and no exact real noise is assumed.
+        Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which only the posterior needs.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature
@@ -180,9 +182,9 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
 
     Example:
         >>> import discreet as dc
-        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> ill = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> noise = dc.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
+        >>> noise = dc.designs.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
         >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure guarantee
         (True, None, True)
     """
@@ -223,7 +225,7 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
             normal=True if calibration.rho else None,
         )
 
-    return Mechanism("objective_perturbation", calibrate, draw, Gradients)
+    return design_mechanism("objective_perturbation", calibrate, draw, Gradients, sum_gradients)
 
 
 def _calibrate_noise(

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import scipy
 from scipy.special import expit, ndtri
 
+from discreet.designs.design import Design
 from discreet.errors import InputError
-from discreet.model.design import Design
 from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128
@@ -190,7 +190,7 @@ class Histograms:
         >>> import numpy as np
         >>> import discreet as dc
         >>> law = dc.research.Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
-        >>> from discreet.posterior.design.laws import spread
+        >>> from discreet.designs.readers.laws import spread
         >>> points = spread(law, points=8)  # three of four lie in the first cell
         >>> float(points.weights[points.points[:, 0] < 0].sum())
         0.75
@@ -413,7 +413,7 @@ def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
     Example:
         >>> import discreet as dc
         >>> features = (dc.Variable("age", bounds=(0, 80)), dc.Variable("bmi", bounds=(10, 50)))
-        >>> dc.research.uniform_law(dc.Design(features, dc.Variable("ill", ("no", "yes"))))
+        >>> dc.research.uniform_law(dc.designs.Design(features, dc.Variable("ill", ("no", "yes"))))
         UniformBox(features=2, constant=1.0)
     """
     if design.groups:

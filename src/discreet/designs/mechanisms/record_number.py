@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.designs.kinds.noisy_sums import NoisyTotal
 from discreet.errors import InputError
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.noisy_sums import NoisyTotal
 
 TOTAL_SHARE = Fraction(1, 20)
 """Share of epsilon for the number of records, if it is private and the posterior needs it."""

@@ -8,21 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.errors import require
-from discreet.model.design import GRID_STEPS, Design
-from discreet.model.response import response_of
-from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
-from discreet.noise.shapes import VectorLaw, vector_law
-from discreet.privacy.guarantee import Relation
-from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
-from discreet.releases.kinds.noisy_sums import (
+from discreet.designs.design import GRID_STEPS, Design
+from discreet.designs.kinds.noisy_sums import (
     NoisyTotal,
     VectorNoise,
     all_drawn,
     total_line,
     total_scale,
 )
-from discreet.releases.listing import name_weights
+from discreet.designs.response import response_of
+from discreet.errors import require
+from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
+from discreet.noise.shapes import VectorLaw, vector_law
+from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported, spread
 from discreet.util.arrays import Array, freeze
 
@@ -80,7 +79,7 @@ class ObjectiveNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     regularisation: Positive
     sensitivity: Whole
     scale: Positive
@@ -181,12 +180,13 @@ class GradientTrace(Released):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> point = np.zeros((1, 2))
-        >>> dc.kinds.GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
+        >>> dc.designs.GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
         2
     """
 
+    domain: ClassVar[str] = "design"
     design: Design
     points: Matrix
     gradients: Matrix
@@ -249,7 +249,7 @@ class GradientTrace(Released):
 
     def rows(self) -> list[dict[str, Any]]:
         """See `Released`."""
-        names = name_weights(self.design)
+        names = self.design.weight_names
         return [{"name": name, "weight": float(weight)} for name, weight in zip(names, self.weights, strict=True)]
 
     def summary(self, calibration: object) -> str:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.designs.design import GRID_STEPS, Design
 from discreet.errors import require
-from discreet.model.design import GRID_STEPS, Design
 from discreet.noise.noise_laws import GroupedTag
 from discreet.noise.shapes import Cube, KNorm, vector_law
 from discreet.privacy.guarantee import Relation
@@ -41,7 +41,7 @@ class VectorNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     sensitivity: Whole
     scale: Positive
     rounds: Whole
@@ -71,7 +71,7 @@ class NoisyTotal:
 
     Example:
         >>> import discreet as dc
-        >>> dc.kinds.NoisyTotal(103, 4.0).per_unit(2)
+        >>> dc.designs.NoisyTotal(103, 4.0).per_unit(2)
         NoisyTotal(value=52, scale=2.0)
     """
 
@@ -107,6 +107,7 @@ def total_scale(total: NoisyTotal | None) -> float | None:
 class SummedProducts(Released):
     """Sums of products of a design's coordinates and target, in steps of `1 / GRID_STEPS^2`, with noise."""
 
+    domain: ClassVar[str] = "design"
     design: Design
     values: Integers
     noisy_total: Flag
@@ -170,8 +171,8 @@ class NoisyMoments(SummedProducts):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> age = dc.Design((dc.Variable("age", bounds=(0, 90)),))
-        >>> noisy = dc.kinds.NoisyMoments(age, np.array([4096**2, -(4096**2)]), scale=1000.0, noisy_total=False)
+        >>> age = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),))
+        >>> noisy = dc.designs.NoisyMoments(age, np.array([4096**2, -(4096**2)]), scale=1000.0, noisy_total=False)
         >>> noisy.sums.tolist()
         [1.0, -1.0]
     """
@@ -256,7 +257,7 @@ class GroupNoise(Reported):
         InputError: a number is not positive and finite, or not one scale for each group.
     """
 
-    of_design: ClassVar[bool] = True
+    domain: ClassVar[str] = "design"
     noise: GroupedTag
     sensitivity: Whole
     scales: tuple[Positive | None, ...]
@@ -291,9 +292,9 @@ class GroupedMoments(SummedProducts):
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> design = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
         >>> sums, scales = np.zeros(5, np.int64), (900.0, 1000.0, None)
-        >>> noisy = dc.kinds.GroupedMoments(design, sums, "cube", scales, noisy_total=False)
+        >>> noisy = dc.designs.GroupedMoments(design, sums, "cube", scales, noisy_total=False)
         >>> noisy.groups  # 0: of the target, 1: of features, 2: of pairs of features
         array([1, 1, 1, 0, 0])
     """

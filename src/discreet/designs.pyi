@@ -1,9 +1,0 @@
-from .model.design import Normal as Normal
-from .posterior.design.weight_posterior import PublicRecords as PublicRecords
-from .posterior.design.weight_posterior import WeightPosterior as WeightPosterior
-from .records.gradients import Gradients as Gradients
-from .records.gradients import sum_gradients as sum_gradients
-from .records.moments import Moments as Moments
-from .records.moments import sum_moments as sum_moments
-from .records.rows import Rows as Rows
-from .records.rows import read_rows as read_rows

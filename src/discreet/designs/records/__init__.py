@@ -1,0 +1,1 @@
+"""Records of designs, as rows on a public grid, and the sums that mechanisms draw from."""
