@@ -112,8 +112,9 @@ class TiltedColumn:
     def pulls(self) -> Floats:
         """Covariance of the number with the normal number that chooses its place, shape (bins, tilts)."""
         levels = (np.arange(LEVELS) + 0.5) / LEVELS
-        places = np.indices((self.grid.bins, TILTS, LEVELS))[:2].reshape(2, -1)
-        numbers = self.draw(Placing(*places, np.zeros(0)), np.tile(levels, self.grid.bins * TILTS)).astype(np.float64)
+        bins, tilts, _ = np.indices((self.grid.bins, TILTS, LEVELS)).reshape(3, -1)
+        placing = Placing(bins, tilts, self.means[bins, tilts])
+        numbers = self.draw(placing, np.tile(levels, self.grid.bins * TILTS)).astype(np.float64)
         return np.asarray(numbers.reshape(self.grid.bins, TILTS, LEVELS) @ scipy.special.ndtri(levels) / LEVELS)
 
     def cells(self, codes: Mapping[str, Array], given: Scope) -> Array:
@@ -137,7 +138,8 @@ class TiltedColumn:
         wanted = np.clip(wanted, means[bins, 0], means[bins, -1])
         tilts = np.zeros(len(bins), np.int64)
         for bin, row in enumerate(means):
-            tilts[held] = np.clip(np.searchsorted(row, wanted[held := bins == bin]) - 1, 0, TILTS - 2)
+            held = bins == bin
+            tilts[held] = np.clip(np.searchsorted(row, wanted[held]) - 1, 0, TILTS - 2)
         low, high = means[bins, tilts], means[bins, tilts + 1]
         tilts += rng.random(len(bins)) * (high - low) < wanted - low
         return Placing(bins, tilts, wanted)
