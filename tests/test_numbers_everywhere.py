@@ -186,7 +186,7 @@ def test_the_shell_answers_and_decides_numbers(run: Shell) -> None:
         assert two != ("law_lower" in row)
     code, table, _ = run(f"query r.json {text}")
     assert code == 0 and all(query in table for query in queries)
-    for form in ("csv", "jsonl"):
+    for form in ("table", "csv", "parquet --output a.parquet"):
         assert run(f"query r.json {text} --format {form}")[0] == 0
     decision = run.json("decide r.json --quantity 'E(age | ill=yes)' --loss absolute --seed 1")["decisions"][0]
     assert 40 < decision["response"] < 70 and decision["lower"] < decision["response"] < decision["upper"]

@@ -57,14 +57,12 @@ def answer_document(answer: Answer) -> Document:
 
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
-        None) and "too_rare"; for a query of a number also "unit", and, if a law inside bins was used, "inside"; if laws were sampled also "sampling";
+        None) and "too_rare"; for a query of a number also "unit" and "inside"; if laws were sampled also "sampling";
         and "values", the rows.
     """
     document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
-    of_number = answer.inside is not None or answer.unit != Answer.unit
-    document |= _write_fields(answer, "unit") if of_number else {}
-    document |= {} if answer.inside is None else _write_fields(answer, "inside")
+    document |= {} if answer.inside is None else _write_fields(answer, "unit", "inside")
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     return {**document, "values": [dict(row) for row in answer.rows]}
 

@@ -277,7 +277,8 @@ def answer(
         P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
         MAP(A, B | C=c)         the most probable joint state of A and B
         MPE(| C=c)              the most probable joint state of all variables that are not observed
-        E(X | C=c)              the mean of a numeric variable
+        E(X | C=c)              the mean of a numeric variable; sd(X | C=c), var(X | C=c)
+        cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
 

@@ -21,7 +21,7 @@ from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, listed, printable, require_word
-from discreet.model.query_grammar import NumberQuery, Query
+from discreet.model.query_grammar import NumberQuery
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -561,14 +561,14 @@ def _list_numbers(posterior: PosteriorDraws, level: float) -> IntervalTable | No
     if posterior.numbers is None:
         return None
     names = [name for name in posterior.numbers.grids if name in posterior.network.schema][:MOST_LISTED_VARIABLES]
-    asked: list[Query] = [
+    asked = [
         NumberQuery(quantity, name, at)
         for name in names
         for quantity, at in (("mean", None), ("sd", None), *(("quantile", share) for share in REPORTED_QUANTILES))
     ]
     answers = answer_many(posterior, asked, level=level)
     numbers = [{part: answer.rows[0][part] for part in ("mean", "lower", "upper")} for answer in answers]
-    rows = [{"question": answer.query, **row} for answer, row in zip(answers, numbers, strict=True)]
+    rows = [{"query": query.variable, "name": str(query), **row} for query, row in zip(asked, numbers, strict=True)]
     return IntervalTable(rows, most=None)
 
 

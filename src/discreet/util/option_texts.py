@@ -46,7 +46,7 @@ ASSUME = (
     "What to assume of variables that no table measures together. network: the network's independences. robust: a "
     "distance from them that the measured pairs, or real tables, suggest. nothing: bounds of all that is possible."
 )
-INSIDE = "Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40)."
+INSIDE = "Law of numbers inside their bins, for E(X), median(X) and P(X > 40) where no sums of them were released."
 KIND = "Kind of regression: linear, or logistic for the log odds of the target's second state."
 PAYOFFS = "What each response pays in every state of the query."
 QUANTITY = "Query for one probability, or for a number as E(X), which is to be named."
