@@ -12,6 +12,7 @@ import pytest
 
 import discreet as dc
 from folding import every
+from serving import served
 from shell import Shell, opened
 from sources import PEER_WARNINGS
 
@@ -121,6 +122,69 @@ def test_what_is_no_number_is_refused() -> None:
             dc.decisions.decide_number(posterior, query, "squared", bounds=(0, 120))
     with pytest.raises(dc.InputError, match="outside its bounds 0 to 1"):
         dc.decisions.decide_number(posterior, "E(age)", "squared", bounds=(0, 1))
+
+
+# ---------------------------------------------------------------------------------------------------------- posteriors
+
+
+def test_stored_new_and_believing_draws_keep_their_numbers(tmp_path: Path) -> None:
+    posterior = released(1)
+    posterior.save(tmp_path / "study.draws")
+    stored = dc.results.PosteriorDraws.load(tmp_path / "study.draws")
+    for query in ("E(age | ill=yes)", "sd(dose)", "cor(age, dose)"):
+        assert dc.answer(stored, query) == dc.answer(posterior, query)
+        row = dc.answer(posterior.fresh(rng=1).assuming("network"), query).rows[0]
+        assert row.get("law_lower", row["lower"]) == row["lower"]
+    assert dc.sample(stored, 100, rng=1)[0].read_all() == dc.sample(posterior, 100, rng=1)[0].read_all()
+
+
+def test_complete_records_are_read_from_bins() -> None:
+    """The sums are of records that have the number: they say nothing exact of those that miss it."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(4000) < 0.3
+    gaps = rng.random((2, 4000)) < 0.2
+    age = np.clip(np.where(ill, 70.0, 40.0) + rng.normal(0, 8, 4000), 0, 120)
+    network = dc.Network(
+        (
+            dc.Variable("ill", ("no", "yes"), missing="?"),
+            dc.Variable("age", bounds=(0, 120), bins=(40, 60), missing="?"),
+        ),
+        {"ill": (), "age": ("ill",)},
+    )
+    states = [None if gap else "yes" if sick else "no" for sick, gap in zip(ill, gaps[0], strict=True)]
+    table = pa.table({"ill": states, "age": pa.array(np.where(gaps[1], np.nan, age), from_pandas=True)})
+    counts = dc.count(dc.read_records(table, network.schema, missing="keep"), network)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    kept = dc.noise_aware(made, draws=200, rng=1)
+    complete = dc.tools.assume_at_random(kept)
+    for query, truth in (("E(age)", age.mean()), ("E(age | ill=yes)", age[ill].mean())):
+        wide, narrow = (dc.answer(one, query).rows[0] for one in (complete, kept))
+        assert wide["lower"] < truth < wide["upper"]
+        assert narrow["upper"] - narrow["lower"] < 0.3 * (wide["upper"] - wide["lower"])
+    assert dc.sample(complete, 100, rng=1)[0].read_all()["age"].null_count == 0
+
+
+def test_a_server_answers_and_decides_numbers_as_the_draws_do(tmp_path: Path) -> None:
+    made = dc.tools.simulate_records(TRUTH, 5000, rng=1)
+    counts = dc.count(dc.read_records(made, STUDY.schema), STUDY)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(STUDY), promise, rng=1)
+    release.save(tmp_path / "study.json")
+    here = dc.noise_aware(release, draws=100, rng=0)
+    here.save(tmp_path / "study.draws")
+    with served([tmp_path / "study.json"], "--draws", str(tmp_path / "study.draws"), "--no-prepare") as server:
+        client = dc.server.Client(server.url)
+        there = client.posterior("study")
+        for query in ("E(age | ill=yes)", "sd(age)", "var(age | ill=no)", "cov(age, dose)", "cor(age, dose)"):
+            answers = [dc.answer(one, query) for one in (here, there)]
+            assert answers[0].rows == answers[1].rows and answers[0].kind == answers[1].kind
+            found = [dc.decisions.decide_number(one, query, "absolute", fresh=False) for one in (here, there)]
+            assert found[0] == found[1]
+        assert dc.sample(there, 500, rng=7)[0].read_all() == dc.sample(here, 500, rng=7)[0].read_all()
+        kinds = server.ask("/openapi.json").json()["components"]["schemas"]["AnswerReply"]["properties"]["kind"]["enum"]
+        assert {"sd", "variance", "covariance", "correlation"} <= set(kinds)
+        client.close()
 
 
 # -------------------------------------------------------------------------------------------------------- command line
