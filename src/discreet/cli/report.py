@@ -150,18 +150,18 @@ def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
     Returns:
         Text that begins with an empty line; none where nothing is released of numbers.
     """
-    told = plan.told_of_numbers(network, records)
-    if not told:
+    parts = plan.told_of_numbers(network, records)
+    if not parts:
         return ""
-    spent, poor = plan.total - plan.of_tables.total, [part.name for part in told if not part.pays]
+    spent, poor = plan.total - plan.of_tables.total, [part.name for part in parts if not part.pays]
     heads = ("column", "noise of its mean, 95 %", "left open by bins", "leaves of a bin")
-    rows = [(part.name, f"{2 * part.noise:.3g}", f"{part.open:.3g}", f"{part.leaves}") for part in told]
+    rows = [(part.name, f"{2 * part.noise:.3g}", f"{part.open:.3g}", f"{part.leaves}") for part in parts]
     text = f"\n\nsums of numbers get epsilon {float(spent):.4g}, a share of {float(spent / plan.total):.2g}"
     text += f"\n\n{table(heads, rows)}"
     if poor:
         why = f"{records:,} records are too few at this budget for sums of {listed(poor)} to tell more than bins do"
         text += f"\n\n{why}" + (
-            "; --option numbers_share=0 leaves all of it to the tables" if len(poor) == len(told) else ""
+            "; --option numbers_share=0 leaves all of it to the tables" if len(poor) == len(parts) else ""
         )
     return text
 

@@ -561,14 +561,14 @@ def _list_numbers(posterior: PosteriorDraws, level: float) -> IntervalTable | No
     if posterior.numbers is None:
         return None
     names = [name for name in posterior.numbers.grids if name in posterior.network.schema][:MOST_LISTED_VARIABLES]
-    asked = [
+    queries = [
         NumberQuery(quantity, name, at)
         for name in names
         for quantity, at in (("mean", None), ("sd", None), *(("quantile", share) for share in REPORTED_QUANTILES))
     ]
-    answers = answer_many(posterior, asked, level=level)
+    answers = answer_many(posterior, queries, level=level)
     numbers = [{part: answer.rows[0][part] for part in ("mean", "lower", "upper")} for answer in answers]
-    rows = [{"query": query.variable, "name": str(query), **row} for query, row in zip(asked, numbers, strict=True)]
+    rows = [{"query": query.variable, "name": str(query), **row} for query, row in zip(queries, numbers, strict=True)]
     return IntervalTable(rows, most=None)
 
 

@@ -85,7 +85,7 @@ def sample(
     of any draw, but statistics computed from it as if it were data account for its own sampling variance only. Draws
     are of the joint law from which all answers are read.
 
-    Numbers lie in their bins by the release's own sums where it has some (`queries/synthetic_numbers.py`): the mean of
+    Numbers lie in their bins by the release's own sums where it has some: the mean of
     a column, its mean by each row of its families, its quantiles and the correlation of two columns of a family are
     then those that `answer` gives, but for the sampling of n records. Else by the log-linear law inside bins.
 

@@ -47,8 +47,8 @@ STRONGEST_LINK = 0.95
 """Largest absolute correlation of two places inside their bins."""
 LEVELS = 64
 """Quantiles of each tilted law by which its covariance with a normal number is computed."""
-LEAST_EIGENVALUE = 1e-6
-"""Of the matrix of these correlations; where it is less, all are made weaker by one factor."""
+LEAST_DEFINITE = 1e-6
+"""Smallest eigenvalue of the matrix of these correlations; where it is less, all are made weaker by one factor."""
 
 
 class Placing(NamedTuple):
@@ -117,11 +117,11 @@ class TiltedColumn:
         numbers = self.draw(placing, np.tile(levels, self.grid.bins * TILTS)).astype(np.float64)
         return np.asarray(numbers.reshape(self.grid.bins, TILTS, LEVELS) @ scipy.special.ndtri(levels) / LEVELS)
 
-    def cells(self, codes: Mapping[str, Array], given: Scope) -> Array:
+    def cells(self, codes: Mapping[str, Array], others: Scope) -> Array:
         """Find the flat position of each record's bin and row; of the first bin where there is no number."""
-        own = codes[self.grid.variable.name]
-        places = [np.where(own < self.grid.bins, own, 0), *(codes[name] for name in given)]
-        return np.asarray(np.ravel_multi_index(places, (self.grid.bins, *(self.schema[name].size for name in given))))
+        states = codes[self.grid.variable.name]
+        places = [np.where(states < self.grid.bins, states, 0), *(codes[name] for name in others)]
+        return np.asarray(np.ravel_multi_index(places, (self.grid.bins, *(self.schema[name].size for name in others))))
 
     def place(self, codes: Mapping[str, Array], rng: np.random.Generator) -> Placing:
         """Choose a tilt for each record, so that its number has the mean of its bin and rows.
@@ -132,8 +132,8 @@ class TiltedColumn:
         """
         bins = self.cells(codes, ())
         wanted = np.zeros(len(bins))
-        for given, part in self.parts.items():
-            wanted += part.ravel()[self.cells(codes, given)]
+        for others, part in self.parts.items():
+            wanted += part.ravel()[self.cells(codes, others)]
         means = self.means
         wanted = np.clip(wanted, means[bins, 0], means[bins, -1])
         tilts = np.zeros(len(bins), np.int64)
@@ -230,23 +230,23 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
         column.law.integer,
     )
     wanted = dict[Scope, Floats]()
-    for given in (part.given for part in payload.rows_by_family if part.number == name):
-        cells = numbers.joint((name, *given))[: grid.bins]
-        wanted[given] = _pick(
-            numbers.rows(name, given), cells.reshape(grid.bins, -1, cells.shape[-1]) + LEAST_SHARE, which
+    for others in (part.given for part in payload.rows_by_family if part.number == name):
+        cells = numbers.joint((name, *others))[: grid.bins]
+        wanted[others] = _pick(
+            numbers.rows(name, others), cells.reshape(grid.bins, -1, cells.shape[-1]) + LEAST_SHARE, which
         )
     if not wanted:
         wanted[()] = _pick(column.offsets, column.bins + LEAST_SHARE, which)[:, None]
-    parts = {given: np.zeros(table.shape) for given, table in wanted.items()}
-    found = TiltedColumn(grid, payload.network.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
+    parts = {others: np.zeros(table.shape) for others, table in wanted.items()}
+    tilted = TiltedColumn(grid, payload.network.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
     present = {node: column[codes[name] < grid.bins] for node, column in codes.items()}
-    cells_of = {given: found.cells(present, given) for given in wanted}
+    cells_of = {others: tilted.cells(present, others) for others in wanted}
     total = np.zeros(len(present[name]))
-    for given in [*wanted] * (SWEEPS if len(wanted) > 1 else 1):
-        rest = total - parts[given].ravel()[cells_of[given]]
-        parts[given] = wanted[given] - _average_cells(rest, cells_of[given], wanted[given].shape)
-        total = rest + parts[given].ravel()[cells_of[given]]
-    return _fit_ruler(found, present)
+    for others in [*wanted] * (SWEEPS if len(wanted) > 1 else 1):
+        rest = total - parts[others].ravel()[cells_of[others]]
+        parts[others] = wanted[others] - _average_cells(rest, cells_of[others], wanted[others].shape)
+        total = rest + parts[others].ravel()[cells_of[others]]
+    return _fit_ruler(tilted, present)
 
 
 def _fit_ruler(column: TiltedColumn, codes: Mapping[str, Array]) -> TiltedColumn:
@@ -256,11 +256,11 @@ def _fit_ruler(column: TiltedColumn, codes: Mapping[str, Array]) -> TiltedColumn
         placing = column.place(codes, rng)
         records = np.zeros((column.grid.bins, TILTS))
         np.add.at(records, (placing.bins, placing.tilts), 1)
-        made = (column.inside * records[column.leaf_bin]).sum(axis=1) / np.maximum(records.sum(axis=1), 1)[
+        mixed = (column.inside * records[column.leaf_bin]).sum(axis=1) / np.maximum(records.sum(axis=1), 1)[
             column.leaf_bin
         ]
         wanted = ruler[:, 0] / np.add.reduceat(ruler[:, 0], column.starts)[column.leaf_bin]
-        ratio = np.where(made > LEAST_SHARE, wanted / np.maximum(made, LEAST_SHARE), 1.0)
+        ratio = np.where(mixed > LEAST_SHARE, wanted / np.maximum(mixed, LEAST_SHARE), 1.0)
         column = replace(column, law=replace(column.law, shares=column.law.shares * ratio[:, None]))
     return column
 
@@ -290,7 +290,7 @@ def _link_columns(
             link = np.clip(open_product / max(most, LEAST_SHARE), -STRONGEST_LINK, STRONGEST_LINK)
             links[first, second] = links[second, first] = link
     least = float(np.linalg.eigvalsh(links)[0])
-    keep = min(1.0, (1 - LEAST_EIGENVALUE) / max(1 - least, LEAST_EIGENVALUE))
+    keep = min(1.0, (1 - LEAST_DEFINITE) / max(1 - least, LEAST_DEFINITE))
     return np.asarray(np.eye(len(names)) + keep * (links - np.eye(len(names))))
 
 

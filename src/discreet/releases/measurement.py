@@ -28,7 +28,7 @@ from discreet.util.pack_entries import of_packs
 
 
 class ToldOfNumber(NamedTuple):
-    """What a release tells of a numeric column beside its bins, by public numbers.
+    """Public summary of what a release tells of a numeric column beside its bins.
 
     Args:
         name: of the column.
