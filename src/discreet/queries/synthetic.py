@@ -29,7 +29,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
-from discreet.queries.synthetic_numbers import SyntheticNumbers, released_numbers
+from discreet.queries.synthetic_numbers import ReleasedNumbers, SyntheticNumbers
 from discreet.util.arrays import Array
 from discreet.util.option_texts import FileFormat
 from discreet.util.progress import under_way
@@ -196,14 +196,15 @@ def _list_laws(
     None yields one law, their mean over all draws (`mean_law`).
     """
     cells = law_of(posterior).cells
-    released = posterior.numbers if isinstance(posterior, PosteriorDraws) else None
+    numbers = posterior.numbers if isinstance(posterior, PosteriorDraws) else None
+    released = None if numbers is None else ReleasedNumbers(numbers)
     for draw in (None,) if picked is None else picked.tolist():
         if draw is None:
             theta = mean_law(cells)
         else:
             theta = Tables(cells.network, {node: cells[node][..., draw] for node in cells.network.nodes})
         laws = _find_number_laws(theta)
-        yield theta, SyntheticNumbers(laws) if released is None else released_numbers(laws, theta, released, draw)
+        yield theta, SyntheticNumbers(laws) if released is None else released.of_draw(laws, theta, draw)
 
 
 def mean_law(cells: Tables) -> Tables:

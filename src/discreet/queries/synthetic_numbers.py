@@ -16,9 +16,9 @@ Without sums of numbers a number follows the log-linear law of its bin, whatever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -36,10 +36,10 @@ from discreet.util.arrays import Array, Floats, Ints
 
 Numbers = npt.NDArray[np.generic]
 
-TILTS = 65
+TILTS = 33
 """Tilts of the law inside each bin that are computed. A record takes one of the two next to its mean, at random, so
 that the mean is exact; this adds at most 1 / (TILTS - 1)^2 of the square of a half width to the variance."""
-FITTED_RECORDS = 2**15
+FITTED_RECORDS = 2**14
 """Records, from a fixed seed, over which several families' parts are fitted."""
 SWEEPS = 6
 """Times that each family's part is fitted to what the others leave, and that a law is fitted to a ruler."""
@@ -195,48 +195,63 @@ class SyntheticNumbers:
         return numbers
 
 
-def released_numbers(
-    laws: Mapping[str, BinLaw], theta: Tables, numbers: NumberDraws, which: int | None
-) -> SyntheticNumbers:
-    """Make the numbers of synthetic records from released sums.
+@dataclass(frozen=True, eq=False)
+class ReleasedNumbers:
+    """Released sums of numbers, for records of any draw; what is the same for all draws is computed once.
 
     Args:
-        laws: of all numeric columns, inside their bins.
-        theta: of which the records are drawn, without an axis of draws.
         numbers: under every draw.
-        which: draw that the records are of; None for the mean of all.
     """
-    codes = sample_codes(theta, FITTED_RECORDS, np.random.default_rng(0))
-    columns = {name: _tilt_column(numbers, name, which, codes) for name in numbers.grids}
-    rest = {name: law for name, law in laws.items() if name not in columns}
-    return SyntheticNumbers(rest, columns, _link_columns(numbers, columns, which, codes))
+
+    numbers: NumberDraws
+    _products: dict[tuple[str, str], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def products(self, pair: tuple[str, str]) -> tuple[Floats, Floats]:
+        """Compute the mean product of two columns, shape (draws,), and the law of their bins."""
+        if pair not in self._products:
+            sizes = [self.numbers.grids[name].bins for name in pair]
+            law = self.numbers.joint(pair)[: sizes[0], : sizes[1]]
+            law = law / (law.sum(axis=(0, 1)) + LEAST_SHARE)
+            self._products[pair] = self.numbers.products(*pair, law), law
+        return self._products[pair]
+
+    def of_draw(self, laws: Mapping[str, BinLaw], theta: Tables, which: int | None) -> SyntheticNumbers:
+        """Make the numbers of the records of a draw.
+
+        Args:
+            laws: of all numeric columns, inside their bins.
+            theta: of which the records are drawn, without an axis of draws.
+            which: draw that they are of; None for the mean of all.
+        """
+        codes = sample_codes(theta, FITTED_RECORDS, np.random.default_rng(0))
+        columns = {name: _tilt_column(self.numbers, name, which, codes) for name in self.numbers.grids}
+        rest = {name: law for name, law in laws.items() if name not in columns}
+        return SyntheticNumbers(rest, columns, _link_columns(self, columns, which, codes))
 
 
-def _pick(values: Floats, weights: Floats, which: int | None) -> Floats:
+def _pick(values: Floats, which: int | None, weigh: Callable[[], Floats] = lambda: np.ones(1)) -> Floats:
     """Take one draw of some values, or their weighted mean over the draws, which are the last axis."""
     if which is not None:
         return np.asarray(values[..., which])
-    return np.asarray((weights * values).sum(axis=-1) / weights.sum(axis=-1))
+    weights = weigh() + LEAST_SHARE
+    return np.asarray((weights * values).mean(axis=-1) / np.broadcast_to(weights, values.shape).mean(axis=-1))
 
 
 def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapping[str, Array]) -> TiltedColumn:
     """Fit the parts of a column's mean offsets over some records."""
     grid, column, payload = numbers.grids[name], numbers.column(name), numbers.evidence.payload
-    weights = column.law.shares + LEAST_SHARE
-    law = BinLaw(
-        column.law.edges,
-        _pick(weights, np.ones_like(weights), which)[:, None],
-        _pick(column.law.rises, weights, which)[:, None],
-        column.law.integer,
-    )
-    wanted = dict[Scope, Floats]()
-    for others in (part.given for part in payload.rows_by_family if part.number == name):
+    shares = _pick(column.law.shares, which) + LEAST_SHARE
+    rises = _pick(column.law.rises, which, lambda: column.law.shares)
+    law = BinLaw(column.law.edges, shares[:, None], rises[:, None], column.law.integer)
+
+    def weigh(others: Scope) -> Floats:
         cells = numbers.joint((name, *others))[: grid.bins]
-        wanted[others] = _pick(
-            numbers.rows(name, others), cells.reshape(grid.bins, -1, cells.shape[-1]) + LEAST_SHARE, which
-        )
+        return cells.reshape(grid.bins, -1, cells.shape[-1])
+
+    families = [part.given for part in payload.rows_by_family if part.number == name]
+    wanted = {others: _pick(numbers.rows(name, others), which, partial(weigh, others)) for others in families}
     if not wanted:
-        wanted[()] = _pick(column.offsets, column.bins + LEAST_SHARE, which)[:, None]
+        wanted[()] = _pick(column.offsets, which, lambda: column.bins)[:, None]
     parts = {others: np.zeros(table.shape) for others, table in wanted.items()}
     tilted = TiltedColumn(grid, payload.network.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
     present = {node: column[codes[name] < grid.bins] for node, column in codes.items()}
@@ -273,7 +288,7 @@ def _average_cells(values: Floats, cells: Array, shape: tuple[int, ...]) -> Floa
 
 
 def _link_columns(
-    numbers: NumberDraws, columns: Mapping[str, TiltedColumn], which: int | None, codes: Mapping[str, Array]
+    released: ReleasedNumbers, columns: Mapping[str, TiltedColumn], which: int | None, codes: Mapping[str, Array]
 ) -> Floats:
     """Choose the correlations of places inside bins by the released products, positive definite."""
     names, links = list(columns), np.eye(len(columns))
@@ -281,12 +296,12 @@ def _link_columns(
     placings = {name: column.place(codes, rng) for name, column in columns.items()}
     for first, second in combinations(range(len(names)), 2):
         pair = (names[first], names[second])
-        if numbers.measures(*pair):
-            held = np.logical_and(*(codes[name] < columns[name].grid.bins for name in pair))
+        held = np.logical_and(*(codes[name] < columns[name].grid.bins for name in pair))
+        if released.numbers.measures(*pair) and held.any():
             placed = [Placing(*(part[held] for part in placings[name])) for name in pair]
             pulls = [columns[name].pulls[part.bins, part.tilts] for name, part in zip(pair, placed, strict=True)]
             most = float((pulls[0] * pulls[1]).mean())
-            open_product = _find_open_product(numbers, pair, placed, which)
+            open_product = _find_open_product(released, pair, placed, which)
             link = np.clip(open_product / max(most, LEAST_SHARE), -STRONGEST_LINK, STRONGEST_LINK)
             links[first, second] = links[second, first] = link
     least = float(np.linalg.eigvalsh(links)[0])
@@ -294,13 +309,12 @@ def _link_columns(
     return np.asarray(np.eye(len(names)) + keep * (links - np.eye(len(names))))
 
 
-def _find_open_product(numbers: NumberDraws, pair: tuple[str, str], placed: list[Placing], which: int | None) -> float:
+def _find_open_product(
+    released: ReleasedNumbers, pair: tuple[str, str], placed: list[Placing], which: int | None
+) -> float:
     """Find what the means of records leave of the released mean product of two columns."""
-    grids = [numbers.grids[name] for name in pair]
-    law = numbers.joint(pair)[: grids[0].bins, : grids[1].bins]
-    law = law / (law.sum(axis=(0, 1)) + LEAST_SHARE)
-    every = np.ones(law.shape[-1])
-    product, shares = _pick(numbers.products(*pair, law), every, which), _pick(law, every, which)
+    grids = [released.numbers.grids[name] for name in pair]
+    product, shares = (_pick(values, which) for values in released.products(pair))
     cells, rest, centred = np.ravel_multi_index([part.bins for part in placed], shares.shape), [], []
     for axis, (grid, part) in enumerate(zip(grids, placed, strict=True)):
         by_cell = _average_cells(part.mean, cells, shares.shape)
