@@ -68,8 +68,8 @@ Queries = Annotated[
         metavar="[QUERY|FILE|-]...",
         show_default="all marginals",
         help='Such as "P(lung | smoke=yes)" or "P(A=a, B | C=c)"; most probable states, "MAP(A, B | C=c)" and '
-        '"MPE(| C=c)"; of numbers "E(X | C=c)", "median(X)", "quantile(X, 0.9)" and "P(X > 40)". A file has one query '
-        "a line; - reads stdin.",
+        '"MPE(| C=c)"; of numbers "E(X | C=c)", "sd(X)", "var(X)", "median(X)", "quantile(X, 0.9)", "P(X > 40)", '
+        '"cov(X, Z)" and "cor(X, Z)". A file has one query a line; - reads stdin.',
     ),
 ]
 Regressions = Annotated[

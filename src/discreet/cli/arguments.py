@@ -81,7 +81,9 @@ def score_of(
 ) -> tuple[dc.Network, dc.tools.Mechanism]:
     """Read the variables and the mechanism of a score's file; default mechanisms: sampled for a family, else scored."""
     if any(each is not None for each in others):
-        raise InputError("a score has its own variables: leave out --network, --design, --schema, --audit, --workload")
+        raise InputError(
+            "a score has its own variables: leave out --network, --design, --schema, --workload and shares"
+        )
     if any(text.partition("=")[0].strip() == "score" for text in option or ()):
         raise InputError("--score names the score: leave out --option score=...")
     read = dc.research.read_score_file(str(score))

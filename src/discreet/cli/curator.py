@@ -38,6 +38,14 @@ PairsShare = Annotated[
         help="Share of epsilon that the mechanism planned spends on pairs of variables that no family holds.",
     ),
 ]
+NumbersShare = Annotated[
+    str | None,
+    flags.mechanism(
+        metavar="SHARE",
+        show_default="0.3 times the fraction of numeric columns, at most 0.2",
+        help="Share of epsilon that the mechanism planned spends on sums of numeric columns, for means and quantiles.",
+    ),
+]
 Belief = Annotated[
     str | None,
     flags.prior(
@@ -62,6 +70,7 @@ def release(
     mechanism: MechanismName = None,
     workload: flags.Workload = None,
     audit: PairsShare = None,
+    numbers_share: NumbersShare = None,
     option: flags.Options = None,
     prior: Belief = None,
     equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
@@ -89,10 +98,12 @@ def release(
     structure: Over
     if score is not None:
         reading.refuse_gaps()
-        structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
+        structure, chosen = score_of(
+            score, mechanism, option, (network, design, schema, audit, numbers_share, workload)
+        )
     else:
         structure = reading.over(network, design, schema)
-        chosen = mechanism_of(_choose_entry(mechanism, structure), _add_share(option, audit), workload)
+        chosen = mechanism_of(_choose_entry(mechanism, structure), _add_shares(option, audit, numbers_share), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
     _pay(reading, chosen, believed, promise, payer, output, as_json)
 
@@ -178,11 +189,18 @@ def _choose_entry(mechanism: str | None, structure: Over) -> MechanismEntry:
     return registered(mechanism or default, structure)
 
 
-def _add_share(options: list[str] | None, audit: str | None) -> list[str]:
-    """Add the share of epsilon for pairs to the options; refuse it if they have one."""
-    if audit is not None and any(option.startswith(("audit=", "pairs_share=")) for option in options or ()):
-        raise InputError("the share for pairs is given twice: leave out --audit, or --option pairs_share=...")
-    return [*(options or ()), *([] if audit is None else [f"pairs_share={audit}"])]
+def _add_shares(options: list[str] | None, audit: str | None, numbers: str | None) -> list[str]:
+    """Add the shares of epsilon for pairs and for numbers to the options; refuse one that they have."""
+    added = list(options or ())
+    for purpose, flag, names, share in (
+        ("pairs", "--audit", ("pairs_share=", "audit="), audit),
+        ("numbers", "--numbers-share", ("numbers_share=",), numbers),
+    ):
+        if share is not None:
+            if any(option.startswith(names) for option in options or ()):
+                raise InputError(f"the share for {purpose} is given twice: leave out {flag}, or --option {names[0]}...")
+            added.append(f"{names[0]}{share}")
+    return added
 
 
 def _is_to_stdout(output: Path, as_json: bool) -> bool:

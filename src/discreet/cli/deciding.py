@@ -48,7 +48,7 @@ class _PayoffTask:
         """Refuse a query that the network cannot answer."""
         dc.decisions.payoff(network, self.query, self.payoffs)
 
-    def draws(self, within: float, queries: int, failure: float) -> int:
+    def draws(self, within: float, queries: int, failure: float, network: dc.Network) -> int:
         """Count the draws that keep the regret within a bound."""
         span = self.bounds[1] - self.bounds[0]
         return dc.decisions.plan_draws(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
@@ -68,13 +68,17 @@ class _NumberTask:
 
     def check(self, network: dc.Network) -> None:
         """Refuse a query that the network cannot answer."""
-        from discreet.queries.decide_number import one_probability
+        from discreet.queries.decide_number import one_number
 
-        one_probability(network, self.query)
+        one_number(network, self.query)
 
-    def draws(self, within: float, queries: int, failure: float) -> int:
+    def draws(self, within: float, queries: int, failure: float, network: dc.Network) -> int:
         """Count the draws that keep the regret within a bound."""
-        return dc.decisions.plan_draws(within, responses=self.loss, queries=queries, failure=failure)
+        from discreet.queries.decide_number import one_number, public_bounds
+
+        low, high = public_bounds(network, one_number(network, self.query))
+        relative = within / (high - low) ** self.loss.power
+        return dc.decisions.plan_draws(relative, responses=self.loss, queries=queries, failure=failure)
 
     def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.NumberDecision:
         """Choose the number."""
@@ -169,9 +173,10 @@ def decide(
     if stored is not None:
         _refuse_drawing(draws, within, seed)
         draws = stored.probabilities.draws
-    number = _count_draws(tasks, draws, within, failure, level)
+    network = _find_network(evidence, missing)
+    number = _count_draws(tasks, draws, within, failure, level, network)
     for task in tasks:  # refuse before drawing
-        task.check(_find_network(evidence, missing))
+        task.check(network)
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
@@ -235,7 +240,9 @@ def _read_payoffs(text: str) -> Payoffs:
     return {name: {state: number(value, "a payoff") for state, value in row.items()} for name, row in raw.items()}
 
 
-def _count_draws(tasks: list[Task], draws: int | None, within: float | None, failure: float, level: float) -> int:
+def _count_draws(
+    tasks: list[Task], draws: int | None, within: float | None, failure: float, level: float, network: dc.Network
+) -> int:
     """Count the draws: those given, or enough for the bound and for intervals."""
     if within is None:
         number = flags.DEFAULT_DRAWS if draws is None else draws
@@ -243,7 +250,7 @@ def _count_draws(tasks: list[Task], draws: int | None, within: float | None, fai
         return number
     if draws is not None:
         raise InputError("--within computes the number of draws; leave out --draws, or --within")
-    wanted = max(task.draws(within, len(tasks), failure) for task in tasks)
+    wanted = max(task.draws(within, len(tasks), failure, network) for task in tasks)
     if wanted > MOST_DECISION_DRAWS:
         raise InputError(
             f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than "

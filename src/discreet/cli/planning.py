@@ -16,7 +16,7 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import fitting, mechanism_of, queries_of, registered, score_of, structure_of
 from discreet.cli.output_options import OutputOptions
-from discreet.cli.report import UNUSED_DELTA, origin_lines, pair_lines, plan_lines, plan_summary
+from discreet.cli.report import UNUSED_DELTA, number_lines, origin_lines, pair_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS
@@ -24,6 +24,7 @@ from discreet.model.over import Over
 from discreet.model.query_grammar import MostProbable, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
+from discreet.releases.measurement import Calibration
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
@@ -77,6 +78,10 @@ def plan_within(
         )
         plans.append((promise.relation, plan))
     text = "\n\n".join(_write_text(relation, plan) for relation, plan in plans)
+    for (_, plan), (_, mechanism) in zip(plans, product(promises, mechanisms.values()), strict=True):
+        if plan.guarantee is not None:
+            calibration = mechanism.calibrate(truth.network, dc.Dirichlet.uniform(truth.network), plan.guarantee)
+            text += number_lines(truth.network, calibration, records)
     if wanted.picture is not None:
         write_whole(plans[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
         text += f"\n\nwrote {wanted.picture}"
@@ -343,7 +348,7 @@ def _plan_structure(
     over = truth.network if isinstance(truth, dc.Tables) else truth
     made_up = made_up_in(over.domain)
     expected: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
-    plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs] = {}
+    plans: dict[dc.Guarantee, Calibration] = {}
     for promise in promises:
         compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         expected += [(promise.relation, each) for each in compared]
@@ -450,24 +455,27 @@ def _print_expected(expected: list[tuple[dc.Relation, dc.results.ExpectedError]]
 def _print_plan(
     prior: dc.Dirichlet,
     promise: dc.Guarantee,
-    plan: dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs,
+    plan: Calibration,
     records: int,
     has_workload: bool,
     has_size: bool,
 ) -> str:
     """Write a plan with its pairs, and the tables that planning for these records would leave out."""
-    first = plan.plan if isinstance(plan, dc.kinds.NoiseWithPairs) else plan
+    tables = plan.of_tables
+    first = tables.plan if isinstance(tables, dc.kinds.NoiseWithPairs) else tables
+    assert isinstance(first, dc.kinds.PlannedNoise)
     idle = promise.delta and not first.law.concentrated
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-    if isinstance(plan, dc.kinds.NoiseWithPairs) and not has_workload:
-        text += f"\n\n{pair_lines(prior.network, plan, records)}"
+    if isinstance(tables, dc.kinds.NoiseWithPairs) and not has_workload:
+        text += f"\n\n{pair_lines(prior.network, tables, records)}"
+    text += number_lines(prior.network, plan, records)
     return text if has_size else text + _print_smaller(prior, promise, records, first)
 
 
 def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
     """Write the tables that planning for these records would leave out, if any."""
     network = prior.network
-    smaller = dc.planned(records=records, pairs_share=0).calibrate(network, prior, promise)
+    smaller = dc.planned(records=records, pairs_share=0, numbers_share=0).calibrate(network, prior, promise)
     if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
         return ""
     large = partly_measured_families(network, smaller.scales)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import discreet as dc
 from discreet.display.terminal import table
-from discreet.errors import printable
+from discreet.errors import listed, printable
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.planning.pair_budget import all_pairs, chosen_pairs, plan_pairs
 from discreet.planning.star_cover import shared_by
@@ -18,6 +18,7 @@ from discreet.releases.codec import encode
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
 from discreet.releases.kinds.tables_with_pairs import pairs_beyond
+from discreet.releases.measurement import Calibration
 from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
@@ -83,10 +84,9 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.kinds.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)
-    if isinstance(release.calibration, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs):
+    if isinstance(release.calibration.of_tables, dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs):
         summary["plan"] = plan_summary(release.calibration)
-    if isinstance(release.payload, dc.kinds.TablesWithPairs):
-        payload = release.payload
+    if isinstance(payload := release.payload.of_tables, dc.kinds.TablesWithPairs):
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
     below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
     return {
@@ -102,11 +102,15 @@ def origin_lines(*networks: dc.Network) -> list[str]:
     return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
 
 
-def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.NoiseWithPairs) -> dict[str, object]:
-    """Write a plan as JSON; for a plan with pairs the first stage, and the second's budget."""
+def plan_summary(plan: Calibration) -> dict[str, object]:
+    """Write a plan as JSON; for a plan with pairs the first stage, and the second's budget; and that of numbers."""
+    tables = plan.of_tables
+    if tables is not plan:
+        return {**plan_summary(tables), "numbers": {"epsilon": as_text(plan.total - tables.total)}}
     if isinstance(plan, dc.kinds.NoiseWithPairs):
         pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
         return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
+    assert isinstance(plan, PlannedNoise)
     return {
         "noise": plan.noise,
         "tables": [
@@ -133,6 +137,33 @@ def pair_lines(network: dc.Network, plan: dc.kinds.NoiseWithPairs, records: int)
     pairs = f"{number} of them ({how}{noise})" if number else "none of them: too few records, so the plan gets it"
     counted = "" if plan.total_epsilon is None else f", and {float(plan.total_epsilon):.4g} for the number of records"
     return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
+
+
+def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
+    """Describe the sums of numbers of a plan, and of which columns they would tell less than bins do.
+
+    Args:
+        network: of the release.
+        plan: all of it.
+        records: guessed number.
+
+    Returns:
+        Text that begins with an empty line; none where nothing is released of numbers.
+    """
+    parts = plan.told_of_numbers(network, records)
+    if not parts:
+        return ""
+    spent, poor = plan.total - plan.of_tables.total, [part.name for part in parts if not part.pays]
+    heads = ("column", "noise of its mean, 95 %", "left open by bins", "leaves of a bin")
+    rows = [(part.name, f"{2 * part.noise:.3g}", f"{part.open:.3g}", f"{part.leaves}") for part in parts]
+    text = f"\n\nsums of numbers get epsilon {float(spent):.4g}, a share of {float(spent / plan.total):.2g}"
+    text += f"\n\n{table(heads, rows)}"
+    if poor:
+        why = f"{records:,} records are too few at this budget for sums of {listed(poor)} to tell more than bins do"
+        text += f"\n\n{why}" + (
+            "; --option numbers_share=0 leaves all of it to the tables" if len(poor) == len(parts) else ""
+        )
+    return text
 
 
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
@@ -179,6 +210,7 @@ def _describe_noise(release: dc.Release) -> str:
         cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
         largest = DiscreteLaplace(max(calibration.scales.values())).largest(cells, EXCEEDED_CHANCE)
         line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - EXCEEDED_CHANCE:.0%}"
+    calibration = calibration.of_tables
     if isinstance(calibration, PlannedNoise) and not calibration.law.concentrated and release.guarantee.delta:
         line += f"; {UNUSED_DELTA}"
     return line

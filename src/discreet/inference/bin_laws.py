@@ -261,8 +261,23 @@ class BinLaw:
             int64 for whole numbers, else float64, shape `(records,)`; at least the lower edge of the bin, and less than
             its upper edge.
         """
+        return self.place(codes, rng.random(len(codes)), 0)
+
+    def place(
+        self, codes: npt.NDArray[np.integer], shares: Floats, draws: npt.NDArray[np.integer] | int
+    ) -> npt.NDArray[np.generic]:
+        """Compute quantiles of the law inside bins, one for each of some records.
+
+        Args:
+            codes: positions of bins, as in `sample`.
+            shares: share of the bin's numbers below the result, from 0 to 1, shape `(records,)`.
+            draws: draw of each record's law.
+
+        Returns:
+            As of `sample`.
+        """
         low, width = self.edges[codes], np.diff(self.edges)[codes]
-        offsets = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
+        offsets = width * _invert_share(shares, self.rises[codes, draws])
         numbers = np.minimum(low + offsets, np.nextafter(low + width, low))  # the upper end belongs to the next bin
         return np.asarray(np.floor(numbers).astype(np.int64) if self.integer else numbers)
 

@@ -135,9 +135,9 @@ MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
         MechanismEntry(
             "planned",
             "network",
-            "noise on few tables and stars of them, planned for least error, and on pairs beside them; the default",
+            "noise on few tables and stars, planned for least error, on pairs and sums of numbers beside; the default",
             "used",
-            options=("records", "pairs_share"),
+            options=("records", "pairs_share", "numbers_share"),
             former={"audit": "pairs_share"},
         ),
         MechanismEntry("laplace", "network", "Laplace noise on the families' tables"),

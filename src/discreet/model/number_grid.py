@@ -24,6 +24,8 @@ STEPS = 2**14
 """Steps of half of the widest bin; the error of rounding a number to a step is at most a 65,536th of that bin."""
 MOST_LEAVES = 64
 """Most leaves of a column, unless it has more bins."""
+LEAF_SPACINGS = 4
+"""Least width of a leaf of real numbers, in distances from a number to the next that 64 bits can write."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,11 @@ class NumberGrid:
         """Count the leaves of each bin, shape `(bins,)`.
 
         Args:
-            leaves: wanted for each bin, a power of two. A bin of fewer whole numbers has a smaller power of two.
+            leaves: wanted for each bin, a power of two. A bin of fewer whole numbers, or of fewer numbers that 64 bits
+                tell apart, has a smaller power of two.
         """
-        if not self.shift:
-            return np.full(self.bins, leaves)
-        return _round(np.minimum(leaves, 2 ** np.floor(np.log2(np.diff(self.edges)))))
+        apart = 1.0 if self.shift else LEAF_SPACINGS * np.spacing(np.abs(self.edges).max())
+        return _round(np.minimum(leaves, 2 ** np.floor(np.log2(np.maximum(np.diff(self.edges) / apart, 1.0)))))
 
     def leaf_edges(self, leaves: int) -> Floats:
         """List the ends of the leaves; those of fewer leaves are among those of more.

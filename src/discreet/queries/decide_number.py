@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, parse_query
+from discreet.model.query_grammar import NumberQuery, Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
@@ -23,7 +23,7 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
 from discreet.queries.decision_draws import check_bounds, condition, effective_draws, fresh_draws
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
-from discreet.queries.query import ROW_LIMIT
+from discreet.queries.query import ROW_LIMIT, find_number
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -31,7 +31,7 @@ from discreet.util.randomness import Seed
 from discreet.util.tabular import Result
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
-"""A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
+"""A query for one probability or number, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def decide_number(
     loss: NumberLoss | str,
     *,
     level: float = DEFAULT_LEVEL,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    bounds: tuple[float, float] | None = None,
     queries: int = 1,
     failure: float = 0.05,
     fresh: bool = True,
@@ -114,12 +114,15 @@ def decide_number(
 
     Args:
         posterior: result of `noise_aware` or `plug_in`, or posterior draws.
-        quantity: a query for one probability, such as "P(lung=yes | smoke=yes)"; or a function from cells of shape
-            `(*parents, child, draws)` to shape (draws,). The number of a draw must depend on that draw alone.
+        quantity: a query for one probability, such as "P(lung=yes | smoke=yes)", or for a number, such as
+            "E(age | ill=yes)"; or a function from cells of shape `(*parents, child, draws)` to shape (draws,). The
+            number of a draw must depend on that draw alone. Numbers are read from released sums where there are some,
+            else by the log-linear law inside bins.
         loss: "squared" (the mean), "absolute" (the median), "quantile:Q", "interval:LEVEL"; or `Squared()`,
             `Absolute()`, `Quantile(q)`, `Interval(level)`.
         level: posterior probability of the quantity's interval, which is reported beside the response.
-        bounds: smallest and largest possible value of the quantity.
+        bounds: smallest and largest possible value of the quantity; None for those that follow from public bounds
+            (`public_bounds`), 0 and 1 for a function.
         queries: total number of quantities to decide on, fixed before the first; the bound holds for all of them
             together.
         failure: probability with which the bound may fail.
@@ -155,7 +158,9 @@ def decide_number(
         >>> abs(found.response - 0.9) < 0.02, found.regret < 0.002
         (True, True)
     """
-    chosen, (low, high) = number_loss(loss), bounds
+    chosen = number_loss(loss)
+    query = one_number(posterior.network, quantity) if isinstance(quantity, str) else quantity
+    low, high = public_bounds(posterior.network, query) if bounds is None else bounds
     if not -np.inf < low < high < np.inf:
         raise InputError("a quantity needs two different, finite bounds")
     if not -LARGEST_UTILITY <= low < high <= LARGEST_UTILITY:
@@ -163,7 +168,6 @@ def decide_number(
     positive(queries=queries)
     probability(failure=failure)
     check_level(level)
-    query = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
     drawn = fresh_draws(posterior, fresh, rng)
     values = _find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
@@ -176,37 +180,65 @@ def decide_number(
     return NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
 
 
-def one_probability(network: Network, query: str) -> Probability:
-    """Parse a query for one probability.
+def one_number(network: Network, query: str) -> Probability | NumberQuery:
+    """Parse a query for one probability or number.
 
     Args:
         network: network of the query's variables.
-        query: text such as "P(A=a, B=b | C=c)".
+        query: text such as "P(A=a, B=b | C=c)" or "E(X | C=c)".
 
     Returns:
-        The parsed query, with a state for every target.
+        The parsed query; one for probabilities has a state for every target.
 
     Raises:
-        InputError: no query; another kind of query, such as MAP, E(X) or P(X > c); or a target without a state.
+        InputError: no query; another kind of query, such as MAP; or a target without a state.
     """
     parsed = parse_query(query, network.schema)
+    if isinstance(parsed, NumberQuery):
+        return parsed
     if not isinstance(parsed, Probability) or any(state is None for _, state in parsed.targets):
         raise InputError(
-            f"a number needs a query for one probability, with a state of every target, such as P(A=a | B=b), "
-            f"not {shown(query)}"
+            f"a number needs a query for one probability, with a state of every target, such as P(A=a | B=b), or for a "
+            f"number, such as E(X | B=b), not {shown(query)}"
         )
     return parsed
 
 
+def public_bounds(network: Network, query: object) -> tuple[float, float]:
+    """Find the smallest and largest value that a quantity can have by the public bounds of its variables.
+
+    Args:
+        network: network of the query's variables.
+        query: parsed query; anything else lies between 0 and 1.
+
+    Returns:
+        The variable's own bounds for a mean or quantile; of a standard deviation at most half of their distance (that
+        of numbers at both ends), of a variance or covariance products of these; else shares and correlations.
+    """
+    if not isinstance(query, NumberQuery):
+        return 0.0, 1.0
+    ends = [network.schema[name].edges for name, _ in query.targets]
+    half = [(end[-1] - end[0]) / 2 for end in ends]
+    known = {
+        "mean": (ends[0][0], ends[0][-1]),
+        "quantile": (ends[0][0], ends[0][-1]),
+        "sd": (0.0, half[0]),
+        "variance": (0.0, half[0] ** 2),
+        "covariance": (-half[0] * half[-1], half[0] * half[-1]),
+        "correlation": (-1.0, 1.0),
+    }
+    return known.get(query.quantity, (0.0, 1.0))
+
+
 def _find_quantity(
-    posterior: NetworkPosterior, query: Probability | Callable[[Tables], Floats], low: float, high: float
+    posterior: NetworkPosterior, query: Probability | NumberQuery | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
     """Compute the quantity in every draw; a query is answered as by `answer`.
 
     Args:
         posterior: draws of the decision.
         query: query for one probability, which is computed exactly, or by importance sampling if the network is too
-            large; or a function from cells to shape (draws,).
+            large; for a number; or a function from cells to shape (draws,).
         low: smallest possible value.
         high: largest possible value.
 
@@ -222,6 +254,9 @@ def _find_quantity(
         states = {name: schema[name].code(state) for name, state in query.targets if state is not None}
         values = condition_on(posterior, query.evidence, predictive=False).for_targets(states, most=ROW_LIMIT)
         quantity = values.given.probability(states)
+    elif isinstance(query, NumberQuery):
+        # Sums with noise may put a number a little beyond what is possible.
+        quantity = np.clip(find_number(query, posterior), *public_bounds(posterior.network, query))
     else:
         quantity = np.asarray(query(posterior.probabilities), np.float64)
         draws = posterior.probabilities.draws or 1

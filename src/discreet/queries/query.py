@@ -276,7 +276,8 @@ def answer(
         P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
         MAP(A, B | C=c)         the most probable joint state of A and B
         MPE(| C=c)              the most probable joint state of all variables that are not observed
-        E(X | C=c)              the mean of a numeric variable
+        E(X | C=c)              the mean of a numeric variable; sd(X | C=c), var(X | C=c)
+        cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
 
@@ -936,14 +937,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
     Raises:
         InputError: no sums of both were released.
     """
-    names, numbers = tuple(name for name, _ in query.targets), both.numbers
-    if numbers is None or not all(name in numbers.grids for name in names):
-        raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
-    columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    _, moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
-    values = moments[:, 0, 1]
-    if query.quantity == "correlation":
-        values = values / np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
+    names = tuple(name for name, _ in query.targets)
+    values = _relate_numbers(query, both)
     lower, upper = equal_tails(values, level)
     row: AnswerRow = {
         "state": {names[0]: f"{query.quantity} with {names[1]}"},
@@ -963,3 +958,42 @@ def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scop
     if both.numbers is None or query.variable not in both.numbers.grids:
         return (query.variable,)
     return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence)))
+
+
+def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
+    """Compute the covariance or correlation of two numbers in every draw.
+
+    Raises:
+        InputError: no sums of both were released.
+    """
+    names, numbers = tuple(name for name, _ in query.targets), both.numbers
+    if numbers is None or not all(name in numbers.grids for name in names):
+        raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
+    columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
+    _, moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    if query.quantity == "covariance":
+        return np.asarray(moments[:, 0, 1])
+    scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
+    return np.asarray(moments[:, 0, 1] / scale)
+
+
+def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
+    """Compute the number that a query asks for in every draw.
+
+    Args:
+        query: query for a number, which fits the posterior's schema.
+        posterior: draws.
+
+    Returns:
+        Shape `(draws,)`: by released sums where there are some, else by the log-linear law inside bins; NaN where the
+        evidence is impossible.
+
+    Raises:
+        InputError: two numbers of which no sums were released.
+    """
+    both = condition_on(posterior, query.evidence, predictive=False)
+    if query.second is not None:
+        return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))
+    both = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
+    shares, both = _draw_probabilities(query.bins, both)
+    return number_draws(query, _find_number_law(query, both, shares, "log-linear"))[0]

@@ -26,9 +26,10 @@ from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
-from discreet.posterior.joint_draws import law_of
+from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
+from discreet.queries.synthetic_numbers import ReleasedNumbers, SyntheticNumbers
 from discreet.util.arrays import Array
 from discreet.util.option_texts import FileFormat
 from discreet.util.progress import under_way
@@ -68,8 +69,8 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
         ['yes', 'yes']
     """
     rng = as_generator(rng)
-    laws = _find_number_laws(theta)
-    return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
+    numbers = SyntheticNumbers(_find_number_laws(theta))
+    return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), numbers, rng)])
 
 
 @delegates_to_server
@@ -83,6 +84,10 @@ def sample(
     from them. A single set (`sets=None`) is drawn from the posterior's mean: its shares have smaller errors than those
     of any draw, but statistics computed from it as if it were data account for its own sampling variance only. Draws
     are of the joint law from which all answers are read.
+
+    Numbers lie in their bins by the release's own sums where it has some: the mean of
+    a column, its mean by each row of its families, its quantiles and the correlation of two columns of a family are
+    then those that `answer` gives, but for the sampling of n records. Else by the log-linear law inside bins.
 
     Args:
         posterior: posterior of a release.
@@ -178,20 +183,28 @@ def _sample(
     laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
     every, schema = rng.spawn(sets or 1), posterior.network.schema
     seeds = [every[at] for at in wanted]
-    return tuple(_make_stream(theta, schema, n, seed, block) for theta, seed in zip(laws, seeds, strict=True))
+    return tuple(
+        _make_stream(theta, numbers, schema, n, seed, block) for (theta, numbers), seed in zip(laws, seeds, strict=True)
+    )
 
 
-def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
-    """Yield the tables, without an axis of draws, of the joint laws of some draws in the given order.
+def _list_laws(
+    posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None
+) -> Iterator[tuple[Tables, SyntheticNumbers]]:
+    """Yield the joint laws of some draws in the given order: tables without an axis of draws, and the numbers' law.
 
     None yields one law, their mean over all draws (`mean_law`).
     """
     cells = law_of(posterior).cells
-    if picked is None:
-        yield mean_law(cells)
-        return
-    for draw in picked:
-        yield Tables(cells.network, {node: cells[node][..., draw] for node in cells.network.nodes})
+    numbers = posterior.numbers if isinstance(posterior, PosteriorDraws) else None
+    released = None if numbers is None else ReleasedNumbers(numbers)
+    for draw in (None,) if picked is None else picked.tolist():
+        if draw is None:
+            theta = mean_law(cells)
+        else:
+            theta = Tables(cells.network, {node: cells[node][..., draw] for node in cells.network.nodes})
+        laws = _find_number_laws(theta)
+        yield theta, SyntheticNumbers(laws) if released is None else released.of_draw(laws, theta, draw)
 
 
 def mean_law(cells: Tables) -> Tables:
@@ -216,12 +229,15 @@ def mean_law(cells: Tables) -> Tables:
     return Tables(network, rows)
 
 
-def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+def _make_stream(
+    theta: Tables, numbers: SyntheticNumbers, schema: Schema, n: int, rng: np.random.Generator, block: int
+) -> pa.RecordBatchReader:
     """Make the records of one set, block by block as they are read; arguments are checked at once.
 
     Args:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws; it may have more variables than
             `schema`.
+        numbers: of the numeric variables.
         schema: variables of the columns, in their order.
         n: number of records; 0 gives a stream without batches.
         rng: source of randomness, used as the stream is read.
@@ -231,10 +247,10 @@ def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator
         InputError: a negative number of records, or blocks of no records.
     """
     check_number(n, block)
-    laws, most = _find_number_laws(theta), min(block, max(1, BLOCK_VALUES // len(schema)))
+    most = min(block, max(1, BLOCK_VALUES // len(schema)))
     sizes = (min(most, n - start) for start in range(0, n, most))
     return pa.RecordBatchReader.from_batches(
-        make_arrow_schema(schema), (_make_batch(schema, sample_codes(theta, size, rng), laws, rng) for size in sizes)
+        make_arrow_schema(schema), (_make_batch(schema, sample_codes(theta, size, rng), numbers, rng) for size in sizes)
     )
 
 
@@ -272,30 +288,29 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
 
 
 def _make_batch(
-    schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
+    schema: Schema, codes: dict[str, Array], numbers: SyntheticNumbers, rng: np.random.Generator
 ) -> pa.RecordBatch:
     """Convert codes to a batch of records, with a column for each variable of the schema.
 
-    Codes of other variables are not used. `rng` draws the numbers inside bins, column by column.
+    Codes of other variables are not columns. `rng` draws the numbers inside bins.
     """
-    columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
+    drawn = numbers.draw(codes, rng)
+    columns = [_make_column(variable, codes[variable.name], drawn) for variable in schema]
     return pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(schema))
 
 
-def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
-    """Convert codes to names of states, or to numbers drawn in their bins; NULL for a missing value.
+def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDArray[np.generic]]) -> pa.Array:
+    """Convert codes to names of states, or take the numbers; NULL for a missing value.
 
     Args:
         variable: variable of the column.
         codes: positions of states, shape (records,); that of the state for missing values becomes NULL.
-        laws: law inside bins of each numeric variable; without one, the column is text.
-        rng: source of randomness of the numbers.
+        numbers: of the numeric variables; without them, the column is text.
     """
     gap = None if variable.missing is None else codes == len(variable.values)
-    if variable.name not in laws:
+    if variable.name not in numbers:
         return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
-    inside = codes if gap is None else np.where(gap, 0, codes)
-    return pa.array(laws[variable.name].sample(inside, rng), mask=gap)
+    return pa.array(numbers[variable.name], mask=gap)
 
 
 # ------------------------------------------------------------------------------------------------------- files

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -25,6 +25,27 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import is_kind
 from discreet.util.arrays import Floats, Ints
 from discreet.util.pack_entries import of_packs
+
+
+class ToldOfNumber(NamedTuple):
+    """Public summary of what a release tells of a numeric column beside its bins.
+
+    Args:
+        name: of the column.
+        noise: standard deviation that noise makes of the column's mean, in its unit.
+        open: half a typical bin: as far the mean may lie from what bins tell.
+        leaves: of each bin, counted for quantiles; 1 if none are.
+    """
+
+    name: str
+    noise: float
+    open: float
+    leaves: int
+
+    @property
+    def pays(self) -> bool:
+        """True if noise leaves less of the mean open than bins do, at two standard deviations."""
+        return 2 * self.noise < self.open
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +200,15 @@ class Calibration(ABC):
     def of_tables(self) -> Calibration:
         """The part of it that is the noise of tables; all of it unless the payload has other parts."""
         return self
+
+    def told_of_numbers(self, network: Network, records: int) -> tuple[ToldOfNumber, ...]:
+        """List what is released of each numeric column beside its bins; nothing unless the payload has such a part.
+
+        Args:
+            network: of the release.
+            records: guessed number.
+        """
+        return ()
 
     @property
     def continuous(self) -> bool:

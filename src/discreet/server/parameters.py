@@ -142,7 +142,7 @@ class DecisionRequest(RequestFields):
     level: Level = option_texts.DEFAULT_LEVEL
     bounds: Annotated[
         tuple[float, float] | None,
-        Field(description="Least and largest payoff, or value of the quantity. Default: those of the payoffs."),
+        Field(description="Least and largest payoff, or value of the quantity. Default: those that are possible."),
     ] = None
     queries: Annotated[int, Field(description="Number of decisions for which the bound holds together.")] = 1
     failure: Annotated[float, Field(description=option_texts.FAILURE)] = option_texts.DEFAULT_FAILURE

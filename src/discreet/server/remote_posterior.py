@@ -24,7 +24,7 @@ from discreet.posterior.remote_dispatch import RemotePosteriorBase
 from discreet.queries.answers import Answer, Answers
 from discreet.queries.credible import check_level
 from discreet.queries.decide import Decision, Payoff
-from discreet.queries.decide_number import NumberDecision, one_probability
+from discreet.queries.decide_number import NumberDecision, one_number
 from discreet.queries.documents import (
     read_answer,
     read_decision,
@@ -330,8 +330,8 @@ def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **h
 def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any) -> NumberDecision:
     """Choose a number; see `decide_number`. The server's draws are used."""
     if not isinstance(quantity, str):
-        raise InputError("a function cannot be sent to a server as quantity: give a probability, or decide here")
-    one_probability(remote.network, quantity)
+        raise InputError("a function cannot be sent to a server as quantity: give a query, or decide here")
+    one_number(remote.network, quantity)
     body = {"quantity": quantity, "loss": str(number_loss(loss))}
     document = remote.post("decide", body | _options(**how))
     decision: NumberDecision = remote.read(read_number_decision, document)
@@ -339,10 +339,13 @@ def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any
     return decision
 
 
-def _options(level: float, bounds: tuple[float, float], queries: int, failure: float, **_: object) -> dict[str, Any]:
+def _options(
+    level: float, bounds: tuple[float, float] | None, queries: int, failure: float, **_: object
+) -> dict[str, Any]:
     """Write the options of decisions of both kinds; new draws and a seed are not sent."""
     check_level(level)
-    return {"level": float(level), "bounds": list(map(float, bounds)), "queries": queries, "failure": float(failure)}
+    ends = None if bounds is None else list(map(float, bounds))
+    return {"level": float(level), "bounds": ends, "queries": queries, "failure": float(failure)}
 
 
 def _sample(

@@ -18,7 +18,7 @@ from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answers
 from discreet.queries.decide import decide, payoff
-from discreet.queries.decide_number import decide_number, one_probability
+from discreet.queries.decide_number import decide_number, one_number
 from discreet.queries.documents import (
     answer_document,
     decision_document,
@@ -266,10 +266,10 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
     how: Any = {"level": request.level, "failure": request.failure, "queries": request.queries, "fresh": False}
     if request.quantity is not None:
         quantity = request.quantity
-        query: Query = one_probability(posterior.network, quantity)
+        query: Query = one_number(posterior.network, quantity)
 
         def make() -> ResponseBody:
-            decision = decide_number(posterior, quantity, request.loss, bounds=request.bounds or (0.0, 1.0), **how)
+            decision = decide_number(posterior, quantity, request.loss, bounds=request.bounds, **how)
             return json_of(decision_document(quantity, decision))
 
     else:

@@ -46,10 +46,10 @@ ASSUME = (
     "What to assume of variables that no table measures together. network: the network's independences. robust: a "
     "distance from them that the measured pairs, or real tables, suggest. nothing: bounds of all that is possible."
 )
-INSIDE = "Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40)."
+INSIDE = "Law of numbers inside their bins, for E(X), median(X) and P(X > 40) where no sums of them were released."
 KIND = "Kind of regression: linear, or logistic for the log odds of the target's second state."
 PAYOFFS = "What each response pays in every state of the query."
-QUANTITY = "Query for one probability, which is to be named as a number."
+QUANTITY = "Query for one probability, or for a number as E(X), which is to be named."
 LOSS = "Loss of the number: squared, absolute, quantile:0.9 or interval:0.9."
 FAILURE = "Chance that some bound fails."
 ROWS = "Rows of tables to name for each query."

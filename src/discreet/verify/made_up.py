@@ -17,12 +17,16 @@ from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, Statistic
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.number_grid import number_grids
 from discreet.model.over import Over, Prior
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.plug_in import plug_in
 from discreet.posterior.read import load_function, read, readers_of
 from discreet.privacy.guarantee import Relation
-from discreet.records.counts import Counts, count_codes
+from discreet.queries.synthetic import simulate_records
+from discreet.records.counts import Counts, count, count_codes
+from discreet.records.records import read_records
 from discreet.releases.release import Release
 from discreet.releases.release_head import domains
 from discreet.verify.tiny_data import (
@@ -148,14 +152,37 @@ def _simulate_records(
         reader = plug_in if any(reader.name == "particles" for reader in readers_of(release)) else read
         return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
-    codes = sample_codes(theta, records, rng)
-    counts = count_codes(theta.network, codes, ())
+    count_made_up = make_up_records(theta, records, rng)
+    counts = count_made_up(())
 
     def of(mechanism: Mechanism) -> Counts:
         scopes = tuple(mechanism.scopes(theta.network))
-        return count_codes(theta.network, codes, scopes) if scopes else counts
+        return count_made_up(scopes) if scopes else counts
 
     return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), errors
+
+
+def make_up_records(
+    theta: Tables, records: int, rng: np.random.Generator
+) -> Callable[[Iterable[Scope] | None], Counts]:
+    """Make up records, with numbers in their bins where a column has some.
+
+    Args:
+        theta: probabilities, without an axis of draws.
+        records: their number.
+        rng: source of randomness.
+
+    Returns:
+        Function that counts them over the families and the given sets of variables, as `count` takes these.
+    """
+    network = theta.network
+    if number_grids(network):
+        gaps = any(variable.missing is not None for variable in network.schema)
+        table = simulate_records(theta, records, rng=rng)
+        made_up = read_records(table, network.schema, missing="keep" if gaps else "error")
+        return lambda scopes: count(made_up, network, scopes)
+    codes = sample_codes(theta, records, rng)
+    return lambda scopes: count_codes(network, codes, scopes)
 
 
 def _compute_marginals(theta: Tables) -> dict[str, Floats]:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.errors import InputError, listed, shown
-from discreet.inference.sampling import sample_codes
+from discreet.inference.bin_laws import BinLaw
+from discreet.inference.exact_laws import Laws
 from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
@@ -35,7 +36,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
-from discreet.records.counts import Counts, count_codes
+from discreet.records.counts import Counts
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
@@ -48,6 +49,7 @@ from discreet.verify.accuracy_plan import (
     AccuracyPlan,
     PlannedWidth,
 )
+from discreet.verify.made_up import make_up_records
 from discreet.verify.plan import MOST_PLANNED_RECORDS
 from discreet.verify.width_curves import WidthCurves, fit_widths
 
@@ -87,7 +89,9 @@ def plan_accuracy(
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
             from Dirichlet(1/4), and half-widths are geometric means over them.
-        queries: probabilities, means and quantiles, as `answer` takes them.
+        queries: probabilities, means, quantiles and correlations, as `answer` takes them. Numbers are made up by the
+            log-linear law inside their bins; of a mechanism that releases sums of them, as `planned` does, half-widths
+            are of answers by these sums.
         within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
             what the guarantee's own epsilon gives.
         records: expected number of records.
@@ -162,12 +166,12 @@ class _Simulated:
         typical: bool,
     ) -> None:
         self._asked, self._worlds, self._mechanism, self._promise = queries, worlds, mechanism, promise
-        self._rng, self._typical = rng, typical
+        self._rng, self._typical, self._measured = rng, typical, False
         self._budgets: list[float] = []
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
-        opened = np.array([self._ask(_read_without_noise(world.counts, rng), world.truth)[0] for world in worlds])
         noiseless = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
+        opened = np.array([self._ask(_read_without_noise(world.counts, rng), world.truth)[0] for world in worlds])
         self._sampling = opened * (np.array(noiseless) / opened[: len(noiseless)]).mean(axis=0)
 
     def add(self, epsilon: float) -> None:
@@ -214,12 +218,17 @@ class _Simulated:
         stated = Guarantee(epsilon=repr(epsilon), delta=promise.delta, relation=promise.relation, unit=promise.unit)
         release = simulate(self._mechanism, world.counts, Dirichlet.uniform(world.counts.over), stated, rng=self._rng)
         posterior = _without_replicates(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng))
+        self._measured = posterior.numbers is not None
         return self._ask(posterior, world.truth)
 
     def _ask(self, posterior: PosteriorDraws, truth: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Find half-widths of the widest rows, and absolute errors of their means."""
         pairs = []
         for query, true in zip(self._asked, truth, strict=True):
+            if self._measured and posterior.numbers is None and isinstance(query, NumberQuery):
+                # What noise leaves of a number is known of releases that hold its sums; bins say something else.
+                pairs.append((1.0, 0.0))
+                continue
             try:
                 rows = answer_many(posterior, [query])[0].tidy()
             except InputError:  # evidence without a record, by the random network or the noise
@@ -295,7 +304,7 @@ def _simulate_data_sets(
     worlds = list[_DataSet]()
     for tables in theta:
         single_draw = Tables(tables.network, {node: table[..., 0] for node, table in tables.items()})
-        counts = count_codes(tables.network, sample_codes(single_draw, records, rng), scopes)
+        counts = make_up_records(single_draw, records, rng)(scopes)
         answers = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_exactly(tables, queries)
         worlds.append(_DataSet(counts, answers))
     return worlds
@@ -303,7 +312,27 @@ def _simulate_data_sets(
 
 def _answer_exactly(theta: Tables, queries: Sequence[Query]) -> list[Floats]:
     """Answer queries under known probabilities, an array of its rows for each query."""
-    return [np.array([row["mean"] for row in result.rows]) for result in answer_many(PosteriorDraws(theta), queries)]
+    posterior, answers = PosteriorDraws(theta), list[Floats]()
+    for query in queries:
+        if isinstance(query, NumberQuery) and query.second is not None:
+            answers.append(np.array([_relate_exactly(theta, query)]))
+        else:
+            answers.append(np.array([row["mean"] for row in answer_many(posterior, [query])[0].rows]))
+    return answers
+
+
+def _relate_exactly(theta: Tables, query: NumberQuery) -> float:
+    """Compute the covariance or correlation of two made-up numbers, which depend on each other by their bins alone."""
+    variables = [theta.network.schema[name] for name, _ in query.targets]
+    bins = [len(variable.edges) - 1 for variable in variables]
+    joint = Laws(theta).joint([variable.name for variable in variables])[: bins[0], : bins[1], 0]
+    joint = joint / joint.sum()
+    sides = zip(variables, (joint.sum(axis=1), joint.sum(axis=0)), strict=True)
+    first, second = (BinLaw.of_bins(variable, shares[:, None]) for variable, shares in sides)
+    centred = [law.means()[:, 0] - law.mean() for law in (first, second)]
+    covariance = centred[0] @ joint @ centred[1]
+    scale = np.sqrt(first.variance() * second.variance())[0] if query.quantity == "correlation" else 1.0
+    return float(covariance / max(scale, np.finfo(float).tiny))
 
 
 def _make_plan(

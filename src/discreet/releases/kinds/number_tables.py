@@ -12,6 +12,7 @@ Offsets and leaves are those of `discreet.model.number_grid`. Four parts share t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +29,7 @@ from discreet.noise.noise_laws import NO_NOISE
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs
-from discreet.releases.measurement import Calibration, MeasuredTables, Measurement
+from discreet.releases.measurement import Calibration, MeasuredTables, Measurement, ToldOfNumber
 from discreet.util.arrays import freeze
 
 MOMENT_STEPS = 2**20
@@ -88,6 +89,20 @@ class NumberNoise(Calibration):
     def total(self) -> Fraction:
         """Epsilon of the tables and of the sums of numbers."""
         return self.first.total + self.reported
+
+    def told_of_numbers(self, network: Network, records: int) -> tuple[ToldOfNumber, ...]:
+        """See `Calibration`."""
+        grids = number_grids(network)
+        steps = self.offset_scale * math.sqrt((len(grids) + 1) * (len(grids) + 2) / 3)
+        return tuple(
+            ToldOfNumber(
+                name,
+                steps * grid.step / records,
+                float(np.diff(grid.edges).mean()) / 2,
+                leaves_for(grid, records, self.leaf_scale),
+            )
+            for name, grid in grids.items()
+        )
 
 
 @kind(None)
