@@ -24,7 +24,7 @@ from discreet.util.arrays import Array, Ints, margin
 Monomial = tuple[str, ...]
 """Names of the numeric variables whose offsets are multiplied: one name, one twice, or two."""
 MOST_RECORDS = 2**62 // STEPS**2
-"""Most records whose sums of squared offsets surely fit into 64 bits, noise included."""
+"""Most records whose sums of squared offsets surely fit into 64 bits; units in steps count once for each."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,17 +37,18 @@ class NumberSums:
             records of each cell, in steps to the power of the monomial's degree.
         leaves: int64 by name, shape (finest leaves, 3): of each leaf the number of records, and the sums of their
             offsets and of the squares of these.
-
-    Raises:
-        InputError: more records than 64-bit sums can hold.
     """
 
     grids: Mapping[str, NumberGrid]
     cells: Mapping[tuple[Scope, Monomial], Array]
     leaves: Mapping[str, Ints]
 
-    def __post_init__(self) -> None:
-        """Refuse sums that might overflow once noise is added; no message has a count."""
+    def require_fit(self) -> None:
+        """Refuse more records than 64-bit sums surely hold, before a charge; no message has a count.
+
+        Raises:
+            InputError: as it says.
+        """
         fit = all(int(leaves[:, 0].sum()) <= MOST_RECORDS for leaves in self.leaves.values())
         require(fit, f"sums of numbers take at most {MOST_RECORDS:,} records; release with numbers_share=0")
 
