@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def grids(draw: st.DrawFn) -> NumberGrid:
     number: Any = st.integers(-(2**53), 2**53) if whole else st.floats(allow_nan=False, allow_infinity=False)
     near: Any = st.integers(-50, 50) if whole else st.floats(-10, 10)
     ends = sorted(draw(st.lists(draw(st.sampled_from((number, near))), min_size=3, max_size=7, unique=True)))
-    assume(all(a < b for a, b in zip(ends, ends[1:], strict=False)) and math.isfinite(float(ends[-1]) - float(ends[0])))
+    assume(all(a < b for a, b in pairwise(ends)) and math.isfinite(float(ends[-1]) - float(ends[0])))
     names = tuple(f"bin {at}" for at in range(len(ends) - 1))
     kind = "integer" if whole else "real"
     return NumberGrid(dc.Variable("x", names, (ends[0], ends[-1]), tuple(ends[1:-1]), kind))

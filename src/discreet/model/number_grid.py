@@ -58,6 +58,12 @@ class NumberGrid:
         return np.array(self.variable.edges)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest number."""
+        assert self.variable.bounds is not None
+        return self.variable.bounds
+
+    @property
     def bins(self) -> int:
         """Number of bins; the state for missing values is none."""
         return len(self.edges) - 1
@@ -97,8 +103,7 @@ class NumberGrid:
         Returns:
             int64, shape `(records,)`; `round((x - middle) / step)`, within `reach` of 0.
         """
-        with np.errstate(over="ignore"):  # numbers far out of bounds are infinitely many steps away
-            steps = np.floor((numbers + (self.shift - self.middles)[bins]) / self.step + 0.5)
+        steps = np.floor((np.clip(numbers, *self.bounds) + (self.shift - self.middles)[bins]) / self.step + 0.5)
         reach = self.reach[bins]
         return np.asarray(np.clip(steps, -reach, reach).astype(np.int64))
 

@@ -139,9 +139,10 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
         column: of the records.
         grid: of its variable.
     """
-    value = number(column)
+    value, (low, high) = number(column), grid.bounds
+    inside = ibis.least(ibis.greatest(value, low), high)
     *below, last = (
-        _clip_steps(value, shift, reach, grid.step)
+        _clip_steps(inside, shift, reach, grid.step)
         for shift, reach in zip((grid.shift - grid.middles).tolist(), grid.reach.tolist(), strict=True)
     )
     bins = [(value < cut, steps) for cut, steps in zip(grid.variable.bins, below, strict=True)]
@@ -152,9 +153,9 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
 
 def _clip_steps(value: ir.FloatingColumn, shift: float, reach: int, step: float) -> ir.IntegerColumn:
     """Write the offset of a number in one bin; clipped as a float, as a cast of a large one would fail."""
-    steps = ((value + shift) / step + 0.5).floor()
-    clipped: ir.IntegerColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach)).cast("int64")
-    return clipped
+    steps = (value + shift) / step + 0.5
+    clipped: ir.FloatingColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach))
+    return clipped.floor().cast("int64")
 
 
 def sum_columns(table: ir.Table, wanted: Sequence[Monomial], steps: str | None) -> dict[str, ir.IntegerScalar]:
