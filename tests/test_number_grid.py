@@ -53,7 +53,7 @@ def check_bounds(grid: NumberGrid, numbers: np.ndarray) -> None:
         offsets = grid.offsets(numbers, bins)
         assert offsets.dtype == np.int64
         assert np.all(np.abs(offsets) <= grid.reach[bins])
-    assert 0 <= grid.reach.min() and 1 <= grid.reach.max() <= STEPS
+    assert grid.reach.min() >= 0 and 1 <= grid.reach.max() <= STEPS
     assert grid.step > 0 and np.all(np.isfinite(grid.middles))
     for leaves in (1, grid.finest):
         edges = grid.leaf_edges(leaves)
