@@ -175,7 +175,7 @@ def test_a_family_larger_than_the_limit_is_refused_before_a_record_is_read(monke
     largest = max(math.prod(theta.network.shape(node)) for node in theta.network.nodes)
     dc.count(records, theta.network, cell_limit=largest)
     monkeypatch.setattr(counts_module, "arrow", forbidden)
-    monkeypatch.setattr(counts_module, "local_tables", forbidden)
+    monkeypatch.setattr(counts_module, "local_joints", forbidden)
     message = refusal(lambda: dc.count(records, theta.network, cell_limit=largest - 1, progress=forbidden))
     assert "cells" in message
 

@@ -23,7 +23,7 @@ NARROW = {
     "the widest": ((-8.9e307, 8.9e307), (0,)),
     "beyond a half of all floats": ((1e308, 1.7e308), (1.5e308,)),
     "the narrowest": ((0, 1e-323), (5e-324,)),
-    "steps that floats round": ((0, 2.4e-319), (1e-319,)),
+    "steps that floats round": ((0, 3.3e-319), (1e-319,)),
     "a bin of nothing": ((0, 1), (1e-300,)),
 }
 """Bounds and cut points at the limits of floats."""

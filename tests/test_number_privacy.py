@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import discreet as dc
@@ -281,6 +281,7 @@ class Told:
         return self.sum
 
 
+@example(sum_=-1, by=Fraction(1), records=1, name="x")
 @given(sum_=st.integers(-(2**80), 2**80), by=st.fractions(-1, 1), records=st.integers(1, 5), name=st.sampled_from("xn"))
 def test_rounded_moments_move_by_no_more_than_the_proof_says(sum_: int, by: Fraction, records: int, name: str) -> None:
     """`floor(S C / R + 1/2)` moves by at most C where S moves by at most R, whatever S is; also where it is clipped."""
