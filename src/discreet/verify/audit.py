@@ -490,10 +490,10 @@ def _refuse_changed_requests(logs: Mapping[Any, Log], expected: dict[Any, Any] |
 
 def _refuse_requests_by_records(inputs: Mapping[Any, Any], logs: Mapping[Any, Log], relation: Relation) -> None:
     """Refuse a mechanism that asks for more noise of other records, be they neighbours or not; some are far apart."""
-    asked = dict[int, Any]()
+    cells = dict[int, Any]()
     for key, log in logs.items():
         number = inputs[key].records if relation.public_number else 0
-        if asked.setdefault(number, log.source.cells) != log.source.cells:
+        if cells.setdefault(number, log.source.cells) != log.source.cells:
             raise Leak("with the answers of the noise held fixed, how much is asked of it depends on the records")
 
 

@@ -125,10 +125,10 @@ def _read_value(variable: Variable, value: float) -> tuple[int, int, int]:
     if not variable.numeric or (isinstance(value, int) and value >= len(variable.values)):
         return int(value), 0, 0
     grid = NumberGrid(variable)
-    number = grid.middles[value] if isinstance(value, int) else np.float64(value)
+    number = np.array([grid.middles[value] if isinstance(value, int) else value])
     code = np.searchsorted(variable.bins, number, side="right")
     leaf = np.searchsorted(grid.leaf_edges(grid.finest)[1:-1], number, side="right")
-    return int(code), int(grid.offsets(number[None], code[None])[0]), int(leaf)
+    return int(code[0]), int(grid.offsets(number, code)[0]), int(leaf[0])
 
 
 def _list_values(variable: Variable, *, numbers: bool) -> list[float]:

@@ -239,7 +239,7 @@ def row_scopes(network: Network) -> list[tuple[str, Scope]]:
     for node in network.maximal_families:
         family = network.ordered(network.family(node))
         for name in family:
-            others = tuple(other for other in family if other != name)
+            others = tuple(variable for variable in family if variable != name)
             if name in grids and others and network.cells(others) <= MOST_ROWS:
                 scopes[name, others] = None
     return list(scopes)
