@@ -284,7 +284,7 @@ def leaves_for(grid: NumberGrid, records: float, leaf_scale: float) -> int:
         >>> from discreet.model.schema import Variable
         >>> age = NumberGrid(Variable("age", bounds=(0, 120), bins=(40, 60)))
         >>> [leaves_for(age, records, 20.0) for records in (100, 500, 10_000)]
-        [1, 4, 8]
+        [1, 4, 16]
     """
     most = (max(records, 0.0) / (LEAF_RECORDS * grid.bins * leaf_scale)) ** 2
     return int(min(grid.finest, 2 ** np.floor(np.log2(max(most, 1.0)))))
