@@ -235,7 +235,7 @@ def test_an_interruption_is_said_to_be_one(run: Shell, monkeypatch: pytest.Monke
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.records.counts.local_tables", interrupted)
+    monkeypatch.setattr("discreet.records.counts.local_joints", interrupted)
     assert "interrupted" in run.fails(RELEASE, 1)
     assert charges() == 0
 

@@ -19,6 +19,7 @@ import discreet as dc
 from design_releases import PUBLISHED, committed
 from discreet.releases.codec import kind
 from discreet.releases.release import release_schema
+from discreet.verify.tiny_data import statistic_from
 from folding import every
 from registry import family, score
 from releases import POLICY
@@ -27,6 +28,16 @@ from tiny import counts_of, network_of
 NETWORK = network_of({"a": 2, "b": 3, "c": 2, "d": 1}, "a>b a>c b>c c>d")
 OPEN = network_of({"a": 2, "b": 3, "c": 2}, "a>b b>c")
 """One pair lies in no table."""
+NUMBERS = dc.Network(
+    (
+        dc.Variable("a", ("s0", "s1")),
+        dc.Variable("x", bounds=(0, 9), bins=(4,)),
+        dc.Variable("n", bounds=(0, 2), bins=(1,)),
+    ),
+    {"a": (), "x": ("a",), "n": ("x",)},
+)
+"""Columns of numbers, with states and with each other."""
+NUMBERED = [(0, 1.5, 0.5), (1, 7.0, 1.9), (1, 8.5, 0.1), (0, 0.0, 2.0)] * 40
 RECORDS = [(0, 1, 1, 0), (1, 2, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0)] * 5
 
 
@@ -42,6 +53,8 @@ KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], str]] = {
     "planned": (lambda: dc.planned(pairs_share=0), "0"),
     "planned, pairs": (lambda: dc.planned(records=10**7), "0"),
     "planned, workload": (lambda: dc.planned(pairs_share=0, workload=["P(b)"]), "0"),
+    "planned, numbers": (lambda: dc.planned(numbers_share="1/2", pairs_share=0), "0"),
+    "planned, numbers and pairs": (lambda: dc.planned(records=10**7), "0"),
     "planned, delta": (lambda: dc.planned(pairs_share=0), "0.7"),
     "laplace": (dc.laplace, "0"),
     "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
@@ -63,9 +76,12 @@ PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.tools.RECORD
 def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Release:
     make, delta = KINDS[kind]
     promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
-    network = OPEN if kind == "planned, pairs" else NETWORK
-    found = counts_of(network, [record[: len(network.nodes)] for record in RECORDS])
-    counts = dc.results.Counts(found.tables, POLICY, found.joints)
+    network = OPEN if kind == "planned, pairs" else NUMBERS if "numbers" in kind else NETWORK
+    if network is NUMBERS:
+        found: Any = statistic_from(make(), network, NUMBERED)
+    else:
+        found = counts_of(network, [record[: len(network.nodes)] for record in RECORDS])
+    counts = dc.results.Counts(found.tables, POLICY, found.joints, found.sums)
     prior = dc.Dirichlet.uniform(network)
     return dc.simulate(make(), counts, prior, promise, rng=np.random.default_rng(3))
 
@@ -168,7 +184,7 @@ def check_posterior(read: Callable[..., Any], made: dc.Release, again: dc.Releas
     assert np.array_equal(one, other)
 
 
-@every("kind", ["planned", "laplace", "fourier", "gaussian", "allocated", "sampler", "map"])
+@every("kind", ["planned", "planned, numbers", "laplace", "fourier", "gaussian", "allocated", "sampler", "map"])
 def test_a_release_that_was_read_has_the_posterior_of_the_one_that_was_made(kind: str) -> None:
     """One of each payload that has one; that all their numbers are equal is what the test above says."""
     made = release(kind)
@@ -189,8 +205,12 @@ def test_every_kind_of_calibration_and_payload_is_covered() -> None:
 # --------------------------------------------------------------------------------------------------------------- damage
 
 
-OPTIONAL = {("payload", "candidates", 0), ("calibration", "records"), ("payload", "table", "log_law")}
-"""Two candidates are a choice, too; a planning size is given or not; a family's table is that of a score, too."""
+OPTIONAL = {
+    ("payload", "candidates", 0), ("calibration", "records"), ("calibration", "first", "records"),
+    ("payload", "table", "log_law"), ("payload", "rulers", 0),
+}  # fmt: skip
+"""Two candidates are a choice, too; a planning size is given or not; a family's table is that of a score, too; few
+records have no ruler."""
 
 
 @every("kind", KINDS)
@@ -301,6 +321,33 @@ def test_a_plan_costs_what_its_tables_cost_together_and_a_star_once() -> None:
         ("planned", ("payload", "tables", 0, "variables"), ["b", "a", "c", "d"]),
         ("planned", ("payload", "tables", 0, "variables"), ["a", "b", "c", "x"]),
         ("planned", ("payload", "tables"), []),
+        ("planned, numbers", ("payload", "offsets"), [1]),
+        ("planned, numbers", ("payload", "moments"), [1, 2]),
+        ("planned, numbers", ("payload", "offsets", 0), 2**63),
+        ("planned, numbers", ("payload", "moments", 0), 0.5),
+        ("planned, numbers", ("payload", "rulers", 0, "leaves"), 3),
+        ("planned, numbers", ("payload", "rulers", 0, "leaves"), 1),
+        ("planned, numbers", ("payload", "rulers", 0, "leaves"), 128),
+        ("planned, numbers", ("payload", "rulers", 0, "leaves"), 2**70),
+        ("planned, numbers", ("payload", "rulers", 0, "leaves"), -2),
+        ("planned, numbers", ("payload", "rulers", 0, "number"), "a"),
+        ("planned, numbers", ("payload", "rulers", 0, "number"), "n"),
+        ("planned, numbers", ("payload", "rulers", 0, "number"), "x" * 10**5),
+        ("planned, numbers", ("payload", "rulers", 0, "counts"), [1, 2, 3]),
+        ("planned, numbers", ("payload", "rulers", 0, "counts", 0), 10**30),
+        ("planned, numbers", ("payload", "rows_by_family", 0, "number"), "n"),
+        ("planned, numbers", ("payload", "rows_by_family", 0, "given"), ["n"]),
+        ("planned, numbers", ("payload", "rows_by_family", 0, "given"), ["elsewhere"]),
+        ("planned, numbers", ("payload", "rows_by_family", 0, "given"), []),
+        ("planned, numbers", ("payload", "rows_by_family", 0, "sums"), [1, 2, 3]),
+        ("planned, numbers", ("payload", "rows_by_family"), []),
+        ("planned, numbers", ("payload", "first"), None),
+        ("planned, numbers", ("calibration", "row_scale"), None),
+        ("planned, numbers", ("calibration", "leaf_scale"), 2.0**63),
+        ("planned, numbers", ("calibration", "offset_scale"), 0.0),
+        ("planned, numbers", ("calibration", "moment_scale"), -1.0),
+        ("planned, numbers", ("calibration", "reported"), "0"),
+        ("planned, numbers", ("calibration", "reported"), "1.6"),
         ("laplace", ("payload", "scales", "c"), 1.5),
         ("laplace", ("payload", "noise"), "discrete_gaussian"),
         ("gaussian", ("payload", "noise"), "discrete_laplace"),
@@ -369,6 +416,29 @@ def test_a_contrast_that_is_there_twice_is_refused() -> None:
     whole = document("fourier")
     whole["payload"]["components"].append(whole["payload"]["components"][0])
     assert "twice" in refused(whole)
+
+
+def test_a_ruler_that_is_there_twice_is_refused() -> None:
+    whole = document("planned, numbers")
+    assert [ruler["number"] for ruler in whole["payload"]["rulers"]] == ["x", "n"]
+    for rulers in ([0, 0], [1, 0], [0, 1, 1]):
+        made = changed(whole, ("payload", "rulers"), [whole["payload"]["rulers"][at] for at in rulers])
+        assert "rulers are of numeric columns, each once" in refused(made)
+    for rulers in ([], [0], [1]):  # fewer are what smaller data have
+        made = changed(whole, ("payload", "rulers"), [whole["payload"]["rulers"][at] for at in rulers])
+        assert len(dc.Release.loads(json.dumps(made)).payload.rulers) == len(rulers)  # type: ignore[union-attr]
+
+
+def test_sums_of_another_network_are_refused() -> None:
+    """Of the same columns with other arcs, other bins, and of no numbers."""
+    whole = document("planned, numbers")
+    for node, parents in (("x", []), ("n", ["a"]), ("n", [])):
+        variables = whole["network"]["variables"]
+        at = next(at for at, variable in enumerate(variables) if variable["name"] == node)
+        if "parents" in variables[at]:
+            refused(changed(whole, ("network", "variables", at, "parents"), parents))
+        else:
+            refused(changed(whole, ("network", "parents", node), parents))
 
 
 @every("part", ["calibration", "payload"])

@@ -20,6 +20,7 @@ from discreet.designs.records import rows as reading
 from discreet.records import counts as grouped
 from discreet.records import dialects
 from discreet.records.counts import together
+from discreet.records.local_counts import Part
 from discreet.records.records import Records, check_units
 from discreet.records.sources import arrow
 from discreet.releases.policy import RecordsPolicy
@@ -228,7 +229,8 @@ def test_sets_of_variables_that_are_asked_for_together_are_kept_apart(engine: st
     for load in (on_parquet, ENGINES[engine]):
         given = load(held, tmp_path, True)
         records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"))
-        found.append([(counts.tolist(), faulty) for counts, faulty in grouped.grouped_joints(records, scopes)])
+        joints = grouped.grouped_joints(records, [Part(scope) for scope in scopes])
+        found.append([(joint.counts.tolist(), joint.faulty) for joint in joints])
     assert found[0] == found[1] and not any(faulty for _, faulty in found[0])
 
 
@@ -345,9 +347,13 @@ def test_sql_of_engines_that_do_not_run_here(engine: str) -> None:
     second = dc.Variable("y", ("c", "d")) if engine == "pyspark" else dc.Variable("y", **AGES)
     variables = (AB, second, *([dc.Variable("z", **AGES)] if engine != "pyspark" else []))
     records = Records(VISITS, dc.Schema(variables), RecordsPolicy("error", "error"), False)
-    whole = ibis.to_sql(together(records, [("x", "y"), tuple(one.name for one in variables[1:])]), dialect=engine)
+    parts = [Part(("x", "y")), Part(tuple(one.name for one in variables[1:]))]
+    if engine != "pyspark":
+        summed = (("y",), ("z",), ("y", "z"))
+        parts += [Part(("y", "z"), summed), Part(("z",), (("z",), ("z", "z")), leaves=True)]
+    whole = ibis.to_sql(together(records, parts), dialect=engine)
     (read,) = sqlglot.parse(str(whole), dialect={"mssql": "tsql", "pyspark": "spark"}.get(engine, engine))
-    assert read is not None and whole.count("GROUP BY") == 2
+    assert read is not None and whole.count("GROUP BY") == len(parts)
     digested = written(dialects.digest(VISITS, "s"), engine)
     assert "MD5" in digested.upper() and len(digested) < 5000
 

@@ -48,7 +48,7 @@ class _Designs(MadeUp):
         targets = MECHANISMS[mechanism.name].targets
         return {name: design for name, design in audit_designs().items() if design.predicts in targets}
 
-    def kinds_of(self, over: Design, most: int = MOST_KINDS) -> list[Record]:
+    def kinds_of(self, over: Design, most: int = MOST_KINDS, *, numbers: bool = False) -> list[Record]:
         """See `MadeUp`: corners of the bounds, the middle, and more."""
         target = over.target
         ends = [()] if target is None else [(value,) for value in target.bounds or target.states]

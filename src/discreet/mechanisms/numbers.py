@@ -17,7 +17,7 @@ from discreet.noise.k_norm import k_norm_scale
 from discreet.noise.shapes import Cube
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
-from discreet.records.counts import Counts
+from discreet.records.counts import COUNT_LIMIT, Counts
 from discreet.records.number_sums import NumberSums
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.number_tables import (
@@ -103,10 +103,16 @@ def with_numbers(tables: Mechanism, stated: Fraction | None) -> Mechanism:
         fine = sum(int(grid.leaves_of_bins(grid.finest).sum()) for grid in grids.values())
         return tables.numbers(network, calibration.first) + len(grids) + len(moment_names(network)) + rows + fine
 
+    def require(statistic: Counts) -> None:
+        tables.require(statistic)
+        if statistic.sums is not None:
+            statistic.sums.require_fit()
+
     return replace(
         tables,
         calibrate=calibrate,
         draw=draw,
+        require=require,
         numbers=count_numbers,
         suited=lambda statistic: tables if statistic.sums is None else None,
     )
@@ -163,7 +169,11 @@ def _draw_numbers(
 
 
 def _scale_moment(sums: NumberSums, pair: tuple[str, str]) -> int:
-    """Write a moment in parts of `MOMENT_STEPS` of its reach, rounded; in whole numbers of any size."""
+    """Write a moment in parts of `MOMENT_STEPS` of its reach, rounded; in whole numbers of any size.
+
+    A sum that noise in 64 bits cannot be added to is clipped, which moves two of them no farther apart.
+    """
     first, second = (sums.grids[name] for name in pair)
     reach = moment_reach(first, second)
-    return (2 * sums.products(*pair) * MOMENT_STEPS + reach) // (2 * reach)
+    parts = (2 * sums.products(*pair) * MOMENT_STEPS + reach) // (2 * reach)
+    return max(-COUNT_LIMIT, min(parts, COUNT_LIMIT))

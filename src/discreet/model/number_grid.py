@@ -8,6 +8,7 @@ one-way table.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -59,6 +60,12 @@ class NumberGrid:
         return np.array(self.variable.edges)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest number."""
+        assert self.variable.bounds is not None
+        return self.variable.bounds
+
+    @property
     def bins(self) -> int:
         """Number of bins; the state for missing values is none."""
         return len(self.edges) - 1
@@ -66,7 +73,7 @@ class NumberGrid:
     @cached_property
     def middles(self) -> Floats:
         """Middle of each bin, shape `(bins,)`; the interval of a whole number x is [x, x + 1)."""
-        return (self.edges[1:] + self.edges[:-1]) / 2
+        return self.edges[1:] / 2 + self.edges[:-1] / 2
 
     @property
     def shift(self) -> float:
@@ -75,18 +82,18 @@ class NumberGrid:
 
     @cached_property
     def step(self) -> float:
-        """Length of a step, in the unit of the column."""
-        return float(np.diff(self.edges).max()) / (2 * STEPS)
+        """Length of a step, in the unit of the column; above 0, whatever the bins are."""
+        return max(float(np.diff(self.edges).max()) / (2 * STEPS), math.ulp(0))
 
     @cached_property
     def reach(self) -> Ints:
         """Largest absolute offset in each bin, in steps, shape `(bins,)`; of the widest it is STEPS."""
-        return _round_up(np.diff(self.edges) / (2 * self.step))
+        return np.minimum(_round_up(np.diff(self.edges) / (2 * self.step)), STEPS)
 
     @cached_property
     def anchors(self) -> Ints:
         """Middle of each bin less that of the range, in whole steps, shape `(bins,)`."""
-        return _round((self.middles - (self.edges[0] + self.edges[-1]) / 2) / self.step)
+        return _round((self.middles - (self.edges[0] / 2 + self.edges[-1] / 2)) / self.step)
 
     def offsets(self, numbers: Floats, bins: npt.NDArray[np.integer]) -> Ints:
         """Compute the offsets of numbers from the middles of their bins, in whole steps.
@@ -98,7 +105,7 @@ class NumberGrid:
         Returns:
             int64, shape `(records,)`; `round((x - middle) / step)`, within `reach` of 0.
         """
-        steps = np.floor((numbers + (self.shift - self.middles)[bins]) / self.step + 0.5)
+        steps = np.floor((np.clip(numbers, *self.bounds) + (self.shift - self.middles)[bins]) / self.step + 0.5)
         reach = self.reach[bins]
         return np.asarray(np.clip(steps, -reach, reach).astype(np.int64))
 
@@ -108,12 +115,12 @@ class NumberGrid:
     def finest(self) -> int:
         """Most leaves of a bin: the largest power of two for which all bins have at most `MOST_LEAVES`; at least 1.
 
-        Fewer where the ends of so many would be equal floats.
+        Fewer where floats between the ends of a bin are fewer.
         """
-        leaves = int(2 ** np.floor(np.log2(max(MOST_LEAVES / self.bins, 1))))
-        while np.any(np.diff(self.leaf_edges(leaves)) <= 0):
-            leaves //= 2
-        return leaves
+        most = int(2 ** np.floor(np.log2(max(MOST_LEAVES / self.bins, 1))))
+        while np.any(np.diff(self.leaf_edges(most)) <= 0):
+            most //= 2
+        return most
 
     def leaves_of_bins(self, leaves: int) -> Ints:
         """Count the leaves of each bin, shape `(bins,)`.
@@ -136,7 +143,7 @@ class NumberGrid:
         """
         ends = [self.edges[:1]]
         for (low, high), parts in zip(pairwise(self.edges), self.leaves_of_bins(leaves).tolist(), strict=True):
-            inner = low + (high - low) * np.arange(1, parts) / parts
+            inner = low + (high - low) * (np.arange(1, parts) / parts)
             ends += [np.floor(inner) if self.shift else inner, np.array([high])]
         return np.concatenate(ends)
 
@@ -161,10 +168,10 @@ class NumberGrid:
     def refined(self) -> Variable:
         """The variable with the finest leaves as bins."""
         cuts = tuple(self.leaf_edges(self.finest)[1:-1].tolist())
-        missing = self.variable.missing
-        return Variable(
-            self.variable.name, bounds=self.variable.bounds, bins=cuts, type=self.variable.type, missing=missing
-        )
+        # Numbers for names: those of the ends in 16 digits may be the same.
+        names = tuple(map(str, range(len(cuts) + 1)))
+        missing = None if self.variable.missing is None else "missing"
+        return Variable(self.variable.name, names, self.variable.bounds, cuts, self.variable.type, missing)
 
 
 def _round(lengths: Floats) -> Ints:

@@ -168,7 +168,7 @@ def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _CodedColumn:
     """A variable's values in some records, in whole numbers.
 
     Args:
@@ -182,9 +182,9 @@ class _Column:
     offsets: Floats
     leaves: Array
 
-    def __getitem__(self, records: Any) -> _Column:
+    def __getitem__(self, records: Any) -> _CodedColumn:
         """Take some of the records."""
-        return _Column(self.codes[records], self.offsets[records], self.leaves[records])
+        return _CodedColumn(self.codes[records], self.offsets[records], self.leaves[records])
 
 
 def _count_blocks(
@@ -214,19 +214,19 @@ def _count_blocks(
     ]
 
 
-def _drop_incomplete(columns: Mapping[str, _Column], sizes: Mapping[str, int]) -> dict[str, _Column]:
+def _drop_incomplete(columns: Mapping[str, _CodedColumn], sizes: Mapping[str, int]) -> dict[str, _CodedColumn]:
     """Leave out records with a missing value, each independently of the others."""
     whole = np.logical_and.reduce([column.codes != sizes[name] for name, column in columns.items()])
     return dict(columns) if whole.all() else {name: column[whole] for name, column in columns.items()}
 
 
-def _cut_into_pieces(columns: Mapping[str, _Column]) -> Iterator[dict[str, _Column]]:
+def _cut_into_pieces(columns: Mapping[str, _CodedColumn]) -> Iterator[dict[str, _CodedColumn]]:
     """Split the records of a block into pieces that fit into a cache."""
     for start in range(0, len(next(iter(columns.values())).codes), COUNTED_PIECE):
         yield {name: column[start : start + COUNTED_PIECE] for name, column in columns.items()}
 
 
-def _add_part(table: Array, part: Part, piece: Mapping[str, _Column]) -> None:
+def _add_part(table: Array, part: Part, piece: Mapping[str, _CodedColumn]) -> None:
     """Add records to the counts and sums of a part, shape `(1 + sums, *sizes)`."""
     sizes = table.shape[1:]
     codes = [piece[part.scope[0]].leaves] if part.leaves else [piece[name].codes for name in part.scope]
@@ -326,16 +326,16 @@ class _Rule:
         """Inner ends of the finest leaves."""
         return self.grid.leaf_edges(self.grid.finest)[1:-1]
 
-    def read(self, column: pa.Array, *, with_numbers: bool) -> _Column:
+    def read(self, column: pa.Array, *, with_numbers: bool) -> _CodedColumn:
         """Encode a column; with its offsets and leaves where they are summed."""
         codes = self.codes(column)
         if not with_numbers:
-            return _Column(codes, codes, codes)
+            return _CodedColumn(codes, codes, codes)
         known = codes < len(self.variable.values)
         number = np.where(known, self._number_of(column), self.grid.middles[0])
         offsets = self.grid.offsets(number, np.where(known, codes, 0)).astype(np.float64)
         leaves = np.where(known, np.searchsorted(self.leaf_edges, number, side="right"), len(self.leaf_edges) + 1)
-        return _Column(codes, np.where(known, offsets, 0.0), leaves)
+        return _CodedColumn(codes, np.where(known, offsets, 0.0), leaves)
 
     def _number_of(self, column: pa.Array) -> Floats:
         """Read the numbers of a column of any type; anything where there is none."""

@@ -24,7 +24,7 @@ from discreet.util.arrays import Array, Ints, margin
 Monomial = tuple[str, ...]
 """Names of the numeric variables whose offsets are multiplied: one name, one twice, or two."""
 MOST_RECORDS = 2**62 // STEPS**2
-"""Most records whose sums of squared offsets surely fit into 64 bits, noise included."""
+"""Most records whose sums of squared offsets surely fit into 64 bits; units in steps count once for each."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,17 +37,18 @@ class NumberSums:
             records of each cell, in steps to the power of the monomial's degree.
         leaves: int64 by name, shape (finest leaves, 3): of each leaf the number of records, and the sums of their
             offsets and of the squares of these.
-
-    Raises:
-        InputError: more records than 64-bit sums can hold.
     """
 
     grids: Mapping[str, NumberGrid]
     cells: Mapping[tuple[Scope, Monomial], Array]
     leaves: Mapping[str, Ints]
 
-    def __post_init__(self) -> None:
-        """Refuse sums that might overflow once noise is added; no message has a count."""
+    def require_fit(self) -> None:
+        """Refuse more records than 64-bit sums surely hold, before a charge; no message has a count.
+
+        Raises:
+            InputError: as it says.
+        """
         fit = all(int(leaves[:, 0].sum()) <= MOST_RECORDS for leaves in self.leaves.values())
         require(fit, f"sums of numbers take at most {MOST_RECORDS:,} records; release with numbers_share=0")
 
@@ -138,9 +139,10 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
         column: of the records.
         grid: of its variable.
     """
-    value = number(column)
+    value, (low, high) = number(column), grid.bounds
+    inside = ibis.least(ibis.greatest(value, low), high)
     *below, last = (
-        _clip_steps(value, shift, reach, grid.step)
+        _clip_steps(inside, shift, reach, grid.step)
         for shift, reach in zip((grid.shift - grid.middles).tolist(), grid.reach.tolist(), strict=True)
     )
     bins = [(value < cut, steps) for cut, steps in zip(grid.variable.bins, below, strict=True)]
@@ -150,10 +152,10 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
 
 
 def _clip_steps(value: ir.FloatingColumn, shift: float, reach: int, step: float) -> ir.IntegerColumn:
-    """Write the offset of a number in one bin; clipped as a float, because whole numbers of an engine overflow."""
+    """Write the offset of a number in one bin; clipped as a float, as a cast of a large one would fail."""
     steps = (value + shift) / step + 0.5
-    clipped: ir.IntegerColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach)).floor().cast("int64")
-    return clipped
+    clipped: ir.FloatingColumn = ibis.least(ibis.greatest(steps, float(-reach)), float(reach))
+    return clipped.floor().cast("int64")
 
 
 def sum_columns(table: ir.Table, wanted: Sequence[Monomial], steps: str | None) -> dict[str, ir.IntegerScalar]:

@@ -39,6 +39,7 @@ from discreet.records.counts import Counts
 from discreet.releases.kinds.chosen_network import StructureNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.kinds.number_tables import NumberNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
@@ -309,9 +310,9 @@ def _audit_one(
         rests = rests_of(kinds if len(kinds) < MOST_KINDS else made_up.kinds_of(over, FEW_KINDS), most, crowd)
         apart = changed_readings(over, guarantee.unit_amount, rests)
     else:
-        records = made_up.kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS)
+        records = made_up.kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS, numbers=check.numbers)
         rests = rests_of(records, 1 if check.continuous else most, crowd)
-        units = units_of(partial(made_up.kinds_of, over), policy)
+        units = units_of(partial(made_up.kinds_of, over, numbers=check.numbers), policy)
         apart = dict.fromkeys(neighbours(units, rests, guarantee.relation), 1)
     try:
         measured_loss, how = check.measure(Audited(mechanism, calibration, prior, apart, guarantee))
@@ -348,6 +349,7 @@ class Check:
         continuous: whether what is drawn cannot be written down.
         slack: share of the promise that floating point may take.
         asks_anew: whether what is asked may follow from what was drawn.
+        numbers: whether records have numbers, and not only the bins of these.
         crowd: how many equal records make a crowd, given the structure and the calibration.
     """
 
@@ -355,12 +357,14 @@ class Check:
     continuous: bool = False
     slack: float = FLOAT_SLACK
     asks_anew: bool = False
+    numbers: bool = False
     crowd: Callable[[Any, Any], int] = lambda _over, _calibration: CROWD_RECORDS
 
 
 CHECKS: Mapping[type, Check] = {
     **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
     NoiseWithPairs: Check(enumerate_losses, asks_anew=True),
+    NumberNoise: Check(enumerate_losses, asks_anew=True, numbers=True),
 }
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
@@ -419,6 +423,7 @@ def measure_loss(
             key: logged(mechanism, calibration, prior, counts, script, real if number == 0 else None, again=number == 0)
             for key, counts in by_key.items()
         }
+        _refuse_requests_by_records(by_key, logs, guarantee.relation)
         if not draws:
             for a, b in different:
                 refuse_leaks(logs[a], logs[b])
@@ -445,9 +450,21 @@ def _refuse_changed_requests(logs: Mapping[Any, Log], expected: dict[Any, Any] |
     return cells
 
 
+def _refuse_requests_by_records(inputs: Mapping[Any, Any], logs: Mapping[Any, Log], relation: Relation) -> None:
+    """Refuse a mechanism that asks for more noise of other records, be they neighbours or not; some are far apart."""
+    cells = dict[int, Any]()
+    for key, log in logs.items():
+        number = inputs[key].records if relation.public_number else 0
+        if cells.setdefault(number, log.source.cells) != log.source.cells:
+            raise Leak("with the answers of the noise held fixed, how much is asked of it depends on the records")
+
+
 def _make_key(data: Any, counts: Any) -> Any:
     """Make a key that is equal for data sets with equal statistics."""
-    return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
+    if not isinstance(counts, Counts):
+        return tuple(sorted(data))
+    sums = (counts.sums.cells, counts.sums.leaves) if counts.sums else ()
+    return numbers((counts.tables, counts.joints, *sums))
 
 
 def _list_further_scripts(logs: Iterable[Log]) -> list[ScriptedAnswers]:

@@ -36,6 +36,7 @@ from discreet.verify.tiny_data import (
     audit_networks,
     audit_readings,
     count_records,
+    list_values,
     thin_out,
 )
 
@@ -77,8 +78,14 @@ class MadeUp(ABC):
         """
 
     @abstractmethod
-    def kinds_of(self, over: Any, most: int = MOST_KINDS) -> list[Record]:
-        """List at most so many kinds of records of a tiny structure, and more than 12 only where that is the number."""
+    def kinds_of(self, over: Any, most: int = MOST_KINDS, *, numbers: bool = False) -> list[Record]:
+        """List at most so many kinds of records of a tiny structure, and more than 12 only where that is the number.
+
+        Args:
+            over: the structure.
+            most: kinds.
+            numbers: whether records of a network have numbers in place of the codes of bins.
+        """
 
     @abstractmethod
     def statistic_from(self, mechanism: Mechanism, over: Any, data: Iterable[Any]) -> Statistic:
@@ -124,9 +131,9 @@ class _Networks(MadeUp):
         entry = MECHANISMS.get(mechanism.name)
         return audit_choices() if entry and entry.chooses else audit_networks()
 
-    def kinds_of(self, over: Network, most: int = MOST_KINDS) -> list[Record]:
+    def kinds_of(self, over: Network, most: int = MOST_KINDS, *, numbers: bool = False) -> list[Record]:
         """See `MadeUp`."""
-        return thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
+        return thin_out(list(product(*(list_values(variable, numbers=numbers) for variable in over.variables))), most)
 
     def statistic_from(self, mechanism: Mechanism, over: Network, data: Iterable[Any]) -> Counts:
         """See `MadeUp`."""

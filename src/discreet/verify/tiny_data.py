@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from discreet.model.network import Network
+from discreet.model.number_grid import NumberGrid, number_grids
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.records.counts import Counts
+from discreet.records.number_sums import NumberSums, monomials
 from discreet.releases.policy import RecordsPolicy
 
 Record = tuple[Any, ...]
@@ -40,6 +44,9 @@ def audit_networks() -> dict[str, Network]:
         "a -> b, three states": _make_network({"a": 2, "b": 3}, "a>b"),
         "a -> b -> c": _make_network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
         "a -> c <- b": _make_network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
+        "a -> x, numbers": Network(
+            (Variable("a", ("s0", "s1")), Variable("x", bounds=(-3, 1), bins=(-1,))), {"a": (), "x": ("a",)}
+        ),
     }
 
 
@@ -64,15 +71,54 @@ def _make_network(sizes: dict[str, int], arcs: str = "") -> Network:
 
 
 def count_records(network: Network, records: Iterable[Record]) -> Counts:
-    """Count the families and of whole records, one kind of record at a time."""
+    """Count the families and of whole records, and sum their numbers, one kind of record at a time."""
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
     whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
+    grids = number_grids(network)
+    cells = {(network.nodes, monomial): np.zeros_like(whole) for monomial in monomials(network.nodes, grids)}
+    leaves = {name: np.zeros((grid.leaves_of_bins(grid.finest).sum(), 3), np.int64) for name, grid in grids.items()}
     for record, times in Counter(records).items():
-        whole[record] += times
-        code = dict(zip(network.nodes, record, strict=True))
+        read = {
+            node: _read_value(network.schema[node], value) for node, value in zip(network.nodes, record, strict=True)
+        }
+        codes = tuple(code for code, _, _ in read.values())
+        whole[codes] += times
         for node in network.nodes:
-            tables[node][tuple(code[name] for name in network.family(node))] += times
-    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
+            tables[node][tuple(read[name][0] for name in network.family(node))] += times
+        for (_, monomial), table in cells.items():
+            table[codes] += times * math.prod(read[name][1] for name in monomial)
+        for name, table in leaves.items():
+            code, offset, leaf = read[name]
+            if code < grids[name].bins:
+                table[leaf] += times, times * offset, times * offset**2
+    sums = NumberSums(grids, cells, leaves) if grids else None
+    return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole}, sums)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _read_value(variable: Variable, value: float) -> tuple[int, int, int]:
+    """Read a code, or a number: its code, its offset in steps and its leaf; a code of a bin stands for its middle."""
+    if not variable.numeric or (isinstance(value, int) and value >= len(variable.values)):
+        return int(value), 0, 0
+    grid = NumberGrid(variable)
+    number = np.array([grid.middles[value] if isinstance(value, int) else value])
+    code = np.searchsorted(variable.bins, number, side="right")
+    leaf = np.searchsorted(grid.leaf_edges(grid.finest)[1:-1], number, side="right")
+    return int(code[0]), int(grid.offsets(number, code)[0]), int(leaf[0])
+
+
+def list_values(variable: Variable, *, numbers: bool) -> list[float]:
+    """List codes of a variable's states, or numbers at both ends of its bins, which are beyond the bounds of all."""
+    if not (numbers and variable.numeric):
+        return list(range(variable.size))
+    low, *_, high = edges = variable.edges
+    starts = [low - (high - low), *variable.bins]
+    ends = [
+        *(cut - 1 if variable.type == "integer" else math.nextafter(cut, low) for cut in variable.bins),
+        2 * high - low,
+    ]
+    assert len(starts) == len(edges) - 1
+    return [*chain(*zip(starts, ends, strict=True)), *range(len(starts), variable.size)]
 
 
 def thin_out(every: list[Record], most: int) -> list[Record]:
@@ -97,6 +143,7 @@ def units_of(kinds_of: Callable[[int], list[Record]], policy: RecordsPolicy) -> 
     Args:
         kinds_of: lists so many kinds of records.
         policy: how many records a unit may have, and what they count.
+        numbers: as of `kinds_of`.
 
     Returns:
         One for every kind of record; of units with several records those of few kinds, with one, two and the most.

@@ -254,7 +254,7 @@ def row_scopes(network: Network) -> list[tuple[str, Scope]]:
     for node in network.maximal_families:
         family = network.ordered(network.family(node))
         for name in family:
-            others = tuple(other for other in family if other != name)
+            others = tuple(variable for variable in family if variable != name)
             if name in grids and others and network.cells(others) <= MOST_ROWS:
                 scopes[name, others] = None
     return list(scopes)
@@ -299,7 +299,7 @@ def leaves_for(grid: NumberGrid, records: float, leaf_scale: float) -> int:
         >>> from discreet.model.schema import Variable
         >>> age = NumberGrid(Variable("age", bounds=(0, 120), bins=(40, 60)))
         >>> [leaves_for(age, records, 20.0) for records in (100, 500, 10_000)]
-        [1, 4, 8]
+        [1, 4, 16]
     """
     most = (max(records, 0.0) / (LEAF_RECORDS * grid.bins * leaf_scale)) ** 2
     return int(min(grid.finest, 2 ** np.floor(np.log2(max(most, 1.0)))))
