@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -462,12 +462,12 @@ def _print_plan(
 ) -> str:
     """Write a plan with its pairs, and the tables that planning for these records would leave out."""
     tables = plan.of_tables
-    first = tables.plan if isinstance(tables, dc.kinds.NoiseWithPairs) else tables
-    assert isinstance(first, dc.kinds.PlannedNoise)
+    in_stages = tables if isinstance(tables, dc.kinds.NoiseWithPairs) else None
+    first = cast(dc.kinds.PlannedNoise, tables if in_stages is None else in_stages.plan)
     idle = promise.delta and not first.law.concentrated
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
-    if isinstance(tables, dc.kinds.NoiseWithPairs) and not has_workload:
-        text += f"\n\n{pair_lines(prior.network, tables, records)}"
+    if in_stages is not None and not has_workload:
+        text += f"\n\n{pair_lines(prior.network, in_stages, records)}"
     text += number_lines(prior.network, plan, records)
     return text if has_size else text + _print_smaller(prior, promise, records, first)
 

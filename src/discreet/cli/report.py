@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import discreet as dc
 from discreet.display.terminal import table
@@ -110,15 +110,15 @@ def plan_summary(plan: Calibration) -> dict[str, object]:
     if isinstance(plan, dc.kinds.NoiseWithPairs):
         pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
         return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
-    assert isinstance(plan, PlannedNoise)
+    first = cast(PlannedNoise, plan)
     return {
-        "noise": plan.noise,
+        "noise": first.noise,
         "tables": [
-            {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
-            | ({"star": plan.stars[scope]} if scope in plan.stars else {})
-            for scope, budget in plan.budgets.items()
+            {"variables": list(scope), "budget": as_text(budget), "scale": first.scales[scope]}
+            | ({"star": first.stars[scope]} if scope in first.stars else {})
+            for scope, budget in first.budgets.items()
         ],
-        "expected": dict(plan.expected),
+        "expected": dict(first.expected),
     }
 
 

@@ -19,7 +19,7 @@ from discreet.inference.exact_laws import (
 )
 from discreet.inference.weighted_records import MOST_DRAWN_STATES
 from discreet.model.network import Network
-from discreet.model.query_grammar import MostProbable, Probability, Query
+from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.column_moments import MOST_JOINT_STATES
@@ -96,6 +96,10 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
         if not affordable(network, free, (*fixed, *seen)):
             return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
         cells += joint_cost(network, free, (*fixed, *seen))
+    if isinstance(query, NumberQuery) and posterior.sums is not None:  # rows of a family are read with their numbers
+        parts = posterior.sums.payload.rows_by_family
+        rows = max((network.cells((part.number, *part.given)) for part in parts if part.number in free), default=0)
+        cells += ROW_CELLS * rows
     return float(cells * draws)
 
 
