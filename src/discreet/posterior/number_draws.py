@@ -309,6 +309,11 @@ class NumberDraws:
         mean = (shares * means).sum(axis=0) - grid.shift
         return replace(move_means(own, leaf_bin, means), known_mean=mean)
 
+    def list_untold(self, name: str, observed: Scope) -> Scope:
+        """List the observed variables of which the sums used for a column say nothing; none if it has no sums."""
+        told = self.family_for(name, observed) if name in self.grids else observed
+        return tuple(other for other in observed if other not in told)
+
     def sources(self, name: str, observed: Scope) -> tuple[str, ...]:
         """Name the released sums from which a column is read, given observed variables."""
         family, ruled = self.family_for(name, observed), self.evidence.payload.leaves(name) > 1

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import QUOTED_CHARACTERS, InputError, require, require_word, shown
+from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
@@ -162,7 +162,9 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
             raise AssertionError(query.quantity)
 
 
-def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
+def number_row(
+    query: NumberQuery, law: BinLaw, limits: BinLaw, level: float, weights: Floats, *, alike: bool
+) -> AnswerRow:
     """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
     "law_lower" and "law_upper" bound the value under the given law. "lower" is the smaller one of "law_lower" and the
@@ -172,6 +174,7 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     Args:
         query: query for a number.
         law: law of the numbers in the bins, for the draws that are used.
+        limits: law over whose bins "lower" and "upper" allow every law, for the same draws; mostly `law` itself.
         level: posterior probability of the intervals; not checked for a mean or quantile.
         weights: weights of the draws, which sum to 1, shape (draws,).
         alike: whether the weights are equal.
@@ -181,7 +184,7 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
         over the draws under the given law; "lower", "upper", "law_lower" and "law_upper". "noise" and "noise_error" are
         missing.
     """
-    numbers, low, high = number_draws(query, law)
+    (numbers, *_), (_, low, high) = number_draws(query, law), number_draws(query, limits)
     picked = slice(None) if alike else resample(weights)
     counted, lowest, highest = (values[picked] for values in (numbers, low, high))
     ends = credible_interval if query.kind in ("marginal", "conditional") else equal_tails
@@ -865,7 +868,12 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     possible, weights = possible_draws(query, draws, both.weights)
     every = _find_number_law(query, both, draws, inside)
     law = every.of_draws(possible)
-    row = number_row(query, law, level, weights, alike=both.weights is None)
+    limits, assumes = law, tuple[str, ...]()
+    if both.numbers is not None and (untold := both.numbers.list_untold(query.variable, tuple(both.given.evidence))):
+        # Of where in a bin such records lie, no sum tells.
+        limits = BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible)
+        assumes = (INSIDE_ROWS.format(listed(untold), query.variable),)
+    row = number_row(query, law, limits, level, weights, alike=both.weights is None)
     row["noise"] = row["noise_error"] = None
     if both.replicate is not None:
         again = replace(both, given=both.replicate, numbers=both.numbers and both.numbers.replicate)
@@ -887,7 +895,12 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     )
     shares = keep_possible(draws, possible)
     shares = shares if both.weights is None else shares[:, resample(weights)]
-    return both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
+    answer = both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
+    return replace(answer, assumes=(*answer.assumes, *assumes))
+
+
+INSIDE_ROWS = "the mean takes {} to tell nothing of where {} lies inside a bin; the interval does not"
+"""What an answer on a number takes for granted of observed variables that no sum of it was released by."""
 
 
 def _find_number_law(
