@@ -11,7 +11,9 @@ import numpy as np
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
+from discreet.releases.kinds.number_tables import NumberTables
 from discreet.research.scores.score_tables import SCORE_STEPS, record_types
+from discreet.verify.tiny_data import audit_networks, statistic_from
 from tiny import TINY, counts_of
 
 NETWORK = TINY["complete, three states"]
@@ -87,6 +89,10 @@ def varied(network: dc.Network) -> str:
     return [node for node in network.nodes if network.schema[node].size > 1][-1]
 
 
+NUMBERS = audit_networks()["a -> x, numbers"]
+"""With a column of numbers."""
+
+
 def unjoined(records: int) -> dc.results.Counts:
     """Counts over the same variables without arcs, for what chooses them."""
     return counts_of(dc.Network.empty(NETWORK.variables), (RECORDS * 9)[:records])
@@ -139,6 +145,12 @@ VARIANTS = DEFAULTS | {
         lambda _: dc.planned(pairs_share="0.3"),
         dc.kinds.TablesWithPairs,
         private=lambda records: counts_of(TINY["fork"], [(0, 1, 1), (1, 1, 0), (1, 0, 0)] * records),
+    ),
+    "planned, numbers": Variant(
+        "planned",
+        lambda _: dc.planned(),
+        NumberTables,
+        private=lambda records: statistic_from(dc.planned(), NUMBERS, ([(0, -2.5), (1, 0.5)] * 18)[:records]),
     ),
     "planned, delta": Variant("planned", lambda _: dc.planned(pairs_share=0), dc.kinds.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
@@ -201,6 +213,9 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return {"x".join(scope): table for scope, table in payload.tables.items()}
         case dc.kinds.TablesWithPairs():
             return {**arrays(payload.first), **{"x".join(pair): table for pair, table in payload.pairs.items()}}
+        case NumberTables():
+            rulers = {f"ruler {ruler.number}": ruler.counts for ruler in payload.rulers}
+            return {**arrays(payload.first), "offsets": payload.offsets, "moments": payload.moments, **rulers}
         case dc.research.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}
         case dc.research.TwoStageCounts():

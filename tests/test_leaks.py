@@ -263,10 +263,11 @@ class Day(datetime):
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mechanism whose output is a constant: whatever still depends on the records is a leak."""
 
-    def constant(_noise: object, values: np.ndarray, _scale: float) -> np.ndarray:
+    def constant(_noise: object, values: np.ndarray, _scale: float, *_shape: str) -> np.ndarray:
         return np.full(values.shape, 7, np.int64)
 
     monkeypatch.setattr(ExactNoise, "discrete_laplace", constant)
+    monkeypatch.setattr(ExactNoise, "k_norm", constant)
     monkeypatch.setattr(secrets, "token_hex", lambda _size=16: "0" * 32)
     monkeypatch.setattr(crossing, "datetime", Day)
 
@@ -310,8 +311,11 @@ def test_all_but_the_payload_is_the_same_for_neighbours(
     assert first[0] == 0
     release = dc.Release.loads(first[3])
     assert release.records == (40 if relation == "replace" else None)
-    assert {scope: table.shape for scope, table in release.payload.tables.items()} == {("x", "y"): (3, 2)}
-    assert {node: release.payload.table(node).tolist() for node in NETWORK.nodes} == {"x": [14] * 3, "y": [[7, 7]] * 3}
+    assert {scope: table.shape for scope, table in release.payload.first.tables.items()} == {("x", "y"): (3, 2)}
+    assert {node: release.payload.first.table(node).tolist() for node in NETWORK.nodes} == {
+        "x": [14] * 3,
+        "y": [[7, 7]] * 3,
+    }
 
 
 @pytest.mark.costly("A number that moves more than one cell breaks the sensitivity; each policy is tried.", always=True)

@@ -38,7 +38,7 @@ def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_
 
 
 def planned(network: dc.Network, guarantee: dc.Guarantee, **options: object) -> dc.kinds.PlannedNoise:
-    found: dc.kinds.PlannedNoise = dc.planned(pairs_share=0, **options).calibrate(
+    found: dc.kinds.PlannedNoise = dc.planned(pairs_share=0, numbers_share=0, **options).calibrate(
         network, dc.Dirichlet.uniform(network), guarantee
     )
     return found

@@ -114,7 +114,7 @@ def with_numbers(tables: Mechanism, stated: Fraction | None) -> Mechanism:
         draw=draw,
         require=require,
         numbers=count_numbers,
-        suited=lambda statistic: tables if statistic.sums is None else None,
+        suited=lambda statistic: tables if statistic.sums is None and number_grids(statistic.network) else None,
     )
 
 
