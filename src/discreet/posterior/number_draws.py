@@ -82,7 +82,7 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
             exact = None if release.records is None else (float(release.records), 0.0)
             records = exact or number_of_records(measurements([release]))
             known.append(NumberEvidence(payload, noise, records, release.policy.steps))
-    return min(known, key=lambda one: one.noise.offset_scale / one.steps, default=None)
+    return min(known, key=lambda sums: sums.noise.offset_scale / sums.steps, default=None)
 
 
 class Column(NamedTuple):
@@ -139,19 +139,19 @@ class NumberDraws:
             self._columns[name] = _read_column(self, name)
         return self._columns[name]
 
-    def rows(self, name: str, given: Scope) -> Floats:
+    def rows(self, name: str, family: Scope) -> Floats:
         """Read the mean offset of a column in each bin and each state of other variables of a family.
 
         Args:
             name: of the column.
-            given: the others, as the payload names them.
+            family: the others, as the payload names them.
 
         Returns:
             Shape `(bins, rows, draws)`, rows with the last variable fastest.
         """
-        if (name, given) not in self._rows:
-            self._rows[name, given] = _read_rows(self, name, given)
-        return self._rows[name, given]
+        if (name, family) not in self._rows:
+            self._rows[name, family] = _read_rows(self, name, family)
+        return self._rows[name, family]
 
     def family_for(self, name: str, others: Scope) -> Scope:
         """Find the variables by which a column's sums tell most of its numbers given others.
@@ -165,8 +165,8 @@ class NumberDraws:
             names any.
         """
         families = [part.given for part in self.evidence.payload.rows_by_family if part.number == name]
-        shared = {given: len(set(given) & set(others)) for given in families}
-        best = max(shared, key=lambda given: shared[given], default=())
+        shared = {family: len(set(family) & set(others)) for family in families}
+        best = max(shared, key=lambda family: shared[family], default=())
         return best if shared.get(best) else ()
 
     @cached_property
@@ -198,16 +198,16 @@ class NumberDraws:
         family = self.family_for(name, observed)
         if not family:
             return self.column(name).offsets[:, ::step]
-        sizes = [self.evidence.payload.network.schema[other].size for other in family]
+        sizes = [self.evidence.payload.network.schema[held].size for held in family]
         rows = self.rows(name, family)[..., ::step].reshape(grid.bins, *sizes, -1)
-        rows = rows[(slice(None), *(laws.evidence.get(other, slice(None)) for other in family))]
+        rows = rows[(slice(None), *(laws.evidence.get(held, slice(None)) for held in family))]
         law = laws.joint((name, *self.open_names(name, observed)))[: grid.bins] + LEAST_SHARE
         summed = tuple(range(1, law.ndim - 1))
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
     def open_names(self, name: str, observed: Scope) -> Scope:
         """List the variables of the family for a column given others that are not observed themselves."""
-        return tuple(other for other in self.family_for(name, observed) if other not in observed)
+        return tuple(held for held in self.family_for(name, observed) if held not in observed)
 
     def offsets_by(self, name: str, other: str) -> Floats:
         """Compute the mean offset of a column in each of its bins and each state of another variable.
@@ -305,14 +305,14 @@ class NumberDraws:
         grid, leaves = self.grids[name], self.evidence.payload.leaves(name)
         leaf_bin, shares = grid.bin_of_leaf(leaves), bins[: grid.bins] / bins[: grid.bins].sum(axis=0)
         means = grid.middles[:, None] + offsets
-        own = self.column(name).law.of_draws(slice(None, None, step)).given(shares, leaf_bin)
+        law = self.column(name).law.of_draws(slice(None, None, step)).given(shares, leaf_bin)
         mean = (shares * means).sum(axis=0) - grid.shift
-        return replace(move_means(own, leaf_bin, means), known_mean=mean)
+        return replace(move_means(law, leaf_bin, means), known_mean=mean)
 
     def list_untold(self, name: str, observed: Scope) -> Scope:
         """List the observed variables of which the sums used for a column say nothing; none if it has no sums."""
-        told = self.family_for(name, observed) if name in self.grids else observed
-        return tuple(other for other in observed if other not in told)
+        family = self.family_for(name, observed) if name in self.grids else observed
+        return tuple(variable for variable in observed if variable not in family)
 
     def sources(self, name: str, observed: Scope) -> tuple[str, ...]:
         """Name the released sums from which a column is read, given observed variables."""
@@ -322,8 +322,8 @@ class NumberDraws:
 
     def generator(self, *names: str) -> np.random.Generator:
         """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
-        told = self.evidence.payload.offsets.astype(np.int64).tobytes()
-        return np.random.default_rng([crc32(told), *(crc32(name.encode()) for name in names)])
+        released = self.evidence.payload.offsets.astype(np.int64).tobytes()
+        return np.random.default_rng([crc32(released), *(crc32(name.encode()) for name in names)])
 
 
 def _centre(grid: NumberGrid) -> Floats:
@@ -402,8 +402,8 @@ def _expect_counted(shares: Floats, units: float) -> Floats:
     """
     mean = shares.mean(axis=-1, keepdims=True)
     sampling = mean * (1 - mean) / units
-    kept = np.maximum(1 - sampling / np.maximum(shares.var(axis=-1, keepdims=True), 1e-300), 0.0)
-    counted = np.maximum(mean + kept * (shares - mean), LEAST_SHARE)
+    noisy = np.maximum(1 - sampling / np.maximum(shares.var(axis=-1, keepdims=True), 1e-300), 0.0)
+    counted = np.maximum(mean + noisy * (shares - mean), LEAST_SHARE)
     return np.asarray(counted / counted.sum(axis=0))
 
 
@@ -412,12 +412,12 @@ def _cube_deviation(dimension: int) -> float:
     return float(np.sqrt((dimension + 1) * (dimension + 2) / 3))
 
 
-def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
+def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Read the mean offsets of a column by bins and rows."""
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
-    rng = numbers.generator(name, *given)
-    sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, given))
-    law = numbers.joint((name, *given))[: grid.bins]
+    rng = numbers.generator(name, *family)
+    sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, family))
+    law = numbers.joint((name, *family))[: grid.bins]
     law = law.reshape(grid.bins, -1, law.shape[-1]) + LEAST_SHARE
     flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
     counted = (_expect_counted(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
@@ -431,7 +431,7 @@ def _read_rows(numbers: NumberDraws, name: str, given: Scope) -> Floats:
     assert evidence.noise.row_scale is not None
     noise = np.sqrt(2) * evidence.noise.row_scale * scale
     offsets = condition(offsets, counted / share, sums[:, None] * scale, noise, rng)
-    errors = numbers.generator(numbers.stream, name, *given).standard_normal(law.shape)
+    errors = numbers.generator(numbers.stream, name, *family).standard_normal(law.shape)
     offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
     # All of them average to the column's mean offset, which is known best: each moves by its part of what is open.
     part, variance = law / total, offsets.var(axis=-1, keepdims=True)

@@ -342,9 +342,9 @@ def measured_moments(
             values = column.values(shares, law.inside)
             means[:, rows] = np.einsum("sd,scd->dc", shares, values)
             covariances[:, rows, rows] = covariance(shares, values, values)
-        for j, other in enumerate(columns[:i]):
+        for j, before in enumerate(columns[:i]):
             held = slice(ends[j], ends[j + 1])
-            covariances[:, rows, held] = _covary(law, numbers, column, other)
+            covariances[:, rows, held] = _covary(law, numbers, column, before)
             covariances[:, held, rows] = covariances[:, rows, held].swapaxes(1, 2)
     return means, covariances
 
@@ -381,5 +381,4 @@ def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, secon
         values = second.values(pair.sum(axis=0), law.inside)
         centred_values = values - np.einsum("sd,scd->cd", pair.sum(axis=0), values)
         return np.asarray(np.einsum("ksd,ksd,scd->dc", pair, numbers_by, centred_values)[:, None])
-    shares, own = pair.sum(axis=1), law.values(first)
-    return covariance(shares, own, _average_given(pair, law.values(second)))
+    return covariance(pair.sum(axis=1), law.values(first), _average_given(pair, law.values(second)))

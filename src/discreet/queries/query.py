@@ -900,7 +900,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
 
 INSIDE_ROWS = "the mean takes {} to tell nothing of where {} lies inside a bin; the interval does not"
-"""What an answer on a number takes for granted of observed variables that no sum of it was released by."""
+"""Assumption of an answer on a number about observed variables by which no sum of it was released."""
 
 
 def _find_number_law(

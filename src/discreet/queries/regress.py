@@ -536,8 +536,8 @@ def _fit_to_sums(
         is not identified).
     """
     means, covariances = measured_moments(law, numbers, [*covariates, target])
-    own = covariances[:, :-1, :-1]
-    moments = ColumnMoments(own, own, means[:, :-1])
+    of_covariates = covariances[:, :-1, :-1]
+    moments = ColumnMoments(of_covariates, of_covariates, means[:, :-1])
     slopes = moments.slopes(covariances[:, :-1, -1])
     return moments, np.column_stack([slopes, means[:, -1] - (slopes * means[:, :-1]).sum(axis=-1)])
 
