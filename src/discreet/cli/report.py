@@ -150,7 +150,7 @@ def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
     Returns:
         Text that begins with an empty line; none where nothing is released of numbers.
     """
-    parts = plan.told_of_numbers(network, records)
+    parts = plan.planned_numbers(network, records)
     if not parts:
         return ""
     spent, poor = plan.total - plan.of_tables.total, [part.name for part in parts if not part.pays]

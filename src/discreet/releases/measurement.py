@@ -27,7 +27,7 @@ from discreet.util.arrays import Floats, Ints
 from discreet.util.pack_entries import of_packs
 
 
-class ToldOfNumber(NamedTuple):
+class PlannedNumber(NamedTuple):
     """Public summary of what a release tells of a numeric column beside its bins.
 
     Args:
@@ -201,7 +201,7 @@ class Calibration(ABC):
         """The part of it that is the noise of tables; all of it unless the payload has other parts."""
         return self
 
-    def told_of_numbers(self, network: Network, records: int) -> tuple[ToldOfNumber, ...]:
+    def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
         """List what is released of each numeric column beside its bins; nothing unless the payload has such a part.
 
         Args:

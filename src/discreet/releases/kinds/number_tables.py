@@ -29,7 +29,7 @@ from discreet.noise.noise_laws import NO_NOISE
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs
-from discreet.releases.measurement import Calibration, MeasuredTables, Measurement, ToldOfNumber
+from discreet.releases.measurement import Calibration, MeasuredTables, Measurement, PlannedNumber
 from discreet.util.arrays import freeze
 
 MOMENT_STEPS = 2**20
@@ -58,6 +58,14 @@ class NumberNoise(Calibration):
 
     Raises:
         InputError: a number is not positive and finite.
+
+    Example:
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("age", bounds=(0, 120), bins=(40, 60)),), {"age": ()})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> type(noise).__name__, noise.row_scale, noise.total <= 1
+        ('NumberNoise', None, True)
     """
 
     first: PlannedNoise | NoiseWithPairs
@@ -90,12 +98,17 @@ class NumberNoise(Calibration):
         """Epsilon of the tables and of the sums of numbers."""
         return self.first.total + self.reported
 
-    def told_of_numbers(self, network: Network, records: int) -> tuple[ToldOfNumber, ...]:
-        """See `Calibration`."""
+    def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
+        """See `Calibration`.
+
+        Args:
+            network: of the columns.
+            records: their number.
+        """
         grids = number_grids(network)
         steps = self.offset_scale * math.sqrt((len(grids) + 1) * (len(grids) + 2) / 3)
         return tuple(
-            ToldOfNumber(
+            PlannedNumber(
                 name,
                 steps * grid.step / records,
                 float(np.diff(grid.edges).mean()) / 2,
@@ -152,6 +165,16 @@ class NumberTables(MeasuredTables):
 
     Raises:
         InputError: sums that are not those of the network's numeric columns.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> network = dc.Network((dc.Variable("age", bounds=(0, 120), bins=(40, 60)),), {"age": ()})
+        >>> counts = dc.count(dc.read_records(pa.table({"age": [20, 50, 90]}), network.schema), network)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+        >>> release.payload.offsets.shape, release.payload.moment_names, release.payload.rulers
+        ((1,), (('age', 'age'),), ())
     """
 
     network: Network
