@@ -281,7 +281,8 @@ class PosteriorDraws(Posterior):
         Returns:
             Draws of `P(child | parents)` of every family of `network`, one for each draw of `wide`: a family of both
             networks as it is, any other from the joint law of `wide`, impossible rows uniform. Replicates, if there are
-            any, are projected. All else is that of `wide`.
+            any, are projected. All else is that of `wide`, its `source` as well, which makes draws of the public
+            network by itself.
         """
 
         def rows(node: str) -> Floats:

@@ -162,8 +162,9 @@ class LawParts:
         """Fit the joint law of observed values, drawing and keeping the laws of measured sets that are missing.
 
         Returns:
-            The law; that of the replicate draws is fitted at its first use. Without a clique tree it is the network's
-            own joint law, with every `replicate_step`-th replicate.
+            The law; that of the replicate draws is fitted at its first use, with random interactions of a stream of its
+            own. All missing sets are drawn and kept, but only the plan's sets and the families enter the fit. Without a
+            clique tree no set is drawn, and the law is the network's own, with every `replicate_step`-th replicate.
         """
         sets = self.sets
         if self.plan.tree is None:

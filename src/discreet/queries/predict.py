@@ -303,7 +303,9 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
-    """Convert any table to Arrow; the index of a pandas frame is not a column.
+    """Convert any table to Arrow, without the index of a pandas frame.
+
+    Columns that the pandas metadata of a table names as its index are dropped, of an Arrow table as well.
 
     Args:
         records: mapping from columns to sequences (names become text), Arrow table or data frame. An object with

@@ -364,9 +364,9 @@ def answer_many(
         posterior: posterior made from a release.
         queries: text, or parsed queries over the posterior's variables; none gives no answers.
         level: posterior probability of each interval, between 0 and 1.
-        predictive: as in `answer`.
-        assume: as in `answer`.
-        inside: as in `answer`.
+        predictive: as in `answer`, of all queries.
+        assume: as in `answer`; applied to the posterior once, for all queries.
+        inside: as in `answer`. Posterior, level and this word are checked even if there are no queries.
 
     Returns:
         For each query, in their order, exactly what `answer` returns.

@@ -198,7 +198,11 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         name: name of the release's file; only the commands contain it.
 
     Returns:
-        Values by their names in the templates. "drawing" is empty, and the caller fills it if "drawn" is true: there is
+        Values by their names in the templates: head ("title", "date", "mechanism", "id", "private", "unit",
+        "add_remove"), words ("promise", "symbols", "released", "unit_lines", "budget", "taken", "public", "dropped",
+        "proof", "citation"), "commands", "digest", and those below. "arcs" has (node, its parents as text) for every
+        node; "refuted" has contradicted pairs, "contradicted" their tests as (variables, effect, p), all as text.
+        "drawing" is empty, and the caller fills it if "drawn" is true: there is
         a network of at most MOST_DRAWN_NODES variables. "fit" is an empty text, and "contradicted" and "refuted" are
         empty, if nothing was checked; "arcs" is empty, and "too_large" and "learned" are empty texts, without a
         network. "beliefs" is empty under a metric.

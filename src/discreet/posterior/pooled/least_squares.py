@@ -458,7 +458,7 @@ class _CoordinatePlaces:
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Transform the cells of each table to the table's own coordinates; a new array of the same shape."""
+        """Transform the cells of each table to its own coordinates, shape `(cells, repetitions)`; a new array."""
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
