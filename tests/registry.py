@@ -13,7 +13,8 @@ from design_cases import CLASSES, NUMBER, design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.releases.kinds.number_tables import NumberTables
 from discreet.research.scores.score_tables import SCORE_STEPS, record_types
-from discreet.verify.tiny_data import audit_networks, statistic_from
+from discreet.verify.made_up import NETWORKS
+from discreet.verify.tiny_data import audit_networks
 from tiny import TINY, counts_of
 
 NETWORK = TINY["complete, three states"]
@@ -150,7 +151,7 @@ VARIANTS = DEFAULTS | {
         "planned",
         lambda _: dc.planned(),
         NumberTables,
-        private=lambda records: statistic_from(dc.planned(), NUMBERS, ([(0, -2.5), (1, 0.5)] * 18)[:records]),
+        private=lambda records: NETWORKS.statistic_from(dc.planned(), NUMBERS, ([(0, -2.5), (1, 0.5)] * 18)[:records]),
     ),
     "planned, delta": Variant("planned", lambda _: dc.planned(pairs_share=0), dc.kinds.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(

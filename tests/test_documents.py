@@ -19,7 +19,7 @@ import discreet as dc
 from design_releases import PUBLISHED, committed
 from discreet.releases.codec import kind
 from discreet.releases.release import release_schema
-from discreet.verify.tiny_data import statistic_from
+from discreet.verify.made_up import NETWORKS
 from folding import every
 from registry import family, score
 from releases import POLICY
@@ -78,7 +78,7 @@ def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Rel
     promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
     network = OPEN if kind == "planned, pairs" else NUMBERS if "numbers" in kind else NETWORK
     if network is NUMBERS:
-        found: Any = statistic_from(make(), network, NUMBERED)
+        found: Any = NETWORKS.statistic_from(make(), network, NUMBERED)
     else:
         found = counts_of(network, [record[: len(network.nodes)] for record in RECORDS])
     counts = dc.results.Counts(found.tables, POLICY, found.joints, found.sums)

@@ -276,7 +276,9 @@ SLOW = {"sampler", "map"}
 @every(("kind", "relation"), [(kind, r) for kind in KINDS for r in list(dc.Relation)[:2] if kind not in SLOW])
 def test_every_kind_of_release_is_explained(kind: str, relation: dc.Relation) -> None:
     made = release(kind, relation)
-    found = dc.explain(made, ["P(b | a=s0)", "MAP(a)"], rng=np.random.default_rng(1), draws=20)
+    first, second, *_ = made.network.schema
+    queries = [f"P({second.name} | {first.name}={first.states[0]})", f"MAP({first.name})"]
+    found = dc.explain(made, queries, rng=np.random.default_rng(1), draws=20)
     promise, telling = found.promise, found.telling
     assert promise.presence == (2.0 if relation is dc.Relation.ADD_REMOVE else None)
     if promise.delta * (1 + math.exp(2)) >= 1 and relation is dc.Relation.ADD_REMOVE:
@@ -389,7 +391,7 @@ def test_without_a_whole_family_no_counts_are_taken_for_exact() -> None:
     shares, whole = {("a",): Fraction(1, 2), ("b",): Fraction(1, 2)}, Fraction(1)
     scales = dict.fromkeys("ab", 1.0)
     noise = dc.kinds.PlannedNoise("discrete_laplace", 1, shares, dict.fromkeys(shares, 2.0), whole, scales)
-    planned = dc.tools.Mechanism("planned", lambda *_given: noise, dc.planned(audit=0).draw)
+    planned = dc.tools.Mechanism("planned", lambda *_given: noise, dc.planned(pairs_share=0).draw)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     counts = dc.tools.count_codes(network, codes, scopes)
     made = dc.simulate(planned, counts, dc.Dirichlet.uniform(network), promise, rng=1)

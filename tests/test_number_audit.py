@@ -16,8 +16,9 @@ from discreet.model.number_grid import STEPS, NumberGrid
 from discreet.releases.kinds.number_tables import NumberNoise, NumberTables
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Ints
+from discreet.verify.made_up import NETWORKS
 from discreet.verify.script import Script
-from discreet.verify.tiny_data import audit_networks, kinds_of, statistic_from
+from discreet.verify.tiny_data import audit_networks
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 from folding import every
 
@@ -48,7 +49,8 @@ def test_pairs_of_numbers_keep_their_guarantee(relation: dc.Relation) -> None:
     for mechanism in (dc.planned(), dc.planned(numbers_share="3/4", pairs_share=0)):
         (found,) = dc.audit(mechanism, promise(1, relation), PAIR, most=1)
         assert found.exact and found.holds and not found.leak
-        assert found.measured > 0.9
+        # Under replace no single pair moves all parts by all that they are calibrated to.
+        assert found.measured > (0.9 if relation is ADD_REMOVE else 0.85)
 
 
 def test_numbers_of_units_with_several_records_keep_their_guarantee() -> None:
@@ -60,17 +62,17 @@ def test_numbers_of_units_with_several_records_keep_their_guarantee() -> None:
 
 def test_the_numbers_of_an_audit_are_at_the_ends_of_bins_and_beyond() -> None:
     (network,) = PAIR.values()
-    kinds = kinds_of(network, 100, numbers=True)
+    kinds = NETWORKS.kinds_of(network, 100, numbers=True)
     assert {x for x, _ in kinds} == {-2.0, 0.9999999999999999, 1.0, 4.0, 2}
     assert {n for _, n in kinds} == {-6.0, 3.0, 4.0, 12.0}
-    assert kinds_of(network, 100) == [(x, n) for x in range(3) for n in range(2)]
+    assert NETWORKS.kinds_of(network, 100) == [(x, n) for x in range(3) for n in range(2)]
     grid = NumberGrid(network.schema["x"])
     for code in range(2):
-        sums = statistic_from(dc.planned(), network, [(float(grid.middles[code]), 3.0)]).sums  # type: ignore[attr-defined]
-        same = statistic_from(dc.planned(), network, [(code, 3.0)]).sums  # type: ignore[attr-defined]
+        sums = NETWORKS.statistic_from(dc.planned(), network, [(float(grid.middles[code]), 3.0)]).sums  # type: ignore[attr-defined]
+        same = NETWORKS.statistic_from(dc.planned(), network, [(code, 3.0)]).sums  # type: ignore[attr-defined]
         assert sums.total("x") == same.total("x") == 0
         assert sums.leaves["x"][:, 0].tolist() == same.leaves["x"][:, 0].tolist()
-    missing = statistic_from(dc.planned(), network, [(2, 12.0)] * 3).sums  # type: ignore[attr-defined]
+    missing = NETWORKS.statistic_from(dc.planned(), network, [(2, 12.0)] * 3).sums  # type: ignore[attr-defined]
     assert not missing.leaves["x"].any() and missing.products("x", "n") == 0
     # Where the clip ends, the last whole number is a half from the end of its bin.
     assert missing.total("n") == 3 * round(STEPS / 4)
@@ -81,7 +83,7 @@ def test_every_part_is_asked_for() -> None:
     mechanism, prior = dc.planned(), dc.Dirichlet.uniform(network)
     calibration = mechanism.calibrate(network, prior, promise(1, ADD_REMOVE))
     (finding,) = dc.audit(mechanism, promise(1, ADD_REMOVE), ARC, most=1)
-    made = mechanism.draw(statistic_from(mechanism, network, []), prior, calibration, Script(answers(3)))  # type: ignore[arg-type]
+    made = mechanism.draw(NETWORKS.statistic_from(mechanism, network, []), prior, calibration, Script(answers(3)))  # type: ignore[arg-type]
     assert isinstance(made, NumberTables)
     assert made.rulers and made.rows_by_family and finding.holds
 
@@ -161,7 +163,7 @@ def test_leaves_by_the_exact_records_are_found(relation: dc.Relation) -> None:
         first = dc.planned(numbers_share=0).draw(counts, prior, own.first, noise)
         inside = int(counts.sums.leaves["x"][:40, 0].sum())  # a private number under either relation
         honest = numbers_module.leaves_for
-        numbers_module.leaves_for = lambda grid, _, scale: honest(grid, 10.0 * inside, scale)  # type: ignore[assignment]
+        numbers_module.leaves_for = lambda grid, _, scale: honest(grid, 100.0 * inside, scale)  # type: ignore[assignment]
         try:
             return numbers_module._draw_numbers(counts.sums, first, own, noise)  # type: ignore[arg-type]
         finally:

@@ -57,6 +57,7 @@ PUBLIC = {
     "research/mechanisms/sampled.py": "sampled.calibrate",
     "research/mechanisms/truncated_posterior.py": "_check_law*4 truncated_normal _find_mode",
     "records/counts.py": "Counts.__reduce__ Counts.require",
+    "records/number_sums.py": "NumberSums.__reduce__",
     "records/dialects.py": "require_known",
     "records/drafts.py": "draft_schema*2",
     "records/engine.py": "_find_private_folder",

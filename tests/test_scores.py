@@ -28,11 +28,11 @@ from sklearn.preprocessing import MinMaxScaler
 
 import discreet as dc
 from discreet.designs.kinds.noisy_sums import NoisyMoments
+from discreet.designs.readers import score as score_module
 from discreet.designs.readers.score import accuracy_network, error_design
 from discreet.estimators import folds
 from discreet.estimators import grid_search as scores
 from discreet.mechanisms.noise import ExactNoise
-from discreet.queries import score as score_module
 from discreet.queries.credible import credible_interval
 from enumeration import Scripted, laplace_log
 from folding import every

@@ -1,5 +1,6 @@
 from .design import Design as Design
 from .design import Normal as Normal
+from .design import design_of as design_of
 from .design_document import read_design_file as read_design_file
 from .kinds.gradient_trace import GradientTrace as GradientTrace
 from .kinds.noisy_sums import GroupedMoments as GroupedMoments

@@ -499,7 +499,30 @@ def normal_of(release: Document) -> Normal:
 
 
 def design_of(release: Document) -> Design:
-    """Return the public design of a regression, a classification or a direction; arguments as of `normal_of`."""
+    """Return the public design of a regression, a classification or a direction.
+
+    Args:
+        release: over a design, or several of them put together.
+
+    Returns:
+        The design.
+
+    Raises:
+        InputError: a release over a network.
+
+    Guarantee:
+        No budget is spent; only the release's head is read.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.designs.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> moments = dc.designs.sum_moments(dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0]))
+        >>> prior = dc.designs.Normal(stay, 1.0)
+        >>> made_up = dc.simulate(dc.designs.noisy_moments(), moments, prior, promise, rng=1)
+        >>> dc.designs.design_of(made_up) == stay
+        True
+    """
     return normal_of(release).design
 
 

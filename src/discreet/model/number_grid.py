@@ -9,6 +9,7 @@ one-way table.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -129,7 +130,8 @@ class NumberGrid:
             leaves: wanted for each bin, a power of two. A bin of fewer whole numbers, or of fewer numbers that 64 bits
                 tell apart, has a smaller power of two.
         """
-        apart = 1.0 if self.shift else LEAF_SPACINGS * np.spacing(np.abs(self.edges).max())
+        largest = min(float(np.abs(self.edges).max()), sys.float_info.max / 2)
+        apart = 1.0 if self.shift else LEAF_SPACINGS * float(np.spacing(largest))
         return _round(np.minimum(leaves, 2 ** np.floor(np.log2(np.maximum(np.diff(self.edges) / apart, 1.0)))))
 
     def leaf_edges(self, leaves: int) -> Floats:

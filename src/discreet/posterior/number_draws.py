@@ -49,6 +49,8 @@ GRID_POINTS = 64
 """Points of the grid on which the share of a half is drawn."""
 LEAST_SHARE = 1e-12
 """Share to which smaller ones are raised where they divide."""
+RAKING_ROUNDS = 12
+"""Passes by which the offsets of rows agree with those of bins."""
 WIDEST = 0.98
 """Largest absolute mean offset, relative to the half width of the bins."""
 
@@ -253,10 +255,12 @@ class NumberDraws:
         sides = (self.grids[first], self.grids[second])
         a, b = (_centre(grid) for grid in sides)
         here, there = self.column(first).offsets, self.column(second).offsets
-        exact = np.einsum("kld,k,l->d", pair, a, b)
-        expected = np.einsum("kld,kd,ld->d", pair, a[:, None] + here, b[:, None] + there) - exact
+        by_bins = np.einsum("kld,kd,ld->d", pair, a[:, None] + here, b[:, None] + there)
         if not self.measures(first, second):
-            return np.asarray(exact + expected)
+            return np.asarray(by_bins)
+        counted = _expect_counted(pair.reshape(-1, pair.shape[-1]), self.units).reshape(pair.shape)
+        expected = np.einsum("kld,kd,ld->d", counted, a[:, None] + here, b[:, None] + there)
+        expected = expected - np.einsum("kld,k,l->d", counted, a, b)
         noise, rng, names = self.evidence.noise, self.generator(*sorted((first, second))), (first, second)
         half = [np.diff(grid.edges) / 2 for grid in sides]
         size = np.abs(a)[:, None] * half[1] + half[0][:, None] * np.abs(b) + np.outer(*half)
@@ -269,7 +273,7 @@ class NumberDraws:
         inner = np.einsum("kld,kd,l->d", pair, spreads[0], b**2) + np.einsum("kld,ld,k->d", pair, spreads[1], a**2)
         inner += np.einsum("kld,kd,ld->d", pair, *spreads)
         errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
-        return np.asarray(exact + latent + np.sqrt(np.maximum(inner, 0.0) / self.units) * errors)
+        return np.asarray(by_bins + latent - expected + np.sqrt(np.maximum(inner, 0.0) / self.units) * errors)
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.
@@ -433,10 +437,18 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     offsets = condition(offsets, counted / share, sums[:, None] * scale, noise, rng)
     errors = numbers.generator(numbers.stream, name, *family).standard_normal(law.shape)
     offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
-    # All of them average to the column's mean offset, which is known best: each moves by its part of what is open.
-    part, variance = law / total, offsets.var(axis=-1, keepdims=True)
-    rest = (part.sum(axis=1) * column.offsets).sum(axis=0) - (part * offsets).sum(axis=(0, 1))
-    offsets = offsets + part * variance * rest / np.maximum((part**2 * variance).sum(axis=(0, 1)), LEAST_SHARE)
+    # All rows together have the column's mean offset, which is known best: each row moves by its part of what is open.
+    part = law / total
+    rows = (part * offsets).sum(axis=0)
+    open_part = rows.var(axis=-1, keepdims=True) + LEAST_SHARE
+    rows = rows + open_part / open_part.sum(axis=0) * (
+        (part.sum(axis=1) * column.offsets).sum(axis=0) - rows.sum(axis=0)
+    )
+    # Then bins of the rows move until both rows and bins have theirs.
+    in_row, in_bin = part / part.sum(axis=0), part / part.sum(axis=1, keepdims=True)
+    for _ in range(RAKING_ROUNDS):
+        offsets = offsets + rows / part.sum(axis=0) - (in_row * offsets).sum(axis=0)
+        offsets = offsets + (column.offsets - (in_bin * offsets).sum(axis=1))[:, None]
     return np.asarray(np.clip(offsets, -WIDEST * reach, WIDEST * reach))
 
 

@@ -33,19 +33,19 @@ class PlannedNumber(NamedTuple):
     Args:
         name: of the column.
         noise: standard deviation that noise makes of the column's mean, in its unit.
-        open: half a typical bin: as far the mean may lie from what bins tell.
+        left_open: half a typical bin: as far the mean may lie from what bins tell.
         leaves: of each bin, counted for quantiles; 1 if none are.
     """
 
     name: str
     noise: float
-    open: float
+    left_open: float
     leaves: int
 
     @property
     def pays(self) -> bool:
         """True if noise leaves less of the mean open than bins do, at two standard deviations."""
-        return 2 * self.noise < self.open
+        return 2 * self.noise < self.left_open
 
 
 @dataclass(frozen=True, eq=False)
