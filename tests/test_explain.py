@@ -293,7 +293,7 @@ def test_every_kind_of_release_is_explained(kind: str, relation: dc.Relation) ->
     if kind in ("choice", "sampled") and not found.dependences:
         assert "no answers" in text
         return
-    assert found.dependences[0].query == "P(b | a=s0)"
+    assert found.dependences[0].query == queries[0]
     assert "depends on" in text and "prior of rows Dirichlet(1)" in text
 
 

@@ -163,7 +163,7 @@ def test_leaves_by_the_exact_records_are_found(relation: dc.Relation) -> None:
         first = dc.planned(numbers_share=0).draw(counts, prior, own.first, noise)
         inside = int(counts.sums.leaves["x"][:40, 0].sum())  # a private number under either relation
         honest = numbers_module.leaves_for
-        numbers_module.leaves_for = lambda grid, _, scale: honest(grid, 100.0 * inside, scale)  # type: ignore[assignment]
+        numbers_module.leaves_for = lambda grid, _, scale: honest(grid, 1e6 * inside, scale)  # type: ignore[assignment]
         try:
             return numbers_module._draw_numbers(counts.sums, first, own, noise)  # type: ignore[arg-type]
         finally:
