@@ -337,7 +337,7 @@ def main(words: list[str] | None = None) -> int:
             *details, last = printed.rstrip().splitlines()
             if entry:
                 record[name] = entry
-            elif " skipped" not in last or "failed" in last:
+            elif " skipped" not in last or re.search(r"\bfailed\b", last):
                 record.pop(name, None)
                 failures += 1
                 print(*details, sep="\n")
