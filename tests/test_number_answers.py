@@ -119,6 +119,42 @@ def test_equal_questions_have_equal_answers_in_any_order(data: dict[str, np.ndar
     assert forward == backward[::-1]
 
 
+def test_other_draws_have_other_noise(data: dict[str, np.ndarray]) -> None:
+    """Bounds on decisions rest on it: what is drawn anew is independent of what was seen."""
+    release = released(data, 1, 2)
+    first, second = (dc.noise_aware(release, draws=100, rng=seed).numbers for seed in (3, 4))
+    assert first is not None and second is not None
+    for name in ("age", "wait"):
+        apart = np.corrcoef(first.column(name).offsets.ravel() - first.column(name).offsets.mean(),
+                            second.column(name).offsets.ravel() - second.column(name).offsets.mean())  # fmt: skip
+        assert not np.array_equal(first.column(name).offsets, second.column(name).offsets) and apart[0, 1] < 1
+    assert not np.array_equal(first.rows("age", ("sex",)), second.rows("age", ("sex",)))
+
+
+def test_gaps_change_no_moment() -> None:
+    """Values missing completely at random: the correlation of those that are known, with noise that never shows."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(50, 12, 20_000).clip(0, 99)
+    z = (x + rng.normal(0, 10, 20_000)).clip(0, 99)
+    bins = {name: dc.Variable(name, bounds=(0, 100), bins=(40, 60), missing="gap") for name in "xz"}
+    network = dc.Network(tuple(bins.values()), {"x": (), "z": ("x",)})
+    gaps = rng.random((2, 20_000)) < [[0.4], [0.3]]
+    table = pa.table({"x": pa.array(x, mask=gaps[0]), "z": pa.array(z, mask=gaps[1])})
+    counts = dc.count(dc.read_records(table, network.schema, missing="keep"), network)
+    promise = dc.Guarantee(epsilon=3000, delta=0, relation="add-remove", unit="record")
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    posterior = dc.noise_aware(release, draws=400, rng=3)
+    known = ~gaps.any(axis=0)
+    for query, truth in (
+        ("cor(x, z)", np.corrcoef(x[known], z[known])[0, 1]),
+        ("sd(x)", x[~gaps[0]].std()),
+        ("E(x)", x[~gaps[0]].mean()),
+        ("quantile(x, 0.1)", np.quantile(x[~gaps[0]], 0.1)),
+    ):
+        (row,) = posterior.answer(query).rows
+        assert row["lower"] <= truth <= row["upper"] and row["upper"] - row["lower"] < 0.15 * truth, query
+
+
 def test_stored_draws_give_the_same_numbers(noisy: dc.results.PosteriorDraws, tmp_path: object) -> None:
     path = f"{tmp_path}/p.draws"
     noisy.save(path)

@@ -258,14 +258,17 @@ class NumberDraws:
         by_bins = np.einsum("kld,kd,ld->d", pair, a[:, None] + here, b[:, None] + there)
         if not self.measures(first, second):
             return np.asarray(by_bins)
-        counted = _expect_counted(pair.reshape(-1, pair.shape[-1]), self.units).reshape(pair.shape)
+        both = self.joint((first, second))[: sides[0].bins, : sides[1].bins].sum(axis=(0, 1))
+        records = self.units * float(both.mean())
+        counted = _expect_counted(pair.reshape(-1, pair.shape[-1]), records).reshape(pair.shape)
         expected = np.einsum("kld,kd,ld->d", counted, a[:, None] + here, b[:, None] + there)
         expected = expected - np.einsum("kld,k,l->d", counted, a, b)
         noise, rng, names = self.evidence.noise, self.generator(*sorted((first, second))), (first, second)
         half = [np.diff(grid.edges) / 2 for grid in sides]
         size = np.abs(a)[:, None] * half[1] + half[0][:, None] * np.abs(b) + np.outer(*half)
         doubted = expected + PRODUCT_DOUBT * np.einsum("kld,kl->d", pair, size) * rng.standard_normal(expected.shape)
-        unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * self.per_step
+        per_record = self.per_step / np.maximum(both, LEAST_SHARE)
+        unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * per_record
         deviation = noise.moment_scale * _cube_deviation(len(self.evidence.payload.moments)) * unit
         measured = self.evidence.payload.moments[self._moment_places[names]] * unit
         latent = condition(doubted[None], np.ones_like(doubted)[None], measured, deviation, rng)[0]
@@ -273,7 +276,7 @@ class NumberDraws:
         inner = np.einsum("kld,kd,l->d", pair, spreads[0], b**2) + np.einsum("kld,ld,k->d", pair, spreads[1], a**2)
         inner += np.einsum("kld,kd,ld->d", pair, *spreads)
         errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
-        return np.asarray(by_bins + latent - expected + np.sqrt(np.maximum(inner, 0.0) / self.units) * errors)
+        return np.asarray(by_bins + latent - expected + np.sqrt(np.maximum(inner, 0.0) / records) * errors)
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.
@@ -325,9 +328,17 @@ class NumberDraws:
         return (f"sum of {name}", *by_rows, *((f"ruler of {name}",) if ruled else ()))
 
     def generator(self, *names: str) -> np.random.Generator:
-        """Make the generator of a quantity: equal questions have equal answers, in whatever order they come."""
-        released = self.evidence.payload.offsets.astype(np.int64).tobytes()
-        return np.random.default_rng([crc32(released), *(crc32(name.encode()) for name in names)])
+        """Make the generator of a quantity: equal questions have equal answers, in whatever order they come.
+
+        It follows from the released sums and from the drawn law, so that other draws have other noise.
+        """
+        return np.random.default_rng([self._seed, *(crc32(name.encode()) for name in names)])
+
+    @cached_property
+    def _seed(self) -> int:
+        """Checksum of the released sums and of the first column's law."""
+        released, drawn = self.evidence.payload.offsets.astype(np.int64), self.joint((next(iter(self.grids)),))
+        return crc32(np.ascontiguousarray(drawn, np.float64).tobytes(), crc32(released.tobytes()))
 
 
 def _centre(grid: NumberGrid) -> Floats:
@@ -363,7 +374,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     law = numbers.joint((name,))[: grid.bins]
     present = np.maximum(law.sum(axis=0), LEAST_SHARE)
     bins, per_record = law / present, numbers.per_step / present
-    prior = _law_inside(numbers, name, bins, rng)
+    prior = _law_inside(numbers, name, bins, numbers.units * present, rng)
     leaf_bin = grid.bin_of_leaf(payload.leaves(name))
     half = np.diff(prior.edges)[:, None] / 2
     offsets = _by_bin(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
@@ -452,8 +463,16 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     return np.asarray(np.clip(offsets, -WIDEST * reach, WIDEST * reach))
 
 
-def _law_inside(numbers: NumberDraws, name: str, bins: Floats, rng: np.random.Generator) -> BinLaw:
-    """Draw the law inside the bins: by the ruler's leaves where there is one, else log-linear."""
+def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
+    """Draw the law inside the bins: by the ruler's leaves where there is one, else log-linear.
+
+    Args:
+        numbers: of the release.
+        name: of the column.
+        bins: shares of the bins among records that have the number, shape (bins, draws).
+        records: that have the number, in units, shape (draws,).
+        rng: source of randomness.
+    """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
     if ruler is None:
@@ -465,8 +484,7 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, rng: np.random.Ge
     counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))
     for bin, number in enumerate(parts):
         held = slice(start, start + number)
-        records = bins[bin] * numbers.units
-        shares[held] = bins[bin] * _split(counts[held], expected[held], records, noise, rng)
+        shares[held] = bins[bin] * _split(counts[held], expected[held], bins[bin] * records, noise, rng)
         start += number
     return BinLaw(edges, shares, np.full(shares.shape, FLATTEST_RISE), bool(grid.shift))
 
