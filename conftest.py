@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import costly
 import postgres
 from repeatable import Repeatable
 
+SOURCES = Path(__file__).parent / "src"
 collect_ignore = ["tests/kernel_at_work.py", "tests/packs_at_work.py", "tests/toy_pack"]
 """What is run by tests in processes of their own: this one knows other packs."""
 
@@ -56,10 +58,17 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in docstrings where there are any: to look is to load the file, and all that it names."""
+    """Look for examples in docstrings where there are any: to look is to load the file, and all that it names.
+
+    A module of the package is imported first as users import it. pytest would execute it a second time where its own
+    package imports it: the classes that were registered would not be those that stand under their names.
+    """
     collectors = yield
     if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
         return [each for each in collectors if not isinstance(each, DoctestModule)]
+    if file_path.suffix == ".py" and file_path.is_relative_to(SOURCES):
+        parts = file_path.relative_to(SOURCES).with_suffix("").parts
+        importlib.import_module(".".join(parts).removesuffix(".__init__"))
     return collectors
 
 

@@ -83,3 +83,11 @@ def test_no_pack_says_how_the_kernel_is_audited(monkeypatch: pytest.MonkeyPatch)
     coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
     (finding,) = dc.audit(dc.laplace(), promise, {"one coin": coin}, most=1)
     assert finding.measured == pytest.approx(1)
+
+
+def test_what_packs_register_stands_under_its_name() -> None:
+    """A module that was executed twice has two classes of one name: what one reads, the other is not."""
+    kinds = pack_entries.of_packs("discreet.kinds")
+    assert len(kinds) >= 2
+    for kind in kinds:
+        assert getattr(sys.modules[kind.__module__], kind.__qualname__) is kind
