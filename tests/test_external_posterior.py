@@ -14,7 +14,7 @@ from discreet.noise.noise_laws import Gaussian, Laplace
 from discreet.posterior.evidence import measurements
 from discreet.posterior.pooled.latent_counts import unmeasured_rows
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
-from discreet.posterior.pooled.raking import rake_part
+from discreet.posterior.pooled.raking import by_child, counts_of, goal, rake_to
 from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.measurement import Measurement
 from folding import every
@@ -287,20 +287,37 @@ def test_a_family_is_moved_to_a_part_of_it() -> None:
     counts = rng.multinomial(4000, np.full(12, 1 / 12), 5).T.reshape(2, 3, 2, 5)
     rows = counts.sum(axis=(0, 2))
     wanted = np.stack([rows // 3, rows - rows // 3], axis=1)
-    moved = rake_part(counts, [1], wanted, rng)
+    cells = rake_to(by_child(counts).astype(float), counts.sum(axis=2), [goal(2, [1], wanted)], rng)
+    moved = counts_of(cells)
     assert np.array_equal(moved.sum(axis=2), counts.sum(axis=2))
     assert np.abs(moved.sum(axis=0) - wanted).max() <= 2
 
 
 @pytest.mark.parametrize("prior", [None, 1.0])
 def test_estimates_know_every_measured_part_of_a_family(prior: float | None) -> None:
-    """Of c given a and b nothing is told but c beside either; the part that rows are moved to last is met."""
+    """Of c given a and b nothing is told but c beside either: both are met."""
     network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ("a", "b")))
     parts = told([[3000, 2000], [2000, 3000]], ["a", "c"], "laplace", 1.0, network=network)
     parts = parts.also([[4500, 500], [500, 4500]], ["b", "c"], dc.external.StatedNoise("laplace", 1.0))
     belief = None if prior is None else dc.Dirichlet.uniform(network, prior)
     estimate = dc.estimate(parts, rng=1, prior=belief)
     assert np.allclose(estimate["a"] @ estimate["c"][..., 1], [0.1, 0.9], atol=0.02)
+    assert np.allclose(estimate["b"] @ estimate["c"].swapaxes(0, 1)[..., 1], [0.4, 0.6], atol=0.02)
+
+
+def test_every_measured_part_of_a_family_is_answered_as_it_was_measured() -> None:
+    """Noise of one record in thousands: what each part says, to the sampling error and no more."""
+    network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ("a", "b")))
+    beside_a, beside_b = np.array([[1720, 1280], [3650, 3350]]), np.array([[2850, 1150], [2520, 3480]])
+    parts = told(beside_a, ["a", "c"], "laplace", 1.0, network=network)
+    parts = parts.also(beside_b, ["b", "c"], dc.external.StatedNoise("laplace", 1.0))
+    posterior = dc.noise_aware(parts, draws=1000, rng=np.random.default_rng(4))
+    for name, table in (("a", beside_a), ("b", beside_b)):
+        for state, (no, yes) in enumerate(table):
+            share, error = yes / (no + yes), math.sqrt(yes * no / (no + yes) ** 3)
+            (row,) = dc.answer(posterior, f"P(c=s1 | {name}=s{state})", level=0.95).tidy()
+            assert abs(row["mean"] - share) < error
+            assert 3 * error < row["upper"] - row["lower"] < 5.5 * error
 
 
 def test_what_is_told_far_better_is_found() -> None:

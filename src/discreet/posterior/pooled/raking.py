@@ -24,7 +24,7 @@ EMPTY_CELL_RECORDS = 0.02
 """Records assigned to an empty cell of a nonempty row, so that it can be filled; with five times as many or as few no
 stratum's coverage moves by more than .3 points, and only widths of probabilities 0 or 1 change (3 %)."""
 RAKING_ROUNDS = 8
-"""Rounds of proportional fitting of counts."""
+"""Rounds of proportional fitting of counts, unless the caller says otherwise."""
 LEAST_MARGIN_RECORDS = 1e-9
 """Least records of a margin, so that it can be scaled."""
 MARGIN_FIT_ROUNDS = 8
@@ -55,24 +55,7 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
         >>> moved.sum(axis=1)[:, 0].tolist(), bool(abs(moved[:, 0].sum() - 10) <= 2)
         ([10, 10], True)
     """
-    return rake_part(counts, (), margin, rng)
-
-
-def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
-    """Rake counts of a family to counts of its child and some of its parents, and round them at random.
-
-    Args:
-        counts: records of each cell, shape `(*parents, child, draws)`.
-        part_axes: axes of the part's parents among those of the family, in the order of the part.
-        part: target records, shape `(*parents of the part, child, draws)`, with the family's total in each row of the
-            part.
-        rng: source of randomness for the rounding.
-
-    Returns:
-        Whole counts, int64, same shape, with the accuracy of `rake_counts` in each row of the part; row totals of the
-        family are met exactly.
-    """
-    wanted = goal(counts.ndim - 2, part_axes, part)
+    wanted = goal(counts.ndim - 2, (), margin)
     return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
@@ -94,7 +77,13 @@ def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
     return axes, np.expand_dims(part.transpose(order), axes)
 
 
-def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.random.Generator) -> Array:
+def rake_to(
+    cells: Array,
+    totals: Array | Ints,
+    goals: Sequence[Goal],
+    rng: np.random.Generator,
+    rounds: int = RAKING_ROUNDS,
+) -> Array:
     """Rake counts of a family to several margins at once, then round them at random; row totals are kept.
 
     Args:
@@ -103,42 +92,45 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
         goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Margins agree
             with each other and with the totals up to rounding.
         rng: source of randomness for the rounding.
+        rounds: of proportional fitting.
 
     Returns:
         Whole numbers of the type of `cells`, same shape. Each row is rounded by itself, without bias: each cell to a
         neighbouring whole number, the row's total exactly. Margins are off by the sum of the rows' rounding errors, and
-        by what RAKING_ROUNDS rounds of raking leave. An empty cell of a nonempty row may get a record
+        by what the rounds of raking leave. An empty cell of a nonempty row may get a record
         (EMPTY_CELL_RECORDS). Without goals, cells are only scaled to the row totals and rounded.
     """
     wholes = totals.astype(cells.dtype)
     # Systematic rounding along each row: every cell up or down, unbiased, and rows keep their totals.
-    ends = rake_cells(cells, totals, goals).cumsum(axis=0)
+    ends = rake_cells(cells, totals, goals, rounds).cumsum(axis=0)
     ends += rng.random(totals.shape)
     np.minimum(np.floor(ends, out=ends), wholes, out=ends)
     ends[-1] = wholes
     return np.diff(ends, axis=0, prepend=0)
 
 
-def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
+def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rounds: int = RAKING_ROUNDS) -> Array:
     """Rake cells to several margins at once by proportional fitting, without rounding.
 
-    Empty cells of nonempty rows start at EMPTY_CELL_RECORDS. Each of RAKING_ROUNDS rounds fits one margin after the
-    other and ends with the row totals.
+    Empty cells of nonempty rows start at EMPTY_CELL_RECORDS. Each round fits one margin after the other and ends with
+    the row totals.
 
     Args:
         cells: records of each cell, at least 0, shape `(child, *parents, draws)`; not changed.
         totals: records of each row, shape `(*parents, draws)`.
         goals: for each margin the axes to sum over and its target records, with length 1 on these axes. Targets and
             current margins below LEAST_MARGIN_RECORDS count as this.
+        rounds: of proportional fitting.
 
     Returns:
         Records of each cell, type and shape of `cells`, not whole. Row totals are met exactly, margins up to the error
-        after RAKING_ROUNDS rounds; a row without records is 0. Without goals rows are scaled to their totals.
+        after the last round, and the last one best where margins contradict each other; a row without records is 0.
+        Without goals rows are scaled to their totals.
     """
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     row_totals = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
-    for _ in range(RAKING_ROUNDS):
+    for _ in range(rounds):
         for axes, target in wanted:
             current = cells.sum(axis=axes, keepdims=True)
             cells *= np.divide(target, np.maximum(current, LEAST_MARGIN_RECORDS, out=current), out=current)
