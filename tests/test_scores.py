@@ -227,7 +227,7 @@ except dc.InputError as error:
     print(len(account.charges()), error)
 """
 TOO_MUCH = [
-    ("PrivateLinearRegression", 100_000, {"target_bounds": (0, 1)}, "products of pairs"),
+    ("PrivateLinearRegression", 100_000, {"target_bounds": (0, 1)}, "fewer columns"),
     (
         "PrivateLinearRegression",
         100_000,
@@ -235,7 +235,7 @@ TOO_MUCH = [
         "products of pairs",
     ),
     ("PrivateLinearRegression", 2, {"target_bounds": (0, 1), "draws": 10**10}, "1 GiB"),
-    ("PrivateLogisticRegression", 100_000, {"classes": (0, 1), "records": 4}, "at most 1,000 weights"),
+    ("PrivateLogisticRegression", 100_000, {"classes": (0, 1), "records": 4}, "fewer columns"),
     (
         "PrivateLogisticRegression",
         100_000,

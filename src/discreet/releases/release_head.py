@@ -218,7 +218,7 @@ def require_readable(numbers: int, **fields: Any) -> None:
         at_most(
             DOCUMENT_BYTES,
             len(text) + NUMBER_BYTES * numbers,
-            "characters of the release (ask for fewer draws, candidates or cells)",
+            "characters of the release (ask for fewer columns, draws, candidates or cells)",
         )
         raw = read_json(text, "the release", DOCUMENT_BYTES)
         head = check_part(document_model(domain_of(raw), whole=False), raw, "the release, at")
