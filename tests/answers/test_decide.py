@@ -139,6 +139,8 @@ def test_what_is_refused(arguments: dict[str, object], message: str) -> None:
 def test_utilities_of_another_shape_or_that_are_no_numbers() -> None:
     with pytest.raises(dc.InputError, match="each of the 20 draws"):
         dc.decide(posterior(20), lambda cells, response: np.zeros(19), ["x"])
+    with pytest.raises(dc.InputError, match="each of the 20 draws"):
+        dc.decide(posterior(20), lambda cells, response: np.zeros(20 if response == "act" else ()), ["act", "abstain"])
     with pytest.raises(dc.InputError, match="not a number"):
         dc.decide(posterior(20), lambda cells, response: np.full(20, math.nan), ["x"])
 

@@ -191,9 +191,10 @@ class GoodnessOfFit(Result):
 
 
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
-    """Test a network's independences against a release: whether variables depend that the network makes independent.
+    """Test against a release whether variables depend on each other that are independent in the network.
 
-    Tested are pairs and triples of variables of a table that lack an arc to the last of them in the network's order.
+    Each test is of a pair or a triple of variables that one table contains. The last of them, in the network's order,
+    lacks an arc from at least one of the others.
 
     Args:
         evidence: noisy counts, tables or contrasts; other payloads cannot contradict a network.
@@ -201,11 +202,12 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
         rng: source of the draws behind the network's probabilities; None takes the same ones in every call (seed 0).
 
     Returns:
-        All tests, largest effect first, and how much of the network could be tested. P-values are corrected (Holm) for
-        all tests of all data sets together; of a set of variables that several data sets measured, the test with the
-        smallest p-value is listed. For a correct network, any test fails in at most one of a hundred releases; pairs
-        that lie in no table together are never tested, nor is anything of a data set whose tables cannot be pooled, or
-        beyond the limits of work. A pair counts as in a table if every data set measured it.
+        All tests, largest effect first, and how much of the network the tables reach: of all pairs of variables the
+        number that every data set measured together. Pairs with an arc and pairs whose test was skipped count, too.
+        P-values are corrected (Holm) for all tests of all data sets together; of a set of variables that several data
+        sets measured, the test with the smallest p-value is listed. For a correct network, any test fails in at most
+        one of a hundred releases. Not tested are pairs that lie in no table together, data sets whose tables cannot be
+        pooled, and tables or interactions beyond the limits of work.
 
     Raises:
         InputError: a network over other variables or states, or a data set whose measurements do not determine the

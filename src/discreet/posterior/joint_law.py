@@ -81,12 +81,13 @@ def fit_joint_law(
     Args:
         plan: plan of the law, with a tree.
         cells: rows of the network, shape `(*parents, child, draws)`.
-        families: joint laws of the families, by node, same shape.
+        families: joint laws of the families, by node, each of the shape of the node's rows.
         drawn: laws of the plan's sets, shape `(*sizes, draws)`.
-        doubt: prior of unmeasured interactions.
+        doubt: prior of unmeasured interactions, and the generators that draw them.
 
     Returns:
-        Rows of `plan.wide`, float32, shape `(*parents, child, draws)`; rows with an impossible condition are uniform.
+        Rows of `plan.wide`, float32, shape `(*parents, child, draws)`; `wide` keeps the hidden variable. Rows with an
+        impossible condition are uniform. Families are scaled last: where margins contradict each other, theirs hold.
     """
     assert plan.tree is not None
     network, draws = plan.network, cells.draws or 1

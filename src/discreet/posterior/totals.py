@@ -69,19 +69,21 @@ class TotalLaw:
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
-    """Estimate the law of each row total of a family: Binomial(n, P(parents)) averaged over draws of the ancestors.
+    """Estimate the law of each row total of a family by simulation.
+
+    In every draw n is drawn from `records`, and the total from Binomial(n, P(parents)); a histogram is fitted to these.
 
     Args:
         node: node of the network.
-        cells: draws of the network's rows; the ancestors' that are missing are drawn here, from the roots down, and
+        cells: draws of the network's rows. Rows of ancestors that are missing are drawn here, from the roots down, and
             kept.
         records: law of the number of records n; None for a flat one.
         rng: source of randomness.
 
     Returns:
-        A histogram for every parent configuration, in the order of a flattened table. None stands for a flat law: all
-        are None if `records` is, and no ancestor is drawn then, or if exact inference over the ancestors is too large.
-        Without parents the only law is `records`.
+        A histogram for every parent configuration, in the order of a flattened table. None stands for a flat law. All
+        are None if `records` is, before any ancestor is drawn, and if exact inference over the ancestors is too large,
+        after they were drawn. Without parents the only law is `records`.
     """
     network, parents = cells.network, cells.network.parents[node]
     rows = network.cells(parents)

@@ -214,9 +214,10 @@ def _find_utilities(
         InputError: utilities of another shape, not a number, or outside `low` to `high` by more than 1e-9.
     """
     draws = cells.draws or 1
-    values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
-    if values.shape != (len(responses), draws):
+    rows = [np.asarray(utility(cells, response), np.float64) for response in responses]
+    if any(row.shape != (draws,) for row in rows):
         raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
+    values = np.array(rows)
     check_bounds(values, low, high, "a utility")
     return values
 

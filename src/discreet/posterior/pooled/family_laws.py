@@ -1,11 +1,11 @@
 """Joint laws of all families in every posterior draw: rows times the law of the parents, raked to measured tables.
 
-In the network, parents without arcs between them are independent, or as dependent as their own parents make them. Where
-a table contains them, their law was drawn with the rows. From the roots down, the law of each family is the law of its
+Parents without arcs between them are independent in the network, or depend through their own parents. Where a table
+contains them, their law was drawn with the rows. From the roots down, the law of each family is the law of its
 parents times its rows, and the law of the parents is
 
     the margin of an earlier family that contains them all; or else
-    the drawn law, or the network's, raked to the margins of earlier families,
+    the drawn law (without one the network's), raked to the margins of earlier families,
 
 so that all families agree on shared margins.
 """
@@ -33,7 +33,7 @@ from discreet.util.arrays import Array, Floats, margin
 
 
 class ParentLaws:
-    """Laws of the parents of each node, computed at first use from draws of the rows above it and kept.
+    """Laws of the parents of each node. Each is computed at first use, from draws of the rows above it, and is kept.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`; tables may be drawn lazily.
@@ -64,10 +64,14 @@ class ParentLaws:
         return self._compute_law(parents)
 
     def _compute_law(self, parents: Scope) -> Floats:
-        """Compute the law as a margin of the family that contains all parents, or by a forward pass if none does.
+        """Compute the law as a margin of the family that contains all parents; without such a family, as `_apart` does.
 
         The family is that of one of the parents; its law is its rows times the law of its own parents, found in the
-        same way. A law that is kept is returned as it is; this method keeps none.
+        same way. `_apart` computes a law exactly where that is affordable, else from records simulated with the seed.
+        The result is not kept here: `law` keeps it, and before it the laws above, so that the recursion stays shallow.
+
+        Args:
+            parents: all parents of one node, at least one, in the order of its family.
 
         Returns:
             Shape `(*parents, draws)`.
