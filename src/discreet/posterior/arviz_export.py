@@ -127,7 +127,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
 
 def _join_chains(node: str, drawn: Any, network: Network) -> Array:
-    """Convert a variable of ArviZ to shape `(*parents, child, draws)`, states in the network's order; refuse others.
+    """Convert a variable of ArviZ to shape `(*parents, child, draws)`, with states in the network's order.
 
     Args:
         node: name of the variable, a node of the network.

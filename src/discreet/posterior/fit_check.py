@@ -431,8 +431,8 @@ class _InteractionMoments:
             family: parents, then the node.
 
         Returns:
-            (`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), with means of 0 where the condition is
-            impossible; `P(family)`, shape (*family)).
+            (`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), where a mean is 0 if its condition has
+            probability 0; `P(family)`, shape (*family)).
         """
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.

@@ -291,19 +291,20 @@ class Dependence:
 def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, rows: int) -> Dependence:
     """Decompose an answer's variance by tables and rows.
 
-    Effects are linear in the tables, around their posterior means. The answer is that of the network alone: joint laws
-    that tables measured against its independences are not used. Families that affect the answer are drawn if they are
+    Effects are linear in the tables, around their posterior means. The answer is that of the network alone: where
+    tables contradict its independences, the joint laws that they measured are not used. Families that affect the answer are drawn if they are
     missing, the others are not.
 
     Args:
         posterior: draws of the public network's own rows.
-        query: query for a probability; with a state for some targets, its variance is summed over the others' states.
+        query: query for a probability. If only some targets have a state, the variances of the answers are summed over
+            the states of the others.
         level: posterior probability of the entries' intervals, in (0, 1).
         rows: largest number of rows to list.
 
     Returns:
         Shares of the variance of the first-order sum. They sum to 1 and may be negative, because each is a covariance
-        with the sum; rows are listed by absolute share, without those below LEAST_SHOWN_SHARE. Shares are exact for the
+        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE. Shares are exact for the
         given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the noise are None without
         replicate draws.
 

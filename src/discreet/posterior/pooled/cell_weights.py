@@ -4,9 +4,9 @@ The law of a row's counts given its total is Dirichlet-multinomial: the product 
 divided by the factor of the total. Chains of rows (`shrinkage.py`) evaluate them many millions of times, for whole
 counts n and concentrations a of any size.
 
-Concentrations are passed as *positions*: `log a` in steps of a 32nd of a factor of 4. The table is interpolated
+Concentrations are passed as *positions*, which count `log a` in steps of `log(4) / 32`. The table is interpolated
 linearly between steps, with an error below 0.03 at n near a = 256 and below 0.002 for n below 32; the error changes a
-cell's law by a factor that is the same for all counts to within 3 %. Weights of counts beyond the table are
+cell's law by a factor that varies by less than 3 % between counts. Weights of counts beyond the table are
 extrapolated from its last column by an asymptotic ratio of gamma functions. All is in single precision: the weights
 that matter are below 5,000, so the rounding error is below 0.0005.
 

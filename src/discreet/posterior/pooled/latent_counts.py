@@ -794,17 +794,18 @@ def _excess_variance(news: Floats, explained: float) -> float:
 
 
 def _raise_margin_variances(variances: Floats) -> Floats:
-    """Raise the variances of separately drawn margins to the least of a family's other coordinates.
+    """Raise the variance of each separately drawn margin to at least the smallest of a family's other coordinates.
 
     These margins are the child's and, with several parents, each parent's with the child. Coordinates of row totals
-    (index 0 on the child's axis) are neither raised nor among the others.
+    (index 0 on the child's axis) are neither raised nor among the others; margins that were not measured are among them.
 
     Args:
         variances: error variances of coordinates, shape `(*parents, child)`; infinite where not measured, and these are
             not raised.
 
     Returns:
-        A copy; equal to the argument without parents, and the argument itself without other coordinates.
+        A copy, which is unchanged without parents. Without other coordinates it is the argument itself; where all the
+        others are infinite, so are the margins.
     """
     parents = variances.ndim - 1
     sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)

@@ -358,7 +358,7 @@ class _CoordinatePlaces:
             (cells,).
         weights: precision of each coordinate of the long vector, shape (unknowns,).
         precision_sums: sparse matrix (unknowns, cells) that sums cells' coordinates weighted by their precision.
-        even_weights: as `weights` if all coordinates of a table had the table's mean precision.
+        even_weights: `weights` with the precision of each coordinate replaced by the mean of its table's.
         even_sums: as `precision_sums` with these mean precisions.
     """
 

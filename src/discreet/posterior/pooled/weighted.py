@@ -56,8 +56,8 @@ class _SumSystem:
     def of(network: Network, measured: Sequence[Measurement]) -> _SumSystem:
         """Build the system of the measurements that have weights, of which there must be at least one.
 
-        The unknowns are the coordinates of all subsets of their scopes. Subsets come once each, smaller ones first,
-        with `prod(size - 1)` unknowns.
+        The unknowns are the coordinates of all subsets of their scopes. Each subset comes once, smaller ones first,
+        and takes `prod(size - 1)` unknowns.
 
         Args:
             network: network that gives the variables' sizes.
