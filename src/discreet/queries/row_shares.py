@@ -292,8 +292,8 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     """Decompose an answer's variance by tables and rows.
 
     Effects are linear in the tables, around their posterior means. The answer is that of the network alone: where
-    tables contradict its independences, the joint laws that they measured are not used. Families that affect the answer are drawn if they are
-    missing, the others are not.
+    tables contradict its independences, the joint laws that they measured are not used. Families that affect the
+    answer are drawn if they are missing, the others are not.
 
     Args:
         posterior: draws of the public network's own rows.
@@ -304,9 +304,9 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
 
     Returns:
         Shares of the variance of the first-order sum. They sum to 1 and may be negative, because each is a covariance
-        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE. Shares are exact for the
-        given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the noise are None without
-        replicate draws.
+        with the sum. Tables are sorted by share, rows by absolute share, without those below LEAST_SHOWN_SHARE.
+        Shares are exact for the given draws; with n draws their relative error is about `1 / sqrt(n)`. Shares of the
+        noise are None without replicate draws.
 
     Raises:
         InputError: a query with evidence on its own target, impossible evidence, too many cells that bear on the query,

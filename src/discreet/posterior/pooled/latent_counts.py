@@ -797,7 +797,8 @@ def _raise_margin_variances(variances: Floats) -> Floats:
     """Raise the variance of each separately drawn margin to at least the smallest of a family's other coordinates.
 
     These margins are the child's and, with several parents, each parent's with the child. Coordinates of row totals
-    (index 0 on the child's axis) are neither raised nor among the others; margins that were not measured are among them.
+    (index 0 on the child's axis) are neither raised nor among the others; margins that were not measured are among
+    them.
 
     Args:
         variances: error variances of coordinates, shape `(*parents, child)`; infinite where not measured, and these are
