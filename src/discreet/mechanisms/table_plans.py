@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from discreet.errors import InputError, shown
@@ -318,6 +319,22 @@ def round_to_digits(rho: Fraction) -> Fraction:
     # Exact rationals with many digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
+
+
+def make_room(plan: PlannedNoise, part: Fraction) -> PlannedNoise:
+    """Leave a part of a plan's zero-concentrated loss to what is released beside its tables.
+
+    Args:
+        plan: of discrete Gaussian noise.
+        part: of each budget, in [0, 1).
+
+    Returns:
+        The plan with the rest of every budget; its `reported` epsilon is that of the whole loss.
+    """
+    budgets = {scope: round_to_digits((1 - part) * budget) for scope, budget in plan.budgets.items()}
+    scales = {scope: deviation_within(plan.sensitivity, budget)[0] for scope, budget in budgets.items()}
+    larger = {node: error / math.sqrt(1 - part) for node, error in plan.expected.items()}
+    return replace(plan, budgets=budgets, scales=scales, expected=larger)
 
 
 def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
