@@ -344,7 +344,7 @@ def test_the_parts_cost_what_is_reported_and_the_total_is_within_epsilon(
             "rows": rows * moved * STEPS / Fraction(found.row_scale) if found.row_scale else Fraction(0),
             "rulers": columns * moved / Fraction(found.leaf_scale),
         }
-        share = Fraction(options.get("numbers_share", default_share(network)))
+        share = Fraction(options.get("numbers_share", default_share(network, Fraction(epsilon), moved)))
         whole = share * Fraction(epsilon)
         assert sum(spent.values()) <= found.reported <= whole
         assert found.total == found.first.total + found.reported <= Fraction(epsilon)
@@ -393,7 +393,8 @@ def test_gaussian_noise_on_numbers_keeps_the_guarantee(
     pairs = list(neighbours(network, relation, 20, [(rest, rest)]))
     rho = max(asked(one).concentrated(asked(other)) for one, other in pairs)
     pure = max(asked(one).loss(asked(other)) for one, other in pairs)
-    share = default_share(network) if beside else Fraction(1)
+    moved = 1 if relation is ADD_REMOVE else 2
+    share = default_share(network, Fraction(1), moved) if beside else Fraction(1)
     limit = deviation_for(1, replace(guarantee, epsilon=share * guarantee.epsilon))[1]
     assert nearly * limit <= rho <= limit
     assert pure <= (float((1 - share) * guarantee.epsilon) if beside else 0) + 1e-12
@@ -436,14 +437,16 @@ def test_many_columns_have_less_noise_with_a_delta(columns: int) -> None:
             assert sum(own.budgets.values()) + found.rho <= sum(alone.budgets.values())
     for own, alone in zip(found.first.plans, without.plans, strict=True):
         larger = [own.scales[scope] / scale for scope, scale in alone.scales.items()]
-        assert max(larger) <= (1 + 1e-6) / (1 - default_share(network))
+        assert max(larger) <= (1 + 1e-6) / (1 - default_share(network, Fraction(1), 1))
 
 
 def test_shares_are_of_one_budget() -> None:
     assert sum(PARTS.values()) == 1
-    assert default_share(ONE) == default_share(ALIKE) == Fraction(1, 5)
+    assert default_share(ONE, Fraction(1), 1) == default_share(ALIKE, Fraction(2), 2) == Fraction(3, 20)
+    assert default_share(ONE, Fraction(4), 1) == Fraction(1, 5)
+    assert 0 < default_share(ONE, Fraction(1, 10**30), 1) < default_share(ONE, Fraction(1, 100), 1) == Fraction(3, 200)
     few = dc.Network.empty([X, *(dc.Variable(f"v{at}", ("a", "b")) for at in range(9))])
-    assert default_share(few) == Fraction(3, 100)
+    assert default_share(few, Fraction(1), 1) == Fraction(3, 200)
 
 
 # ---------------------------------------------------------------------------------------------------- the whole release
