@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -291,41 +291,48 @@ def list_ratio(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return ratio, float(np.std(first - ratio * second, ddof=1) / np.sqrt(len(first)) / second.mean())
 
 
-def _settings(asked: argparse.Namespace, relation: str) -> list[Asked]:
-    """List the settings of a command."""
-    return [Asked(*each, relation) for each in product(BINS, asked.records, asked.epsilon)]
-
-
-def _print_rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
+def _print_rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table in Markdown, each row as soon as it is there."""
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)
-    print()
+    print(flush=True)
 
 
-def _list_accuracy(chosen: Sequence[Table], settings: Sequence[Asked], runs: int) -> Iterator[list[str]]:
-    """List a row of figures for each setting and question; in the end how often intervals held the truth."""
-    every_held = dict[str, list[bool]]()
-    for asked in settings:
-        cases = [
-            (chosen[at % len(chosen)], asked, [at, asked.bins, asked.records, int(10 * asked.epsilon)])
-            for at in range(len(chosen) * runs)
-        ]
-        found, others = [run for case in cases for run in measure(*case)], beside(cases)
-        for question in QUESTIONS:
-            own = [run for run in found if run.question == question]
-            every_held.setdefault(question, []).extend(run.held for run in own)
-            error, half, dedicated = (
-                float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")
-            )
-            cover = f"{100 * np.mean([run.held for run in own]):.0f} %"
-            peers = (dedicated, others.get(question, float("nan")))
-            ratios = ["" if np.isnan(peer) else f"{error / peer:.1f}" for peer in peers]
-            setting = (str(asked.bins), f"{asked.records:,}", f"{asked.epsilon:g}")
-            yield [question, *setting, f"{error:.3f}", f"{half:.3f}", cover, *ratios]
-    for question, held in every_held.items():
-        yield [question, *["all"] * 3, "", "", f"{100 * np.mean(held):.0f} %", "", ""]
+def _print_accuracy(
+    chosen: Sequence[Table], records: Sequence[int], epsilons: Sequence[float], relation: str, runs: int
+) -> None:
+    """Print a table of questions for each epsilon, and how often intervals held the truth over all of them."""
+    held = {question: list[bool]() for question in QUESTIONS}
+    for epsilon in epsilons:
+        settings = [Asked(bins, number, epsilon, relation) for bins in BINS for number in records]
+        columns = [_summarise(chosen, asked, runs, held) for asked in settings]
+        print(f"epsilon {epsilon:g}, {relation}\n")
+        head = ("question", *(f"{asked.bins} bins, n = {asked.records:,}" for asked in settings))
+        _print_rows(
+            head, ([name.replace(" | ", " given "), *(column[name] for column in columns)] for name in QUESTIONS)
+        )
+    print("held:", ", ".join(f"{100 * np.mean(every):.0f} % ({question})" for question, every in held.items()), "\n")
+
+
+def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str, list[bool]]) -> dict[str, str]:
+    """Write by question error, half width, how often intervals held the truth, and ratios to OpenDP and diffprivlib."""
+    cases = [
+        (chosen[at % len(chosen)], asked, [at, asked.bins, asked.records, int(10 * asked.epsilon)])
+        for at in range(len(chosen) * runs)
+    ]
+    found, others = [run for case in cases for run in measure(*case)], beside(cases)
+    texts = {}
+    for question in QUESTIONS:
+        own = [run for run in found if run.question == question]
+        held[question].extend(run.held for run in own)
+        error, half, dedicated = (
+            float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")
+        )
+        peers = [peer for peer in (dedicated, others.get(question, np.nan)) if np.isfinite(peer)]
+        ratios = f" ({', '.join(f'{error / peer:.1f}' for peer in peers)})" * bool(peers)
+        texts[question] = f"{error:.3f} / {half:.3f} / {100 * np.mean([run.held for run in own]):.0f} %{ratios}"
+    return texts
 
 
 def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked]) -> Iterator[list[str]]:
@@ -358,22 +365,16 @@ def main() -> None:
         "made up": lambda: list(made_up_tables(np.random.default_rng(1))),
     }
     chosen = [table for which in asked.which for table in every[which]()]
-    head = ("question", "bins", "n", "epsilon", "error", "half width", "held", "to OpenDP", "to diffprivlib")
     if "accuracy" in asked.parts:
-        print("Intervals of 95 %, add-remove\n")
-        _print_rows(head, _list_accuracy(chosen, _settings(asked, "add-remove"), asked.runs))
+        _print_accuracy(chosen, asked.records, asked.epsilon, "add-remove", asked.runs)
     if "replace" in asked.parts:
-        print("The same under replace\n")
-        _print_rows(head, _list_accuracy(chosen, _settings(asked, "replace"), asked.runs))
+        _print_accuracy(chosen, asked.records, asked.epsilon, "replace", asked.runs)
     if "many" in asked.parts:
-        print("100,000 records, add-remove\n")
-        settings = [Asked(bins, 100_000, epsilon) for bins in BINS for epsilon in asked.epsilon]
-        _print_rows(head, _list_accuracy(chosen, settings, asked.runs))
+        _print_accuracy(chosen, [100_000], asked.epsilon, "add-remove", asked.runs)
     if "loss" in asked.parts:
-        print("L1 error of tables with numbers over that without\n")
         for relation in ("add-remove", "replace"):
-            settings = _settings(asked, relation)
-            _print_rows(("bins", "n", "epsilon", relation), _list_losses(chosen, settings))
+            settings = [Asked(*each, relation) for each in product(BINS, asked.records, asked.epsilon)]
+            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings))
 
 
 if __name__ == "__main__":

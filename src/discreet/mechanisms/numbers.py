@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from discreet.errors import InputError, require
+from discreet.errors import InputError, require, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
 from discreet.mechanisms.table_plans import make_room, round_to_digits
@@ -49,6 +49,8 @@ PARTS: Mapping[str, Fraction] = {
     "rulers": Fraction(31, 100),
 }
 """Shares of that budget."""
+SMALLEST, LARGEST = 1e-140, 1e140
+"""Lengths in the unit of a column whose products with others, and with steps, are finite and above 0 in 64 bits."""
 
 
 def default_share(network: Network, epsilon: Fraction, moved: int) -> Fraction:
@@ -152,6 +154,13 @@ def with_numbers(tables: Mechanism, stated: Fraction | None) -> Mechanism:
 def _calibrate_all(tables: Mechanism, prior: Dirichlet, guarantee: Guarantee, share: Fraction) -> NumberNoise:
     """Calibrate tables and sums; the sums have the noise of less variance, of two that leave the tables as much."""
     network = prior.over
+    for name, grid in number_grids(network).items():
+        ends = (grid.step, 2 * max(map(abs, grid.bounds)))
+        require(
+            all(SMALLEST < end < LARGEST for end in ends),
+            f"variable {shown(name)}: squares of such numbers are beyond 64 bits; give them in another unit, or "
+            "release with numbers_share=0",
+        )
     first = tables.calibrate(network, prior, replace(guarantee, epsilon=(1 - share) * guarantee.epsilon))
     pure = _calibrate_numbers(network, first, share * guarantee.epsilon, cells_moved(guarantee.relation))
     if guarantee.delta:

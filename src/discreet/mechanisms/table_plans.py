@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
@@ -101,6 +101,8 @@ def without_large(network: Network, cells: float) -> Network:
 
 BUDGET_STEPS = 10**12
 """Steps of the budget: shares are whole multiples, so that they print as decimals with next to no loss."""
+MOST_STATES = 2**13
+"""Most states of a variable: readers of its contrasts hold a square of that size, half a gigabyte."""
 PLAN_ROUNDS = 6
 """Most rounds of the fixed-point search for table sizes and plans: two are enough on the networks at hand."""
 DENOMINATOR_LIMIT = 10**30
@@ -154,6 +156,12 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
             raise InputError(
                 f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
                 f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
+            )
+        for variable in network.variables:
+            require(
+                variable.size <= MOST_STATES,
+                f"planned pools variables of at most {MOST_STATES:,} states, and {shown(variable.name)} has "
+                f"{variable.size:,}; give it fewer bins or groups of states",
             )
         plans = list(_list_plans(network, prior, guarantee, queries))
         if queries is not None and len(plans) > 1:
