@@ -153,6 +153,13 @@ VARIANTS = DEFAULTS | {
         NumberTables,
         private=lambda records: NETWORKS.statistic_from(dc.planned(), NUMBERS, ([(0, -2.5), (1, 0.5)] * 18)[:records]),
     ),
+    "planned, numbers and delta": Variant(
+        "planned",
+        lambda _: dc.planned(),
+        NumberTables,
+        LARGE_DELTA,
+        private=lambda records: NETWORKS.statistic_from(dc.planned(), NUMBERS, ([(0, -2.5), (1, 0.5)] * 18)[:records]),
+    ),
     "planned, delta": Variant("planned", lambda _: dc.planned(pairs_share=0), dc.kinds.NoisyTables, LARGE_DELTA),
     "laplace, all tables": Variant(
         "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.kinds.NoisyCounts

@@ -7,13 +7,18 @@ below 1e-9 for each question; below 1e-7 for the file.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import discreet as dc
 from discreet.inference.bin_laws import BinLaw, move_means
-from discreet.posterior.number_draws import condition
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.posterior.number_draws import condition, number_evidence
+from discreet.releases.combined import Combined
+from folding import every
 
 AGE = dc.Variable("age", bounds=(0, 99), bins=(30, 60), type="integer")
 WAIT = dc.Variable("wait", bounds=(0, 60), bins=(5, 10, 20))
@@ -29,9 +34,9 @@ def made_up(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {"sex": np.array(["f", "m"])[sex], "age": age, "wait": np.minimum(rng.exponential(4 + age / 6), 60)}
 
 
-def released(data: dict[str, np.ndarray], epsilon: float, rng: int, **options: float) -> dc.Release:
+def released(data: dict[str, np.ndarray], epsilon: float, rng: int, delta: object = 0, **options: float) -> dc.Release:
     counts = dc.count(dc.read_records(pa.table(data), NETWORK.schema), NETWORK)
-    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
+    promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit="record")
     return dc.simulate(dc.planned(**options), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
@@ -57,6 +62,27 @@ def exact(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
 @pytest.fixture(scope="module")
 def noisy(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
     return dc.noise_aware(released(data, 1, 2), draws=400, rng=3)
+
+
+@every("delta", [0, "1/1000"])
+def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
+    """Standard deviations of 300 draws are within a fifth, by more than 4 of their standard errors."""
+    data, mechanism, prior = (
+        made_up(50, np.random.default_rng(1)),
+        dc.planned(numbers_share=0.5),
+        dc.Dirichlet.uniform(NETWORK),
+    )
+    release = released(data, 1, 2, delta, numbers_share=0.5)
+    noise, evidence = release.calibration, number_evidence(Combined([[release]]))
+    assert isinstance(noise, dc.kinds.NumberNoise) and evidence is not None and (noise.rho is not None) == (delta != 0)
+    counts = dc.count(dc.read_records(pa.table(data), NETWORK.schema), NETWORK)
+    source = SimulatedNoise(np.random.default_rng(4))
+    many: list[Any] = [mechanism.draw(counts, prior, noise, source) for _ in range(300)]
+    offsets, moments = (np.array([getattr(payload, name) for payload in many]) for name in ("offsets", "moments"))
+    rows = np.array([np.concatenate([part.sums for part in payload.rows_by_family]) for payload in many])
+    for drawn, read in ((offsets, evidence.deviations[0]), (moments, evidence.deviations[1]),
+                        (rows, noise.row_law.variance**0.5)):  # fmt: skip
+        assert abs(drawn.std(axis=0) / read - 1).max() < 0.2
 
 
 def test_without_noise_a_moment_is_the_tables_own_with_the_sampling_interval(

@@ -4,34 +4,51 @@ Networks are group -> x -> z: a group of few states, and two numeric columns x a
 from real tables and made-up laws, and noise is simulated; the truth is the column's. Half widths and errors are in
 standard deviations of the column; those of correlations and shares are as they are, those of slopes relative to the
 slope. *Alone* is a dedicated mechanism that gets all of epsilon for one question and knows the number of records:
-Laplace noise on a sum of clamped numbers or their squares, and the exponential mechanism for a quantile; these are the
-mechanisms of OpenDP and diffprivlib, and OpenDP draws the noise. It gives no interval.
+Laplace noise on a sum of clamped numbers or their squares, and the exponential mechanism for a quantile, with noise of
+OpenDP; and `mean`, `std` and `quantile` of diffprivlib, where `make peers` has made its environment. They give no
+interval. *Loss* is the L1 error of the tables (group, x) and (x, z) beside that of releases of the same records and the
+same seed without numbers.
 
-    python -m bench.number_sums FOLDER [--runs 2]      the folder with `adult.data.gz` and `pima-indians-diabetes.csv`
+    python -m bench.number_sums FOLDER --which sklearn > figures.md     the tables of docs/numbers.md, section 6
+    python -m bench.number_sums FOLDER [--runs 2] [--parts accuracy]    the folder with `adult.data.gz` and
+                                                                        `pima-indians-diabetes.csv`
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import opendp.prelude as dp
 import pyarrow as pa
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import discreet as dc
+from bench.estimator_peers import ENVIRONMENT
 from bench.numbers import Floats, real
 
-__all__ = ["QUESTIONS", "Run", "Table", "alone", "made_up_tables", "measure", "sklearn_tables", "tables"]
+__all__ = [
+    "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio", "made_up_tables", "measure",
+    "measure_loss", "sklearn_tables", "tables",
+]  # fmt: skip
 
 dp.enable_features("contrib")
 QUESTIONS = ("E(x)", "E(x | group)", "sd(x)", "cor(x, z)", "slope", "median(x)", "quantile(x, 0.9)", "P(x > c)")
 LEVEL = 0.95
 GROUPS, BINS = 3, (3, 10)
+LOSS_PAIRS = 68
+"""Least number of pairs of releases in each setting of the loss."""
+STATISTICS = Path(__file__).parent / "environments" / "number_statistics.py"
+PEERED = ("E(x)", "sd(x)", "median(x)", "quantile(x, 0.9)")
+"""Questions that both peers answer, in the order in which `number_statistics.py` does."""
+Ints = npt.NDArray[np.int64]
 
 
 class Table(NamedTuple):
@@ -61,6 +78,15 @@ class Run(NamedTuple):
     half: float
     held: bool
     alone: float
+
+
+class Asked(NamedTuple):
+    """A setting: bins of x, of one width; number of records; epsilon of the release; what neighbours are."""
+
+    bins: int
+    records: int
+    epsilon: float
+    relation: str = "add-remove"
 
 
 def tables(folder: Path) -> Iterator[Table]:
@@ -165,73 +191,190 @@ def alone(
     return float(rng.uniform(edges[at], edges[at + 1]))
 
 
-def measure(
-    table: Table, bins: int, records: int, epsilon: float, relation: str, rng: np.random.Generator
-) -> Iterator[Run]:
-    """Release records of a table, and ask all questions.
+def beside(cases: Sequence[tuple[Table, Asked, Sequence[int]]]) -> dict[str, float]:
+    """Ask diffprivlib for what `measure` asks for, of the same records, each question with all of epsilon.
 
     Args:
-        table: whose records are drawn with replacement.
-        bins: of x, of one width.
-        records: their number.
-        epsilon: of the release, and of each question alone.
-        relation: what neighbours are.
-        rng: source of records and noise.
+        cases: arguments of `measure`.
+
+    Returns:
+        Median error of each question of `PEERED`, in standard deviations; none where diffprivlib is not there.
     """
-    network, taken = _network(table, bins), rng.integers(len(table.x), size=records)
-    x, z, group = table.x[taken], table.z[taken], table.group[taken].astype(int)
-    frame = pa.table({"group": np.array(network.schema["group"].states)[group], "x": x, "z": z})
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        return {}
+    errors = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(Path(folder) / f"{name}{at}.npz") for at in range(len(cases)) for name in ("given", "found")]
+        for (table, asked, seed), source in zip(cases, files[::2], strict=True):
+            values, (low, high) = table.x[_take(table, asked, np.random.default_rng(seed))], table.bounds[0]
+            np.savez(source, values=values, low=low, high=high, epsilon=asked.epsilon, seed=sum(seed))
+        subprocess.run([python, STATISTICS, *files], check=True, capture_output=True, cwd=folder)
+        for (table, _, _), place in zip(cases, files[1::2], strict=True):
+            truths = _truths(table, 0.0)
+            with np.load(place) as file:
+                errors.append(np.abs(file["found"] - [truths[question] for question in PEERED]) / table.x.std())
+    return dict(zip(PEERED, np.median(errors, axis=0).tolist(), strict=True))
+
+
+def _take(table: Table, asked: Asked, rng: np.random.Generator) -> Ints:
+    """Draw places of records of a table with replacement."""
+    return rng.integers(len(table.x), size=asked.records)
+
+
+def _release(
+    table: Table, asked: Asked, taken: Ints, share: str | None, rng: np.random.Generator
+) -> dc.results.PosteriorDraws:
+    """Release the records that were taken of a table, and read the release."""
+    network = _network(table, asked.bins)
+    group = np.array(network.schema["group"].states)[table.group[taken].astype(int)]
+    frame = pa.table({"group": group, "x": table.x[taken], "z": table.z[taken]})
     counts = dc.count(dc.read_records(frame, network.schema), network)
-    promise = dc.Guarantee(epsilon=str(epsilon), delta=0, relation=relation, unit="record")
-    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
-    posterior = dc.noise_aware(release, draws=1000, rng=rng)
+    promise = dc.Guarantee(epsilon=str(asked.epsilon), delta=0, relation=asked.relation, unit="record")
+    mechanism, prior = dc.planned(numbers_share=share), dc.Dirichlet.uniform(network)
+    return dc.noise_aware(dc.simulate(mechanism, counts, prior, promise, rng=rng), draws=1000, rng=rng)
+
+
+def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
+    """Release records of a table, drawn with replacement, and ask all questions.
+
+    Args:
+        table: as it says.
+        asked: the setting.
+        seed: of records and noise.
+    """
+    rng = np.random.default_rng(seed)
+    taken = _take(table, asked, rng)
+    posterior = _release(table, asked, taken, None, rng)
+    x = table.x[taken]
     cut = float(np.floor(np.quantile(table.x, 0.6)))
-    asked = {"E(x | group)": "E(x | group=g0)", "P(x > c)": f"P(x > {cut})"}
+    words = {"E(x | group)": "E(x | group=g0)", "P(x > c)": f"P(x > {cut})"}
     for question, truth in _truths(table, cut).items():
         unit = {"cor(x, z)": 1.0, "P(x > c)": 1.0, "slope": max(abs(truth), 1e-9)}.get(question, float(table.x.std()))
         if question == "slope":
             found = dc.regress(posterior, "z", on=["x"])
             row = next(row for row in found.rows(level=LEVEL) if row["name"] == "x")
         else:
-            row = dict(dc.answer(posterior, asked.get(question, question), level=LEVEL).rows[0])
+            row = dict(dc.answer(posterior, words.get(question, question), level=LEVEL).rows[0])
         lower, upper = float(row["lower"]), float(row["upper"])
-        peer = abs(alone(x, table.bounds[0], epsilon, question, rng) - truth) / unit
+        dedicated = abs(alone(x, table.bounds[0], asked.epsilon, question, rng) - truth) / unit
         held = lower - 1e-9 * unit <= truth <= upper + 1e-9 * unit
-        yield Run(question, abs(float(row["mean"]) - truth) / unit, (upper - lower) / 2 / unit, held, peer)
+        yield Run(question, abs(float(row["mean"]) - truth) / unit, (upper - lower) / 2 / unit, held, dedicated)
+
+
+def measure_loss(table: Table, asked: Asked, seed: Sequence[int]) -> tuple[float, float]:
+    """Compute the L1 error of the tables (group, x) and (x, z) together, with numbers and without, of the same records.
+
+    Args:
+        table, asked, seed: as of `measure`; noise has the same seed in both.
+    """
+    network, taken = _network(table, asked.bins), _take(table, asked, np.random.default_rng(seed))
+    codes = {name: np.searchsorted(network.schema[name].bins, getattr(table, name), side="right") for name in "xz"}
+    codes["group"] = table.group.astype(int)
+    errors = []
+    for share in (None, "0"):
+        posterior = _release(table, asked, taken, share, np.random.default_rng([*seed, 1]))
+        error = 0.0
+        for one, other in (("group", "x"), ("x", "z")):
+            truth = np.zeros((network.schema[one].size, network.schema[other].size))
+            np.add.at(truth, (codes[one], codes[other]), 1 / len(table.x))
+            rows = dc.answer(posterior, f"P({one}, {other})").rows
+            error += float(np.abs([row["mean"] for row in rows] - truth.ravel()).sum())
+        errors.append(error)
+    return errors[0], errors[1]
+
+
+def list_ratio(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Compute the ratio of the means of pairs of errors, and its standard error."""
+    first, second = np.array(pairs).T
+    ratio = float(first.mean() / second.mean())
+    return ratio, float(np.std(first - ratio * second, ddof=1) / np.sqrt(len(first)) / second.mean())
+
+
+def _print_rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table in Markdown, each row as soon as it is there."""
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+    print(flush=True)
+
+
+def _print_accuracy(
+    chosen: Sequence[Table], records: Sequence[int], epsilons: Sequence[float], relation: str, runs: int
+) -> None:
+    """Print a table of questions for each epsilon, and how often intervals held the truth over all of them."""
+    held = {question: list[bool]() for question in QUESTIONS}
+    for epsilon in epsilons:
+        settings = [Asked(bins, number, epsilon, relation) for bins in BINS for number in records]
+        columns = [_summarise(chosen, asked, runs, held) for asked in settings]
+        print(f"epsilon {epsilon:g}, {relation}\n")
+        head = ("question", *(f"{asked.bins} bins, n = {asked.records:,}" for asked in settings))
+        _print_rows(
+            head, ([name.replace(" | ", " given "), *(column[name] for column in columns)] for name in QUESTIONS)
+        )
+    print("held:", ", ".join(f"{100 * np.mean(every):.0f} % ({question})" for question, every in held.items()), "\n")
+
+
+def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str, list[bool]]) -> dict[str, str]:
+    """Write by question error, half width, how often intervals held the truth, and ratios to OpenDP and diffprivlib."""
+    cases = [
+        (chosen[at % len(chosen)], asked, [at, asked.bins, asked.records, int(10 * asked.epsilon)])
+        for at in range(len(chosen) * runs)
+    ]
+    found, others = [run for case in cases for run in measure(*case)], beside(cases)
+    texts = {}
+    for question in QUESTIONS:
+        own = [run for run in found if run.question == question]
+        held[question].extend(run.held for run in own)
+        error, half, dedicated = (
+            float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")
+        )
+        peers = [peer for peer in (dedicated, others.get(question, np.nan)) if np.isfinite(peer)]
+        ratios = f" ({', '.join(f'{error / peer:.1f}' for peer in peers)})" * bool(peers)
+        texts[question] = f"{error:.3f} / {half:.3f} / {100 * np.mean([run.held for run in own]):.0f} %{ratios}"
+    return texts
+
+
+def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked]) -> Iterator[list[str]]:
+    """List a row for each setting."""
+    runs = -(-LOSS_PAIRS // len(chosen))
+    for asked in settings:
+        pairs = [
+            measure_loss(table, asked, [at, run, asked.bins, asked.records, int(10 * asked.epsilon)])
+            for at, table in enumerate(chosen)
+            for run in range(runs)
+        ]
+        ratio, error = list_ratio(pairs)
+        yield [str(asked.bins), f"{asked.records:,}", f"{asked.epsilon:g}", f"{ratio:.3f} ± {error:.3f}"]
 
 
 def main() -> None:
-    """Print a line for each number of bins, records, epsilon and question."""
+    """Print the tables of the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--records", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
-    parser.add_argument("--relation", default="add-remove")
+    parser.add_argument("--parts", choices=["accuracy", "replace", "many", "loss"], nargs="+",
+                        default=["accuracy", "replace", "many", "loss"])  # fmt: skip
     parser.add_argument("--which", choices=["real", "sklearn", "made up"], nargs="+", default=["real", "made up"])
-    wanted = parser.parse_args()
+    asked = parser.parse_args()
     every = {
-        "real": lambda: list(tables(wanted.folder)),
+        "real": lambda: list(tables(asked.folder)),
         "sklearn": lambda: list(sklearn_tables()),
         "made up": lambda: list(made_up_tables(np.random.default_rng(1))),
     }
-    chosen = [table for which in wanted.which for table in every[which]()]
-    print("bins records epsilon question          error  half width  held %  error alone  ratio")
-    for bins, records, epsilon in product(BINS, wanted.records, wanted.epsilon):
-        runs = [
-            run
-            for number, table in enumerate(chosen * wanted.runs)
-            for run in measure(table, bins, records, epsilon, wanted.relation,
-                               np.random.default_rng([number, bins, records, int(10 * epsilon)]))
-        ]  # fmt: skip
-        for question in QUESTIONS:
-            own = [run for run in runs if run.question == question]
-            error, half, peer = (
-                float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")
-            )
-            held = 100 * float(np.mean([run.held for run in own]))
-            print(f"{bins:4} {records:7} {epsilon:7} {question:17} {error:6.3f} {half:11.3f} {held:7.0f} {peer:12.3f} "
-                  f"{error / peer:6.1f}", flush=True)  # fmt: skip
+    chosen = [table for which in asked.which for table in every[which]()]
+    if "accuracy" in asked.parts:
+        _print_accuracy(chosen, asked.records, asked.epsilon, "add-remove", asked.runs)
+    if "replace" in asked.parts:
+        _print_accuracy(chosen, asked.records, asked.epsilon, "replace", asked.runs)
+    if "many" in asked.parts:
+        _print_accuracy(chosen, [100_000], asked.epsilon, "add-remove", asked.runs)
+    if "loss" in asked.parts:
+        for relation in ("add-remove", "replace"):
+            settings = [Asked(*each, relation) for each in product(BINS, asked.records, asked.epsilon)]
+            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings))
 
 
 if __name__ == "__main__":

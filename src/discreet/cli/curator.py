@@ -42,7 +42,7 @@ NumbersShare = Annotated[
     str | None,
     flags.mechanism(
         metavar="SHARE",
-        show_default="0.3 times the fraction of numeric columns, at most 0.2",
+        show_default="0.15 times the fraction of numeric columns and the root of epsilon, at most 0.2",
         help="Share of epsilon that the mechanism planned spends on sums of numeric columns, for means and quantiles.",
     ),
 ]

@@ -271,6 +271,7 @@ def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
     return scale, privacy_map(scale, sensitivity)
 
 
+@lru_cache(maxsize=1024)
 def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float, Fraction, Fraction]:
     """Find the smallest discrete Gaussian scale that keeps a guarantee with delta.
 

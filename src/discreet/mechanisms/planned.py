@@ -82,8 +82,8 @@ def planned(
             nothing. None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Of networks
             with more than 1,000 pairs it is for some of these; a workload says which matter.
         numbers_share: share of epsilon for sums of numeric columns beside the tables, in [0, 1): means, quantiles and
-            correlations are then measured, not only bins. None for 0.3 times the fraction of numeric columns, at most
-            0.2; 0 for none.
+            correlations are then measured, not only bins. None for 0.15 times the fraction of numeric columns and the
+            root of epsilon (of its half under replace), at most 0.2; 0 for none.
 
     Returns:
         The mechanism. Where no pair is left out, or a stated number of records is too small, it is a plan of tables

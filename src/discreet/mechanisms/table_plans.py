@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
@@ -100,6 +101,8 @@ def without_large(network: Network, cells: float) -> Network:
 
 BUDGET_STEPS = 10**12
 """Steps of the budget: shares are whole multiples, so that they print as decimals with next to no loss."""
+MOST_STATES = 2**13
+"""Most states of a variable: readers of its contrasts hold a square of that size, half a gigabyte."""
 PLAN_ROUNDS = 6
 """Most rounds of the fixed-point search for table sizes and plans: two are enough on the networks at hand."""
 DENOMINATOR_LIMIT = 10**30
@@ -153,6 +156,12 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
             raise InputError(
                 f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
                 f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
+            )
+        for variable in network.variables:
+            require(
+                variable.size <= MOST_STATES,
+                f"planned pools variables of at most {MOST_STATES:,} states, and {shown(variable.name)} has "
+                f"{variable.size:,}; give it fewer bins or groups of states",
             )
         plans = list(_list_plans(network, prior, guarantee, queries))
         if queries is not None and len(plans) > 1:
@@ -318,6 +327,22 @@ def round_to_digits(rho: Fraction) -> Fraction:
     # Exact rationals with many digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
+
+
+def make_room(plan: PlannedNoise, part: Fraction) -> PlannedNoise:
+    """Leave a part of a plan's zero-concentrated loss to what is released beside its tables.
+
+    Args:
+        plan: of discrete Gaussian noise.
+        part: of each budget, in [0, 1).
+
+    Returns:
+        The plan with the rest of every budget; its `reported` epsilon is that of the whole loss.
+    """
+    budgets = {scope: round_to_digits((1 - part) * budget) for scope, budget in plan.budgets.items()}
+    scales = {scope: deviation_within(plan.sensitivity, budget)[0] for scope, budget in budgets.items()}
+    larger = {node: error / math.sqrt(1 - part) for node, error in plan.expected.items()}
+    return replace(plan, budgets=budgets, scales=scales, expected=larger)
 
 
 def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:

@@ -71,6 +71,12 @@ class NumberEvidence:
     records: tuple[float, float]
     steps: int
 
+    @cached_property
+    def deviations(self) -> tuple[float, float]:
+        """Standard deviations of the noise of an offset, in steps, and of a moment, in parts of `MOMENT_STEPS`."""
+        laws = (self.noise.offset_law(self.payload.network), self.noise.moment_law(self.payload.network))
+        return float(np.sqrt(laws[0].raw_variance)), float(np.sqrt(laws[1].raw_variance))
+
 
 def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """Find the sums of numbers in some evidence; None if there are none.
@@ -84,7 +90,7 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
             exact = None if release.records is None else (float(release.records), 0.0)
             records = exact or number_of_records(measurements([release]))
             known.append(NumberEvidence(payload, noise, records, release.policy.steps))
-    return min(known, key=lambda sums: sums.noise.offset_scale / sums.steps, default=None)
+    return min(known, key=lambda sums: sums.deviations[0] / sums.steps, default=None)
 
 
 class Column(NamedTuple):
@@ -263,13 +269,13 @@ class NumberDraws:
         counted = _expect_counted(pair.reshape(-1, pair.shape[-1]), records).reshape(pair.shape)
         expected = np.einsum("kld,kd,ld->d", counted, a[:, None] + here, b[:, None] + there)
         expected = expected - np.einsum("kld,k,l->d", counted, a, b)
-        noise, rng, names = self.evidence.noise, self.generator(*sorted((first, second))), (first, second)
+        rng, names = self.generator(*sorted((first, second))), (first, second)
         half = [np.diff(grid.edges) / 2 for grid in sides]
         size = np.abs(a)[:, None] * half[1] + half[0][:, None] * np.abs(b) + np.outer(*half)
         doubted = expected + PRODUCT_DOUBT * np.einsum("kld,kl->d", pair, size) * rng.standard_normal(expected.shape)
         per_record = self.per_step / np.maximum(both, LEAST_SHARE)
         unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * per_record
-        deviation = noise.moment_scale * _cube_deviation(len(self.evidence.payload.moments)) * unit
+        deviation = self.evidence.deviations[1] * unit
         measured = self.evidence.payload.moments[self._moment_places[names]] * unit
         latent = condition(doubted[None], np.ones_like(doubted)[None], measured, deviation, rng)[0]
         spreads = [self.column(name).spread for name in names]
@@ -369,7 +375,7 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
 
 def _read_column(numbers: NumberDraws, name: str) -> Column:
     """Read a column from its sum of offsets, its square and its ruler."""
-    payload, noise, grid = numbers.evidence.payload, numbers.evidence.noise, numbers.grids[name]
+    payload, grid = numbers.evidence.payload, numbers.grids[name]
     at, rng = list(numbers.grids).index(name), numbers.generator(name)
     law = numbers.joint((name,))[: grid.bins]
     present = np.maximum(law.sum(axis=0), LEAST_SHARE)
@@ -380,7 +386,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     offsets = _by_bin(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
     offsets = offsets + INSIDE_DOUBT * _by_bin(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
     scale = grid.step * per_record
-    deviation = noise.offset_scale * _cube_deviation(len(numbers.grids))
+    deviation, moment_deviation = numbers.evidence.deviations
     counted = _expect_counted(bins, numbers.units * float(present.mean()))
     offsets = condition(offsets, counted, payload.offsets[at] * scale, deviation * scale, rng)
     reach = WIDEST * np.diff(grid.edges)[:, None] / 2
@@ -392,8 +398,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     squares = 2 * middles * offsets + offsets**2 + spread
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
     unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
-    deviation = noise.moment_scale * _cube_deviation(len(payload.moments))
-    squares = condition(squares, counted, payload.moments[at] * unit, deviation * unit, rng)
+    squares = condition(squares, counted, payload.moments[at] * unit, moment_deviation * unit, rng)
     # The population's means in the bins differ from those of the records.
     rng = numbers.generator(numbers.stream, name)
     errors = np.sqrt(spread / (numbers.units * present * bins + 1)) * rng.standard_normal(bins.shape)
@@ -422,11 +427,6 @@ def _expect_counted(shares: Floats, units: float) -> Floats:
     return np.asarray(counted / counted.sum(axis=0))
 
 
-def _cube_deviation(dimension: int) -> float:
-    """Compute the standard deviation of a coordinate of cube noise, in scales."""
-    return float(np.sqrt((dimension + 1) * (dimension + 2) / 3))
-
-
 def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Read the mean offsets of a column by bins and rows."""
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
@@ -443,8 +443,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     rest = column.offsets - (part * offsets).sum(axis=1)
     offsets = offsets + part * (rest / (part**2).sum(axis=1))[:, None]
     scale = grid.step * numbers.per_step / share
-    assert evidence.noise.row_scale is not None
-    noise = np.sqrt(2) * evidence.noise.row_scale * scale
+    noise = np.sqrt(evidence.noise.row_law.variance) * scale
     offsets = condition(offsets, counted / share, sums[:, None] * scale, noise, rng)
     errors = numbers.generator(numbers.stream, name, *family).standard_normal(law.shape)
     offsets = offsets + np.sqrt(column.spread[:, None] / (numbers.units * law + 1)) * errors
@@ -480,7 +479,7 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
     edges, parts = grid.leaf_edges(ruler.leaves), grid.leaves_of_bins(ruler.leaves).tolist()
     smooth = BinLaw.of_bins(grid.variable, bins.mean(axis=1, keepdims=True))
     expected = np.maximum(np.diff([float(smooth.up_to(edge)[0]) for edge in edges]), 1e-12)
-    noise = 2 * (numbers.evidence.noise.leaf_scale / numbers.evidence.steps) ** 2
+    noise = numbers.evidence.noise.leaf_law.variance / numbers.evidence.steps**2
     counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))
     for bin, number in enumerate(parts):
         held = slice(start, start + number)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_ndtr
 from scipy.stats import binom
 
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
@@ -20,6 +21,11 @@ from discreet.verify.script import Leak, Log
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+SMOOTH_DEVIATION = 2**9
+"""Deviation from which discrete Gaussian noise is followed as normal noise. The hockey-stick divergences differ by a
+share of about the squared ratio of a likely number to the variance, below 1e-4."""
+LARGEST_NORMAL = 40.0
+"""Deviations beyond which no normal number lies."""
 LOG_COIN = -64 * math.log(2)
 """Log-probability of the coin that sends a row anywhere on its grid."""
 
@@ -140,13 +146,21 @@ def _measure_gaussian(calls: Iterable[tuple[Integers, float]], epsilon: float, d
 @cache
 def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: float, delta: float) -> float:
     """Find epsilon at delta by the squared moves under each scale of the noise."""
-    losses, law = np.zeros(1), np.ones(1)
+    losses, law, smooth = np.zeros(1), np.ones(1), 0.0
     for scale, steps in moved:
+        if scale >= SMOOTH_DEVIATION:
+            smooth += sum((step / scale) ** 2 for step in steps)
+            continue
         step_losses, masses = DiscreteGaussian(scale).losses(steps)
         losses, law = np.add.outer(losses, step_losses).ravel(), np.multiply.outer(law, masses).ravel()
 
     def divergence(at: float) -> float:
         # Hockey-stick divergence: delta(epsilon) = E (1 - e^(epsilon - L))+ over the privacy loss L.
+        if smooth:
+            # Of noise whose loss is normal, of mean m^2 / 2 and variance m^2 (Balle and Wang, 2018, Theorem 8).
+            rest, m = at - losses, math.sqrt(smooth)
+            tails = np.exp(log_ndtr(m / 2 - rest / m)) - np.exp(rest + log_ndtr(-m / 2 - rest / m))
+            return float(np.sum(law * tails))
         over = losses > at
         return float(np.sum(law[over] * -np.expm1(at - losses[over])))
 
@@ -154,7 +168,7 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
         # The guarantee holds: find the exact epsilon for the report.
         bottom, top = 0.0, epsilon
     else:
-        bottom, top = epsilon, float(losses.max())
+        bottom, top = epsilon, float(losses.max()) + smooth / 2 + LARGEST_NORMAL * math.sqrt(smooth)
     for _ in range(60):
         middle = (bottom + top) / 2
         bottom, top = (bottom, middle) if divergence(middle) <= delta else (middle, top)

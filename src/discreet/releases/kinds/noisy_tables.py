@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -95,6 +95,20 @@ class PlannedNoise(Calibration):
     def scopes(self) -> tuple[Scope, ...]:
         """Sets of variables that are measured."""
         return tuple(self.scales)
+
+    @property
+    def plans(self) -> tuple[PlannedNoise, ...]:
+        """See `NoiseWithPairs`."""
+        return (self,)
+
+    def with_plans(self, change: Callable[[PlannedNoise], PlannedNoise]) -> PlannedNoise:
+        """See `NoiseWithPairs`."""
+        return change(self)
+
+    @property
+    def delta_of_pairs(self) -> Fraction:
+        """Delta spent on pairs: there are none."""
+        return Fraction()
 
     @property
     def total(self) -> Fraction:

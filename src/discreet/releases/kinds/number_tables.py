@@ -8,6 +8,8 @@ Offsets and leaves are those of `discreet.model.number_grid`. Four parts share t
 * rows: of every column and every family that it lies in, the sums of its offsets over the records of each state of the
   family's other variables;
 * rulers: of some columns the number of records in each leaf.
+
+Under a guarantee with a delta all four may have discrete Gaussian noise, independent in every number.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from discreet.errors import require, shown
 from discreet.model.network import Network
 from discreet.model.number_grid import MOST_LEAVES, NumberGrid, number_grids, number_pairs
 from discreet.model.schema import Scope
-from discreet.noise.noise_laws import NO_NOISE
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.noise.shapes import Cube, VectorLaw, vector_law
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs
@@ -49,12 +52,14 @@ class NumberNoise(Calibration):
     Args:
         first: of the tables.
         sensitivity: most records by which neighbours differ in one table.
-        offset_scale: of cube noise on the sums of offsets, in steps.
-        moment_scale: of cube noise on the moments, in parts of `MOMENT_STEPS`.
-        row_scale: of discrete Laplace noise on each sum of offsets by rows, in steps; None where no family has two
-            variables.
-        leaf_scale: of discrete Laplace noise on each leaf's records.
-        reported: epsilon of all sums of numbers together, rounded up.
+        offset_scale: of the noise on the sums of offsets, in steps.
+        moment_scale: of the noise on the moments, in parts of `MOMENT_STEPS`.
+        row_scale: of the noise on each sum of offsets by rows, in steps; None where no family has two variables.
+        leaf_scale: of the noise on each leaf's records.
+        reported: epsilon of all sums of numbers together, rounded up; of Gaussian noise at the delta that they have. 0
+            where the zero-concentrated loss of the tables and of the sums is one, which the tables report.
+        rho: zero-concentrated loss of all sums together, if their noise is discrete Gaussian; None for cube noise on
+            offsets and moments, and discrete Laplace noise on rows and leaves.
 
     Raises:
         InputError: a number is not positive and finite.
@@ -75,13 +80,15 @@ class NumberNoise(Calibration):
     row_scale: Positive | None
     leaf_scale: Positive
     reported: Fraction
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
         scales = (self.offset_scale, self.moment_scale, self.row_scale, self.leaf_scale)
         require(all_positive(*scales), "sums of numbers need positive, finite noise scales")
         require(all(scale is None or scale < NO_NOISE for scale in scales), "noise scales must be below 2^63")
-        require(self.reported > 0, "sums of numbers cost more than 0")
+        paid = self.reported > 0 if self.rho is None else self.rho > 0 and self.reported >= 0
+        require(paid, "sums of numbers cost more than 0")
 
     @property
     def of_tables(self) -> PlannedNoise | NoiseWithPairs:
@@ -98,6 +105,33 @@ class NumberNoise(Calibration):
         """Epsilon of the tables and of the sums of numbers."""
         return self.first.total + self.reported
 
+    def vector_law(self, scale: float, size: int) -> VectorLaw:
+        """Make the law of the noise on all offsets, or all moments; arguments as of `discreet.noise.shapes`."""
+        return vector_law(Cube.tag if self.rho is None else DiscreteGaussian.tag, scale, size)
+
+    def offset_law(self, network: Network) -> VectorLaw:
+        """Make the law of the noise on the sums of offsets of a network, in steps."""
+        return self.vector_law(self.offset_scale, len(number_grids(network)))
+
+    def moment_law(self, network: Network) -> VectorLaw:
+        """Make the law of the noise on the moments of a network, in parts of `MOMENT_STEPS`."""
+        return self.vector_law(self.moment_scale, len(moment_names(network)))
+
+    @property
+    def row_law(self) -> CellLaw:
+        """Law of the noise on sums by rows, in steps; there must be some."""
+        assert self.row_scale is not None
+        return self._cell_law(self.row_scale)
+
+    @property
+    def leaf_law(self) -> CellLaw:
+        """Law of the noise on each leaf's records."""
+        return self._cell_law(self.leaf_scale)
+
+    def _cell_law(self, scale: float) -> CellLaw:
+        """Make the law of the noise on single numbers."""
+        return CELL_LAWS[DiscreteLaplace.tag if self.rho is None else DiscreteGaussian.tag](scale)
+
     def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
         """See `Calibration`.
 
@@ -106,13 +140,13 @@ class NumberNoise(Calibration):
             records: their number.
         """
         grids = number_grids(network)
-        steps = self.offset_scale * math.sqrt((len(grids) + 1) * (len(grids) + 2) / 3)
+        steps = math.sqrt(self.offset_law(network).raw_variance)
         return tuple(
             PlannedNumber(
                 name,
                 steps * grid.step / records,
                 float(np.diff(grid.edges).mean()) / 2,
-                leaves_for(grid, records, self.leaf_scale),
+                leaves_for(grid, records, math.sqrt(self.leaf_law.variance)),
             )
             for name, grid in grids.items()
         )
@@ -307,22 +341,23 @@ def moment_reach(first: NumberGrid, second: NumberGrid) -> int:
     return int((a * r + b * q + q * r).max())
 
 
-def leaves_for(grid: NumberGrid, records: float, leaf_scale: float) -> int:
+def leaves_for(grid: NumberGrid, records: float, deviation: float) -> int:
     """Choose the number of leaves of each bin from public numbers: as many as the noise of their counts allows.
 
     Args:
         grid: of the column.
         records: their number, public or released.
-        leaf_scale: of the noise of each count.
+        deviation: standard deviation of the noise of each count.
 
     Returns:
-        The largest power of two r with `r <= (n / (4 K b))^2`, b the scale and K the bins, and at most `grid.finest`.
+        The largest power of two r with `r <= n^2 / (8 K^2 v)`, v the variance of the noise and K the bins, and at most
+        `grid.finest`.
 
     Example:
         >>> from discreet.model.schema import Variable
         >>> age = NumberGrid(Variable("age", bounds=(0, 120), bins=(40, 60)))
-        >>> [leaves_for(age, records, 20.0) for records in (100, 500, 10_000)]
+        >>> [leaves_for(age, records, 28.0) for records in (100, 500, 10_000)]
         [1, 4, 16]
     """
-    most = (max(records, 0.0) / (LEAF_RECORDS * grid.bins * leaf_scale)) ** 2
+    most = 2 * (max(records, 0.0) / (LEAF_RECORDS * grid.bins * deviation)) ** 2
     return int(min(grid.finest, 2 ** np.floor(np.log2(max(most, 1.0)))))

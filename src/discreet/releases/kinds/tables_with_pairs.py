@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -133,6 +133,20 @@ class NoiseWithPairs(Calibration):
     def scopes(self) -> tuple[Scope, ...]:
         """Sets of variables that the first stage may measure."""
         return (*self.plan.scales, *self.alone.scales)
+
+    @property
+    def plans(self) -> tuple[PlannedNoise, ...]:
+        """Plans of the first stage, of which the number of records decides."""
+        return (self.plan, self.alone)
+
+    def with_plans(self, change: Callable[[PlannedNoise], PlannedNoise]) -> NoiseWithPairs:
+        """Change both plans."""
+        return replace(self, plan=change(self.plan), alone=change(self.alone))
+
+    @property
+    def delta_of_pairs(self) -> Fraction:
+        """Delta spent on pairs."""
+        return self.delta or Fraction()
 
     @property
     def total(self) -> Fraction:
