@@ -20,7 +20,7 @@ a sampling error of variance `Var(x - m_k | k) / n`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -35,6 +35,7 @@ from discreet.model.schema import Scope
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.releases.combined import Combined
 from discreet.releases.kinds.number_tables import MOMENT_STEPS, NumberNoise, NumberTables, moment_reach
+from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
 
 INSIDE_DOUBT = 0.4
@@ -75,16 +76,84 @@ class NumberEvidence:
 def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """Find the sums of numbers in some evidence; None if there are none.
 
-    Of several releases those with the least noise are taken.
+    Sums of the same records are pooled (`pool_sums`). Of different records those with the least noise are taken.
     """
-    known = []
-    for release in evidence.releases:
-        payload, noise = release.payload, release.calibration
-        if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise):
-            exact = None if release.records is None else (float(release.records), 0.0)
-            records = exact or number_of_records(measurements([release]))
-            known.append(NumberEvidence(payload, noise, records, release.policy.steps))
-    return min(known, key=lambda sums: sums.noise.offset_scale / sums.steps, default=None)
+    by_data_set = []
+    for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
+        releases = [document for document in documents if isinstance(document, Release)]
+        records = number_of_records(measurements(releases)) if exact is None else (float(exact), 0.0)
+        measured = [
+            NumberEvidence(release.payload, release.calibration, records, release.policy.steps)
+            for release in releases
+            if isinstance(release.payload, NumberTables) and isinstance(release.calibration, NumberNoise)
+        ]
+        if measured:
+            by_data_set.append(pool_sums(measured))
+    return min(by_data_set, key=_relative_noise, default=None)
+
+
+def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
+    """Pool several measurements of the same sums, each weighted by its precision: `sum(y / s^2) / sum(1 / s^2)`.
+
+    Args:
+        measured: sums over the same records and the same bins.
+
+    Returns:
+        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those in which a unit counts another
+        number of steps than in the most precise ones are left out, and so are rulers with other leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> network = dc.Network((dc.Variable("age", bounds=(0, 120), bins=(40, 60)),), {"age": ()})
+        >>> counts = dc.count(dc.read_records(pa.table({"age": [20, 50, 90]}), network.schema), network)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> twice = [dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=i) for i in (1, 2)]
+        >>> sums = [NumberEvidence(each.payload, each.calibration, (3.0, 0.0), 1) for each in twice]
+        >>> pooled = pool_sums(sums)
+        >>> np.allclose(pooled.payload.offsets, sum(each.payload.offsets for each in twice) / 2)
+        True
+        >>> round(pooled.noise.offset_scale / sums[0].noise.offset_scale, 3)
+        0.707
+    """
+    best = min(measured, key=_relative_noise)
+    alike = [sums for sums in measured if sums.steps == best.steps]
+    if len(alike) == 1:
+        return best
+    leaves = [(ruler.number, ruler.leaves) for ruler in best.payload.rulers]
+    ruled = [sums for sums in alike if [(ruler.number, ruler.leaves) for ruler in sums.payload.rulers] == leaves]
+
+    def scale(name: str, parts: Sequence[NumberEvidence] = alike) -> float:
+        return float(sum(getattr(sums.noise, name) ** -2 for sums in parts) ** -0.5)
+
+    def mean(name: str, values: Sequence[Ints], parts: Sequence[NumberEvidence] = alike) -> Floats:
+        weights = [(scale(name, parts) / getattr(sums.noise, name)) ** 2 for sums in parts]
+        return np.asarray(sum(weight * part for weight, part in zip(weights, values, strict=True)))
+
+    rows = zip(*(sums.payload.rows_by_family for sums in alike), strict=True)
+    rulers = zip(*(sums.payload.rulers for sums in ruled), strict=True)
+    payload = replace(
+        best.payload,
+        offsets=mean("offset_scale", [sums.payload.offsets for sums in alike]),
+        moments=mean("moment_scale", [sums.payload.moments for sums in alike]),
+        rows_by_family=tuple(replace(same[0], sums=mean("row_scale", [part.sums for part in same])) for same in rows),
+        rulers=tuple(
+            replace(same[0], counts=mean("leaf_scale", [part.counts for part in same], ruled)) for same in rulers
+        ),
+    )
+    noise = replace(
+        best.noise,
+        offset_scale=scale("offset_scale"),
+        moment_scale=scale("moment_scale"),
+        row_scale=scale("row_scale") if payload.rows_by_family else None,
+        leaf_scale=scale("leaf_scale", ruled),
+    )
+    return replace(best, payload=payload, noise=noise)
+
+
+def _relative_noise(sums: NumberEvidence) -> float:
+    """Scale of the noise of offsets, relative to what a unit can add."""
+    return sums.noise.offset_scale / sums.steps
 
 
 class Column(NamedTuple):
