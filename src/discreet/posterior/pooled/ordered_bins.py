@@ -94,7 +94,7 @@ def draw_ordered_records(
     """
     wanted = np.maximum(totals, 1.0)
     nodes = [_place_nodes(float(estimate), variance, float(wanted.mean())) for estimate in estimates]
-    chains = [_Chain(nodes[:bins], scale) for scale in SCALES]
+    chains = [_BinChain(nodes[:bins], scale) for scale in SCALES]
     tilt = 0.0
     for _ in range(TILT_ROUNDS):
         sums = _draw_columns(nodes, chains, tilt, len(wanted), rng).sum(axis=0)
@@ -138,7 +138,7 @@ def _place_nodes(estimate: float, variance: float, total: float) -> _Nodes:
     return _Nodes(logs, ends, np.maximum(np.diff(ends), 1e-12), fit)
 
 
-class _Chain:
+class _BinChain:
     """Law of the nodes of ordered bins, as a chain in which each follows the two before it.
 
     Args:
@@ -182,7 +182,7 @@ class _Chain:
 
 
 def _draw_columns(
-    nodes: list[_Nodes], chains: list[_Chain], tilt: float, number: int, rng: np.random.Generator
+    nodes: list[_Nodes], chains: list[_BinChain], tilt: float, number: int, rng: np.random.Generator
 ) -> Floats:
     """Draw the expected records of all states, without regard to their sum, shape (states, number)."""
     fits, bins = [state.tilted(tilt) for state in nodes], len(chains[0]._nodes)
