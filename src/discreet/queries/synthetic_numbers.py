@@ -253,7 +253,7 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
     if not wanted:
         wanted[()] = _pick(column.offsets, which, lambda: column.bins)[:, None]
     parts = {others: np.zeros(table.shape) for others, table in wanted.items()}
-    tilted = TiltedColumn(grid, payload.network.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
+    tilted = TiltedColumn(grid, numbers.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
     present = {node: column[codes[name] < grid.bins] for node, column in codes.items()}
     cells_of = {others: tilted.cells(present, others) for others in wanted}
     total = np.zeros(len(present[name]))
