@@ -247,10 +247,8 @@ class PosteriorDraws(Posterior):
     @cached_property
     def numbers(self) -> NumberDraws | None:
         """Numbers of the numeric columns under every draw, from released sums; None without such sums."""
-        if self.sums is None:
-            return None
         seen = None if self.seen is None else self.seen.numbers
-        return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen)
+        return None if self.sums is None else NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.

@@ -91,16 +91,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     rows, parents = _complete_rows(wide)
     parts = wide.parts and wide.parts.completed(rows, parents)
     # Sums of numbers are of the records that have them: they are read under the law of what was seen.
-    complete = replace(
-        wide,
-        probabilities=rows,
-        replicates=None,
-        source=source,
-        parts=parts,
-        saturated=None,
-        basis=basis,
-        seen=posterior,
-    )
+    complete = replace(wide, probabilities=rows, replicates=None, parts=parts, saturated=None, seen=posterior)
+    complete = replace(complete, source=source, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -141,13 +141,9 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
             replace(same[0], counts=mean("leaf_scale", [part.counts for part in same], ruled)) for same in rulers
         ),
     )
-    noise = replace(
-        best.noise,
-        offset_scale=scale("offset_scale"),
-        moment_scale=scale("moment_scale"),
-        row_scale=scale("row_scale") if payload.rows_by_family else None,
-        leaf_scale=scale("leaf_scale", ruled),
-    )
+    names = ("offset_scale", "moment_scale", "row_scale")[: 2 + bool(payload.rows_by_family)]
+    scales: dict[str, Any] = {name: scale(name) for name in names}
+    noise = replace(best.noise, **scales, leaf_scale=scale("leaf_scale", ruled))
     return replace(best, payload=payload, noise=noise)
 
 

@@ -223,8 +223,8 @@ class ReleasedNumbers:
             which: draw that they are of; None for the mean of all.
         """
         codes = sample_codes(theta, FITTED_RECORDS, np.random.default_rng(0))
-        grids, network = self.numbers.grids, self.numbers.evidence.payload.network
-        columns = {name: _tilt_column(self.numbers, name, which, codes) for name in network.nodes if name in grids}
+        names = [name for name in self.numbers.evidence.payload.network.nodes if name in self.numbers.grids]
+        columns = {name: _tilt_column(self.numbers, name, which, codes) for name in names}
         rest = {name: law for name, law in laws.items() if name not in columns}
         return SyntheticNumbers(rest, columns, _link_columns(self, columns, which, codes))
 
@@ -292,7 +292,6 @@ def _link_columns(
 ) -> Floats:
     """Choose the correlations of places inside bins by the released products."""
     names, links = list(columns), np.eye(len(columns))
-    linked = np.zeros(links.shape, bool)
     rng = np.random.default_rng(0)
     placings = {name: column.place(codes, rng) for name, column in columns.items()}
     for first, second in combinations(range(len(names)), 2):
@@ -305,11 +304,10 @@ def _link_columns(
             open_product = _find_open_product(released, pair, placed, which)
             link = np.clip(open_product / max(most, LEAST_SHARE), -STRONGEST_LINK, STRONGEST_LINK)
             links[first, second] = links[second, first] = link
-            linked[first, second] = linked[second, first] = True
-    return _complete_links(links, linked)
+    return _complete_links(links)
 
 
-def _complete_links(links: Floats, linked: npt.NDArray[np.bool_]) -> Floats:
+def _complete_links(links: Floats) -> Floats:
     """Complete correlations column by column: given those that it is linked to, one depends on no other before it.
 
     So a chain of columns, each linked to the next, has the products of its links between the others; zeros there would
@@ -317,7 +315,6 @@ def _complete_links(links: Floats, linked: npt.NDArray[np.bool_]) -> Floats:
 
     Args:
         links: correlations of the columns, parents first; 0 where none is known.
-        linked: where one is known.
 
     Returns:
         Positive definite; where a column's links leave less than `1 - STRONGEST_LINK^2` of its variance open, all of
@@ -325,12 +322,12 @@ def _complete_links(links: Floats, linked: npt.NDArray[np.bool_]) -> Floats:
 
     Example:
         >>> chain = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
-        >>> _complete_links(chain, chain > 0)[0].round(2).tolist()
+        >>> _complete_links(chain)[0].round(2).tolist()
         [1.0, 0.9, 0.81]
     """
     complete = links.copy()
     for at in range(1, len(links)):
-        partners = np.flatnonzero(linked[at, :at])
+        partners = np.flatnonzero(links[at, :at])
         weights = np.linalg.solve(complete[np.ix_(partners, partners)], links[partners, at])
         explained = float(weights @ links[partners, at])
         weights *= np.sqrt(min(1.0, STRONGEST_LINK**2 / max(explained, LEAST_SHARE)))

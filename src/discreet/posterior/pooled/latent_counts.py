@@ -656,8 +656,8 @@ class LatentCounts:
 
     def _is_ordered(self, part: Scope) -> bool:
         """True for a numeric variable alone, under the learned prior, with bins as many as `ordered_bins` allows."""
-        variable = self.network.schema[part[-1]]
-        return self._prior is None and len(part) == 1 and FEWEST_BINS <= len(variable.bins) + 1 <= MOST_BINS
+        ordered = FEWEST_BINS <= len(self.network.schema[part[0]].bins) + 1 <= MOST_BINS
+        return self._prior is None and len(part) == 1 and ordered
 
     def _draw_ordered(
         self, node: str, values: Floats, variance: float, totals: Ints, rng: np.random.Generator

@@ -62,11 +62,6 @@ class _Nodes(NamedTuple):
     weights: Floats
     fit: Floats
 
-    def tilted(self, tilt: float) -> Floats:
-        """Compute the likelihood times `exp(-tilt records)`, relative to its largest value."""
-        logs = self.fit - tilt * np.exp(self.logs)
-        return np.asarray(np.exp(logs - logs.max()))
-
 
 def draw_ordered_records(
     estimates: Floats, variance: float, bins: int, totals: Ints, rng: np.random.Generator
@@ -148,7 +143,7 @@ class _BinChain:
 
     def __init__(self, nodes: list[_Nodes], scale: float) -> None:
         """Compute all transitions: arrays over (a node, the next), then over (the two before, the node)."""
-        self._nodes = nodes
+        self.nodes = nodes
         step = nodes[1].logs - nodes[0].logs[:, None]
         self._first = nodes[0].weights[:, None] * _normalise(np.exp(-np.abs(step) / FIRST_SCALE) * nodes[1].weights)
         self._steps = []
@@ -172,8 +167,7 @@ class _BinChain:
 
     def draw(self, laws: list[Floats], number: int, rng: np.random.Generator) -> Ints:
         """Draw nodes of all bins, the last two first, shape (bins, number)."""
-        chances = laws[-1].ravel().cumsum()
-        last = np.minimum(np.searchsorted(chances, rng.random(number) * chances[-1]), len(chances) - 1)
+        last = rng.choice(laws[-1].size, size=number, p=laws[-1].ravel() / laws[-1].sum())
         drawn = list(np.unravel_index(last, laws[-1].shape))
         for law, step in zip(laws[-2::-1], self._steps[::-1], strict=True):
             weights = (law[:, drawn[0]] * step[:, drawn[0], drawn[1]]).cumsum(axis=0)
@@ -184,14 +178,14 @@ class _BinChain:
 def _draw_columns(
     nodes: list[_Nodes], chains: list[_BinChain], tilt: float, number: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw the expected records of all states, without regard to their sum, shape (states, number)."""
-    fits, bins = [state.tilted(tilt) for state in nodes], len(chains[0]._nodes)
+    """Draw the expected records of all states with likelihoods times `exp(-tilt records)`, shape (states, number)."""
+    logs, bins = [state.fit - tilt * np.exp(state.logs) for state in nodes], len(chains[0].nodes)
+    fits = [np.exp(log - log.max()) for log in logs]
     filtered = [chain.filter(fits[:bins]) for chain in chains]
     likelihoods = np.exp([log_fit - max(log_fit for _, log_fit in filtered) for _, log_fit in filtered])
     shares = rng.multinomial(number, likelihoods / likelihoods.sum())
-    places = [
-        chain.draw(laws, int(share), rng) for chain, (laws, _), share in zip(chains, filtered, shares, strict=True)
-    ]
+    parts = zip(chains, filtered, shares, strict=True)
+    places = [chain.draw(laws, int(share), rng) for chain, (laws, _), share in parts]
     chosen = np.concatenate(places, axis=1)[:, rng.permutation(number)]
     records = np.empty((len(nodes), number))
     for at, state in enumerate(nodes):
