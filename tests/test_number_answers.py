@@ -288,3 +288,46 @@ def test_the_variance_of_a_law_is_that_of_its_numbers() -> None:
         low, high = law.variance_ends()
         assert law.integer == integer and float(law.variance()[0]) == pytest.approx(float(drawn.var()), rel=0.02)
         assert low[0] <= law.variance()[0] <= high[0]
+
+
+def test_sums_of_the_same_records_are_pooled(data: dict[str, np.ndarray]) -> None:
+    """Sums of two releases of the same records are weighted by precision; of different records one release is read."""
+    first, second = (released(data, epsilon, seed) for epsilon, seed in ((2, 5), (1, 6)))
+    pooled = number_evidence(dc.combine(first, second, data="same"))
+    apart = number_evidence(dc.combine(first, second, data="different"))
+    assert pooled is not None and apart is not None
+    for part, scale in (("offsets", "offset_scale"), ("moments", "moment_scale")):
+        values = [getattr(release.payload, part) for release in (first, second)]
+        precision = [getattr(release.calibration, scale) ** -2.0 for release in (first, second)]
+        mean = (precision[0] * values[0] + precision[1] * values[1]) / sum(precision)
+        np.testing.assert_allclose(getattr(pooled.payload, part), mean, rtol=1e-9)
+        assert getattr(pooled.noise, scale) == pytest.approx(sum(precision) ** -0.5)
+        np.testing.assert_array_equal(getattr(apart.payload, part), values[0])
+    rows = [release.payload.rows_by_family[0].sums for release in (first, second)]
+    assert np.all(np.abs(pooled.payload.rows_by_family[0].sums - rows[0]) < np.abs(rows[1] - rows[0]))
+    assert pooled.noise.row_scale < first.calibration.row_scale
+    assert [ruler.leaves for ruler in pooled.payload.rulers] == [ruler.leaves for ruler in first.payload.rulers]
+
+
+def test_rulers_with_other_leaves_are_left_out(data: dict[str, np.ndarray]) -> None:
+    """Rulers are pooled where their leaves are the same ones; else the more precise release's are read."""
+    first, second, third = released(data, 2, 5), released(data, 2, 6), released(data, "0.1", 7)
+    assert [ruler.leaves for ruler in first.payload.rulers] != [ruler.leaves for ruler in third.payload.rulers]
+    alike, other = (number_evidence(dc.combine(first, more, data="same")) for more in (second, third))
+    assert alike is not None and other is not None
+    assert alike.noise.leaf_scale == pytest.approx(first.calibration.leaf_scale / np.sqrt(2))
+    counts = first.payload.rulers[0].counts
+    np.testing.assert_allclose(alike.payload.rulers[0].counts, (counts + second.payload.rulers[0].counts) / 2)
+    np.testing.assert_array_equal(other.payload.rulers[0].counts, counts)
+    assert other.noise.leaf_scale == pytest.approx(first.calibration.leaf_scale)
+
+
+def test_two_releases_tell_more_than_one() -> None:
+    """The interval of a mean is shorter by two releases of the same records: noise of both is independent."""
+    people = made_up(4000, np.random.default_rng(2))
+    alone, other = released(people, 0.5, 8), released(people, 0.5, 9)
+    widths = []
+    for evidence in (alone, dc.combine(alone, other, data="same")):
+        (row,) = dc.answer(dc.noise_aware(evidence, draws=400, rng=1), "E(wait)").rows
+        widths.append(row["upper"] - row["lower"])
+    assert widths[1] < 0.85 * widths[0]

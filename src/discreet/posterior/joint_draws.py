@@ -113,6 +113,7 @@ class PosteriorDraws(Posterior):
             None if the network's own joint law is used.
         accounts: public ids of the accounts that paid for the releases behind the draws.
         sums: released sums of numeric columns; None if there are none.
+        seen: the draws over records with gaps, of which these are the complete ones; None if they are no such draws.
 
     Raises:
         InputError: tables without an axis of draws, or replicate draws of another network or number.
@@ -139,6 +140,7 @@ class PosteriorDraws(Posterior):
     parts: LawParts | None = None
     accounts: frozenset[str] = frozenset()
     sums: NumberEvidence | None = None
+    seen: PosteriorDraws | None = None
 
     def __post_init__(self) -> None:
         """Refuse tables without draws, and replicates of another network or number of draws, by an `InputError`."""
@@ -245,7 +247,8 @@ class PosteriorDraws(Posterior):
     @cached_property
     def numbers(self) -> NumberDraws | None:
         """Numbers of the numeric columns under every draw, from released sums; None without such sums."""
-        return None if self.sums is None else NumberDraws(self.sums, Laws(self.law.cells).joint)
+        seen = None if self.seen is None else self.seen.numbers
+        return None if self.sums is None else NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.

@@ -63,8 +63,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 
     Returns:
         As many draws, over the network without the states for missing values, without replicates. Answers about
-        variables with missing values are marked "assumed", with the reason; numbers are read from bins. New draws
-        can be made if `posterior` can make some.
+        variables with missing values are marked "assumed", with the reason; sums of numbers are read as those of the
+        values that were seen. New draws can be made if `posterior` can make some.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records is too large for exact inference.
@@ -90,10 +90,9 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     basis = posterior.basis and replace(posterior.basis, gaps=frozenset(wide.network.may_be_missing))
     rows, parents = _complete_rows(wide)
     parts = wide.parts and wide.parts.completed(rows, parents)
-    # Sums of numbers are of the records that have them, not of complete ones: numbers are then read from bins.
-    complete = replace(
-        wide, probabilities=rows, replicates=None, source=source, parts=parts, saturated=None, basis=basis, sums=None
-    )
+    # Sums of numbers are of the records that have them: they are read under the law of what was seen.
+    complete = replace(wide, probabilities=rows, replicates=None, parts=parts, saturated=None, seen=posterior)
+    complete = replace(complete, source=source, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

@@ -20,10 +20,10 @@ a sampling error of variance `Var(x - m_k | k) / n`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -31,10 +31,11 @@ import numpy as np
 from discreet.inference.bin_laws import FLATTEST_RISE, BinLaw, move_means
 from discreet.inference.exact_laws import ConditionalLaws
 from discreet.model.number_grid import NumberGrid
-from discreet.model.schema import Scope
+from discreet.model.schema import Schema, Scope
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.releases.combined import Combined
 from discreet.releases.kinds.number_tables import MOMENT_STEPS, NumberNoise, NumberTables, moment_reach
+from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
 
 INSIDE_DOUBT = 0.4
@@ -81,16 +82,82 @@ class NumberEvidence:
 def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """Find the sums of numbers in some evidence; None if there are none.
 
-    Of several releases those with the least noise are taken.
+    Sums of the same records are pooled (`pool_sums`). Of different records those with the least noise are taken.
     """
-    known = []
-    for release in evidence.releases:
-        payload, noise = release.payload, release.calibration
-        if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise):
-            exact = None if release.records is None else (float(release.records), 0.0)
-            records = exact or number_of_records(measurements([release]))
-            known.append(NumberEvidence(payload, noise, records, release.policy.steps))
-    return min(known, key=lambda sums: sums.deviations[0] / sums.steps, default=None)
+    by_data_set = []
+    for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
+        releases = [document for document in documents if isinstance(document, Release)]
+        records = number_of_records(measurements(releases)) if exact is None else (float(exact), 0.0)
+        measured = [
+            NumberEvidence(release.payload, release.calibration, records, release.policy.steps)
+            for release in releases
+            if isinstance(release.payload, NumberTables) and isinstance(release.calibration, NumberNoise)
+        ]
+        if measured:
+            by_data_set.append(pool_sums(measured))
+    return min(by_data_set, key=_relative_noise, default=None)
+
+
+def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
+    """Pool several measurements of the same sums, each weighted by its precision: `sum(y / s^2) / sum(1 / s^2)`.
+
+    Args:
+        measured: sums over the same records and the same bins.
+
+    Returns:
+        Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those that differ from the most precise
+        ones in the law of the noise, or in the number of steps that a unit counts, are left out, and so are rulers with
+        other leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> network = dc.Network((dc.Variable("age", bounds=(0, 120), bins=(40, 60)),), {"age": ()})
+        >>> counts = dc.count(dc.read_records(pa.table({"age": [20, 50, 90]}), network.schema), network)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> twice = [dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=i) for i in (1, 2)]
+        >>> sums = [NumberEvidence(each.payload, each.calibration, (3.0, 0.0), 1) for each in twice]
+        >>> pooled = pool_sums(sums)
+        >>> np.allclose(pooled.payload.offsets, sum(each.payload.offsets for each in twice) / 2)
+        True
+        >>> round(pooled.noise.offset_scale / sums[0].noise.offset_scale, 3)
+        0.707
+    """
+    best = min(measured, key=_relative_noise)
+    kind = (best.steps, best.noise.rho is None)
+    alike = [sums for sums in measured if (sums.steps, sums.noise.rho is None) == kind]
+    if len(alike) == 1:
+        return best
+    leaves = [(ruler.number, ruler.leaves) for ruler in best.payload.rulers]
+    ruled = [sums for sums in alike if [(ruler.number, ruler.leaves) for ruler in sums.payload.rulers] == leaves]
+
+    def scale(name: str, parts: Sequence[NumberEvidence] = alike) -> float:
+        return float(sum(getattr(sums.noise, name) ** -2 for sums in parts) ** -0.5)
+
+    def mean(name: str, values: Sequence[Ints], parts: Sequence[NumberEvidence] = alike) -> Floats:
+        weights = [(scale(name, parts) / getattr(sums.noise, name)) ** 2 for sums in parts]
+        return np.asarray(sum(weight * part for weight, part in zip(weights, values, strict=True)))
+
+    rows = zip(*(sums.payload.rows_by_family for sums in alike), strict=True)
+    rulers = zip(*(sums.payload.rulers for sums in ruled), strict=True)
+    payload = replace(
+        best.payload,
+        offsets=mean("offset_scale", [sums.payload.offsets for sums in alike]),
+        moments=mean("moment_scale", [sums.payload.moments for sums in alike]),
+        rows_by_family=tuple(replace(same[0], sums=mean("row_scale", [part.sums for part in same])) for same in rows),
+        rulers=tuple(
+            replace(same[0], counts=mean("leaf_scale", [part.counts for part in same], ruled)) for same in rulers
+        ),
+    )
+    names = ("offset_scale", "moment_scale", "row_scale")[: 2 + bool(payload.rows_by_family)]
+    scales: dict[str, Any] = {name: scale(name) for name in names}
+    noise = replace(best.noise, **scales, leaf_scale=scale("leaf_scale", ruled))
+    return replace(best, payload=payload, noise=noise)
+
+
+def _relative_noise(sums: NumberEvidence) -> float:
+    """Deviation of the noise of offsets, relative to what a unit can add."""
+    return sums.deviations[0] / sums.steps
 
 
 class Column(NamedTuple):
@@ -100,14 +167,14 @@ class Column(NamedTuple):
         law: its numbers, with the leaves as bins.
         bins: shares of the bins among records that have the number, shape (bins, draws).
         offsets: mean of x less the middle of its bin in each bin, shape (bins, draws).
-        second: mean of the square of x less that of the middle, both from the middle of the range, shape (draws,).
+        squares: in each bin the mean of x^2 less the middle's, both from the middle of the range, shape (bins, draws).
         spread: variance of the offsets in each bin, shape (bins, draws).
     """
 
     law: BinLaw
     bins: Floats
     offsets: Floats
-    second: Floats
+    squares: Floats
     spread: Floats
 
 
@@ -119,23 +186,31 @@ class NumberDraws:
         evidence: what was released of them.
         joint: function from some variables to their law under every draw, shape `(*sizes, draws)`.
         stream: name of the random stream of sampling errors: draws and their replicates differ in these alone.
+        seen: numbers of the records with their gaps, if these draws are of complete records; sums are read there.
     """
 
     evidence: NumberEvidence
     joint: Callable[[Scope], Floats]
     stream: str = "draws"
+    seen: NumberDraws | None = None
     _columns: dict[str, Column] = field(default_factory=dict)
     _rows: dict[tuple[str, Scope], Floats] = field(default_factory=dict)
 
     @cached_property
     def replicate(self) -> NumberDraws:
         """Numbers of the same records under every draw, with other sampling errors."""
-        return NumberDraws(self.evidence, self.joint, "replicates")
+        return NumberDraws(self.evidence, self.joint, "replicates", self.seen and self.seen.replicate)
 
     @property
     def grids(self) -> Mapping[str, NumberGrid]:
         """Grids of the numeric columns."""
         return self.evidence.payload.grids
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Schema of the variables of `joint`."""
+        network = self.evidence.payload.network
+        return network.schema if self.seen is None else network.without_missing().schema
 
     def column(self, name: str) -> Column:
         """Read a numeric column.
@@ -144,7 +219,7 @@ class NumberDraws:
             name: of a column that has a grid.
         """
         if name not in self._columns:
-            self._columns[name] = _read_column(self, name)
+            self._columns[name] = _read_column(self, name) if self.seen is None else _complete_column(self, name)
         return self._columns[name]
 
     def rows(self, name: str, family: Scope) -> Floats:
@@ -158,7 +233,8 @@ class NumberDraws:
             Shape `(bins, rows, draws)`, rows with the last variable fastest.
         """
         if (name, family) not in self._rows:
-            self._rows[name, family] = _read_rows(self, name, family)
+            read = _read_rows if self.seen is None else _complete_rows
+            self._rows[name, family] = read(self, name, family)
         return self._rows[name, family]
 
     def family_for(self, name: str, others: Scope) -> Scope:
@@ -206,7 +282,7 @@ class NumberDraws:
         family = self.family_for(name, observed)
         if not family:
             return self.column(name).offsets[:, ::step]
-        sizes = [self.evidence.payload.network.schema[held].size for held in family]
+        sizes = [self.schema[held].size for held in family]
         rows = self.rows(name, family)[..., ::step].reshape(grid.bins, *sizes, -1)
         rows = rows[(slice(None), *(laws.evidence.get(held, slice(None)) for held in family))]
         law = laws.joint((name, *self.open_names(name, observed)))[: grid.bins] + LEAST_SHARE
@@ -229,13 +305,20 @@ class NumberDraws:
         """
         family = self.family_for(name, (other,))
         if not family:
-            states = self.evidence.payload.network.schema[other].size
+            states = self.schema[other].size
             return np.repeat(self.column(name).offsets[:, None], states, axis=1)
-        bins, sizes = self.grids[name].bins, [self.evidence.payload.network.schema[held].size for held in family]
+        bins, sizes = self.grids[name].bins, [self.schema[held].size for held in family]
         rows = self.rows(name, family).reshape(bins, *sizes, -1)
         law = self.joint((name, *family))[:bins] + LEAST_SHARE
         summed = tuple(axis for axis, held in enumerate(family, 1) if held != other)
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
+
+    def _drop_gaps(self, rows: Floats, family: Scope) -> Floats:
+        """Drop the rows in which a variable of the family is missing, of an array of shape (bins, rows, draws)."""
+        schema = self.evidence.payload.network.schema
+        table = rows.reshape(len(rows), *(schema[held].size for held in family), -1)
+        table = table[(slice(None), *(slice(self.schema[held].size) for held in family))]
+        return np.asarray(table.reshape(len(rows), -1, rows.shape[-1]))
 
     def measures(self, first: str, second: str) -> bool:
         """True if the mean product of two columns was released, or the square of one."""
@@ -258,12 +341,20 @@ class NumberDraws:
             Shape `(draws,)`, by the released moment; where none was released, two numbers are taken to depend on each
             other by their bins alone.
         """
+        a, b = (_centre(self.grids[name])[:, None] + self.column(name).offsets for name in (first, second))
+        by_bins = np.einsum("kld,kd,ld->d", pair, a, b)
+        if not self.measures(first, second):
+            return np.asarray(by_bins)
+        if self.seen is None:
+            return np.asarray(by_bins + self._inside(first, second, pair))
+        law = self.seen.joint((first, second))[: len(a), : len(b)]
+        return np.asarray(by_bins + self.seen._inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
+
+    def _inside(self, first: str, second: str, pair: Floats) -> Floats:
+        """Compute the mean product of two columns beyond that of their means in bins, as in `products`."""
         sides = (self.grids[first], self.grids[second])
         a, b = (_centre(grid) for grid in sides)
         here, there = self.column(first).offsets, self.column(second).offsets
-        by_bins = np.einsum("kld,kd,ld->d", pair, a[:, None] + here, b[:, None] + there)
-        if not self.measures(first, second):
-            return np.asarray(by_bins)
         both = self.joint((first, second))[: sides[0].bins, : sides[1].bins].sum(axis=(0, 1))
         records = self.units * float(both.mean())
         counted = _expect_counted(pair.reshape(-1, pair.shape[-1]), records).reshape(pair.shape)
@@ -282,7 +373,7 @@ class NumberDraws:
         inner = np.einsum("kld,kd,l->d", pair, spreads[0], b**2) + np.einsum("kld,ld,k->d", pair, spreads[1], a**2)
         inner += np.einsum("kld,kd,ld->d", pair, *spreads)
         errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
-        return np.asarray(by_bins + latent - expected + np.sqrt(np.maximum(inner, 0.0) / records) * errors)
+        return np.asarray(latent - expected + np.sqrt(np.maximum(inner, 0.0) / records) * errors)
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.
@@ -296,7 +387,7 @@ class NumberDraws:
             By its released square; within what the means of its bins and the widths of these allow.
         """
         column, middles = self.column(name), _centre(self.grids[name])[:, None]
-        offsets, second = column.offsets[:, ::step], column.second[::step]
+        offsets, second = column.offsets[:, ::step], (column.bins * column.squares).sum(axis=0)[::step]
         means, half = middles + offsets, np.diff(self.grids[name].edges)[:, None] / 2
         mean = (bins * means).sum(axis=0)
         between = (bins * (means - mean) ** 2).sum(axis=0)
@@ -403,8 +494,53 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     rng = numbers.generator(numbers.stream, name)
     errors = np.sqrt(spread / (numbers.units * present * bins + 1)) * rng.standard_normal(bins.shape)
     offsets = np.clip(offsets + errors, -reach, reach)
-    second = (bins * (squares + 2 * middles * errors)).sum(axis=0)
-    return Column(move_means(moved, leaf_bin, grid.middles[:, None] + offsets), bins, offsets, second, spread)
+    squares = squares + 2 * middles * errors
+    return Column(move_means(moved, leaf_bin, grid.middles[:, None] + offsets), bins, offsets, squares, spread)
+
+
+def _complete_column(numbers: NumberDraws, name: str) -> Column:
+    """Make the column of complete records from that of the records in which its number was seen.
+
+    Of records alike in what was seen, those with a gap do not differ in what is missing. So in a bin and a row of a
+    family numbers lie as those seen there, and a bin's own mean offset moves as the shares of its rows do,
+
+        o_k + sum over rows of (P(row | k) - P(row | k, both seen)) o_(k, row),
+
+    by the family that moves it most: the one that gaps depend on, while others move it by what they tell of that one.
+    Where rows have gaps, too, those seen are taken for all rows of the numbers that were seen; and a gap of another
+    column is taken to depend on this number by its bin alone. Squares in a bin move with its mean.
+    """
+    assert numbers.seen is not None
+    grid, seen, payload = numbers.grids[name], numbers.seen.column(name), numbers.evidence.payload
+    bins, shifts = numbers.joint((name,)), [np.zeros(seen.offsets.shape)]
+    gaps = payload.network.schema[name].missing is not None
+    for family in (part.given for part in payload.rows_by_family if gaps and part.number == name):
+        laws = (_join_rows(numbers, name, family), numbers._drop_gaps(_join_rows(numbers.seen, name, family), family))
+        complete, counted = (law / (law.sum(axis=1, keepdims=True) + LEAST_SHARE) for law in laws)
+        rows = numbers._drop_gaps(numbers.seen.rows(name, family), family)
+        shifts.append(((complete - counted) * rows).sum(axis=1))
+    offsets = seen.offsets + max(shifts, key=lambda shift: abs(float((bins * shift).sum(axis=0).mean())))
+    reach = WIDEST * np.diff(grid.edges)[:, None] / 2
+    offsets = np.clip(offsets, -reach, reach)
+    squares = seen.squares + 2 * _centre(grid)[:, None] * (offsets - seen.offsets)
+    leaf_bin = grid.bin_of_leaf(payload.leaves(name))
+    law = move_means(seen.law.given(bins, leaf_bin), leaf_bin, grid.middles[:, None] + offsets)
+    return Column(law, bins, offsets, squares, seen.spread)
+
+
+def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
+    """Make the mean offsets of complete records by bins and rows: those seen, moved to the mean of their bin."""
+    assert numbers.seen is not None
+    rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _join_rows(numbers, name, family)
+    mean = (law * rows).sum(axis=1) / (law.sum(axis=1) + LEAST_SHARE)
+    reach = WIDEST * np.diff(numbers.grids[name].edges)[:, None, None] / 2
+    return np.asarray(np.clip(rows + (numbers.column(name).offsets - mean)[:, None], -reach, reach))
+
+
+def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
+    """Take the law of a column's bins and the rows of a family, shape (bins, rows, draws)."""
+    law = numbers.joint((name, *family))[: numbers.grids[name].bins]
+    return np.asarray(law.reshape(len(law), -1, law.shape[-1]))
 
 
 def _expect_counted(shares: Floats, units: float) -> Floats:
@@ -432,8 +568,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
     rng = numbers.generator(name, *family)
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, family))
-    law = numbers.joint((name, *family))[: grid.bins]
-    law = law.reshape(grid.bins, -1, law.shape[-1]) + LEAST_SHARE
+    law = _join_rows(numbers, name, family) + LEAST_SHARE
     flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
     counted = (_expect_counted(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
     share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2

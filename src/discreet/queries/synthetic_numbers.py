@@ -11,7 +11,8 @@ Without sums of numbers a number follows the log-linear law of its bin, whatever
 * the places of two columns of a family inside their bins are dependent, by one number for all cells (of a Gaussian
   copula), chosen so that the mean product of the columns, and with it their correlation, is the released one: with c
   and d the covariances of the numbers with the normal ones that choose their places, `r E[c d]` is what the means of
-  bins and rows leave open (exact for normal numbers; of evenly spread ones off by at most 4 %).
+  bins and rows leave open (exact for normal numbers; of evenly spread ones off by at most 4 %). Two columns that no
+  family has together depend on each other through those between them.
 """
 
 from __future__ import annotations
@@ -44,11 +45,9 @@ FITTED_RECORDS = 2**14
 SWEEPS = 6
 """Times that each family's part is fitted to what the others leave, and that a law is fitted to a ruler."""
 STRONGEST_LINK = 0.95
-"""Largest absolute correlation of two places inside their bins."""
+"""Largest absolute correlation of two places inside their bins, and of one with all that it is linked to."""
 LEVELS = 64
 """Quantiles of each tilted law by which its covariance with a normal number is computed."""
-LEAST_DEFINITE = 1e-6
-"""Smallest eigenvalue of the matrix of these correlations; where it is less, all are made weaker by one factor."""
 
 
 class Placing(NamedTuple):
@@ -224,7 +223,8 @@ class ReleasedNumbers:
             which: draw that they are of; None for the mean of all.
         """
         codes = sample_codes(theta, FITTED_RECORDS, np.random.default_rng(0))
-        columns = {name: _tilt_column(self.numbers, name, which, codes) for name in self.numbers.grids}
+        names = [name for name in self.numbers.evidence.payload.network.nodes if name in self.numbers.grids]
+        columns = {name: _tilt_column(self.numbers, name, which, codes) for name in names}
         rest = {name: law for name, law in laws.items() if name not in columns}
         return SyntheticNumbers(rest, columns, _link_columns(self, columns, which, codes))
 
@@ -253,7 +253,7 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
     if not wanted:
         wanted[()] = _pick(column.offsets, which, lambda: column.bins)[:, None]
     parts = {others: np.zeros(table.shape) for others, table in wanted.items()}
-    tilted = TiltedColumn(grid, payload.network.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
+    tilted = TiltedColumn(grid, numbers.schema, grid.bin_of_leaf(payload.leaves(name)), law, parts)
     present = {node: column[codes[name] < grid.bins] for node, column in codes.items()}
     cells_of = {others: tilted.cells(present, others) for others in wanted}
     total = np.zeros(len(present[name]))
@@ -290,7 +290,7 @@ def _average_cells(values: Floats, cells: Array, shape: tuple[int, ...]) -> Floa
 def _link_columns(
     released: ReleasedNumbers, columns: Mapping[str, TiltedColumn], which: int | None, codes: Mapping[str, Array]
 ) -> Floats:
-    """Choose the correlations of places inside bins by the released products, positive definite."""
+    """Choose the correlations of places inside bins by the released products."""
     names, links = list(columns), np.eye(len(columns))
     rng = np.random.default_rng(0)
     placings = {name: column.place(codes, rng) for name, column in columns.items()}
@@ -304,9 +304,35 @@ def _link_columns(
             open_product = _find_open_product(released, pair, placed, which)
             link = np.clip(open_product / max(most, LEAST_SHARE), -STRONGEST_LINK, STRONGEST_LINK)
             links[first, second] = links[second, first] = link
-    least = float(np.linalg.eigvalsh(links)[0])
-    keep = min(1.0, (1 - LEAST_DEFINITE) / max(1 - least, LEAST_DEFINITE))
-    return np.asarray(np.eye(len(names)) + keep * (links - np.eye(len(names))))
+    return _complete_links(links)
+
+
+def _complete_links(links: Floats) -> Floats:
+    """Complete correlations column by column: given those that it is linked to, one depends on no other before it.
+
+    So a chain of columns, each linked to the next, has the products of its links between the others; zeros there would
+    allow no link above .5.
+
+    Args:
+        links: correlations of the columns, parents first; 0 where none is known.
+
+    Returns:
+        Positive definite; where a column's links leave less than `1 - STRONGEST_LINK^2` of its variance open, all of
+        them are made weaker by one factor.
+
+    Example:
+        >>> chain = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+        >>> _complete_links(chain)[0].round(2).tolist()
+        [1.0, 0.9, 0.81]
+    """
+    complete = links.copy()
+    for at in range(1, len(links)):
+        partners = np.flatnonzero(links[at, :at])
+        weights = np.linalg.solve(complete[np.ix_(partners, partners)], links[partners, at])
+        explained = float(weights @ links[partners, at])
+        weights *= np.sqrt(min(1.0, STRONGEST_LINK**2 / max(explained, LEAST_SHARE)))
+        complete[at, :at] = complete[:at, at] = weights @ complete[partners, :at]
+    return complete
 
 
 def _find_open_product(

@@ -75,6 +75,7 @@ from discreet.posterior.pooled.least_squares import (
     pooled_margins,
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
+from discreet.posterior.pooled.ordered_bins import FEWEST_BINS, MOST_BINS, draw_ordered_records
 from discreet.posterior.pooled.raking import RAKING_ROUNDS, Goal, by_child, counts_of, goal, rake_counts, rake_to
 from discreet.posterior.pooled.shrinkage import (
     DOUBT_SHARE,
@@ -106,6 +107,8 @@ MARGIN_CONCENTRATION = 0.5
 PARTS_ROUNDS = 40
 """Rounds of proportional fitting of counts to several parts of a family; where they depend strongly, 8 leave a third of
 the difference, and 32 nothing that is seen."""
+LEAST_MARGIN_CONCENTRATION = 1e-6
+"""Least concentration of a state, so that it is possible."""
 MOVING_ROUNDS = 5
 """Rounds of proportional fitting of rows to the drawn margins."""
 LEAST_PROBABILITY = 1e-30
@@ -114,7 +117,9 @@ LARGEST_FACTOR = 1e6
 """Largest factor by which one round changes a probability; margins of states that no row expects are not met."""
 
 
-def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
+def draw_moved_rows(
+    counts: Ints, alpha: Floats, weights: Floats, records: Ints, law: Floats | None, rng: np.random.Generator
+) -> Floats:
     """Draw the probabilities of a family's rows, raked to margins that are drawn by the Bayesian bootstrap.
 
     The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
@@ -131,6 +136,8 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
         alpha: pseudo-records of each cell, above 0, same shape.
         weights: probabilities of the parents, shape `(*parents, draws)`.
         records: total number of records, shape (draws,).
+        law: of the child, around which the pseudo-records of its margin lie, shape (child, draws); None for the uniform
+            law.
         rng: source of randomness.
 
     Returns:
@@ -146,6 +153,8 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     sizes = [size for size in sorted({0, 1, len(parents) - 1}) if size < len(parents)]
     conditions = [axes for size in sizes for axes in combinations(parents, size)]
     goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
+    if law is not None:
+        prior = _concentrate(law).astype(np.float32)
     for condition in conditions:
         axes = tuple(axis for axis in parents if axis not in condition)
         wanted = effective.sum(axis=axes, keepdims=True)
@@ -161,6 +170,11 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
     return _rake_rows(theta, weights, goals)
+
+
+def _concentrate(law: Floats) -> Floats:
+    """Compute concentrations that have MARGIN_CONCENTRATION a state on average, in proportion to a law."""
+    return np.asarray(np.maximum(MARGIN_CONCENTRATION * len(law) * law, LEAST_MARGIN_CONCENTRATION))
 
 
 def _draw_gammas_and_rows(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
@@ -526,6 +540,7 @@ class LatentCounts:
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
         self._prior = prior
         self._rows: dict[str, RowDraws] = {}
+        self._ordered_laws: dict[str, Floats] = {}
         number, *generators, more = rng.spawn(2 + len(self.network.nodes))
         self._generators = dict(zip(self.network.nodes, generators, strict=True))
         estimate, variance = margins.total
@@ -575,7 +590,8 @@ class LatentCounts:
         Returns:
             Probabilities, float64, shape `(*parents, child, draws)`; `rows` is not changed.
         """
-        return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
+        weights, law = laws.law(self.network.parents[node]), self._ordered_laws.get(node)
+        return draw_moved_rows(rows.counts, rows.alpha, weights, self._records, law, rng)
 
     def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
@@ -626,6 +642,8 @@ class LatentCounts:
             Counts, concentrations and probabilities of each row in each draw; the counts sum to `totals`.
         """
         values, variances = self._margins.coordinates(part)
+        if self._is_ordered(part) and np.isfinite(variances).all():
+            return self._draw_ordered(part[0], values, float(variances[1:].mean()), totals, rng)
         precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
         doubt = None
         if self._quick and self._prior is None:
@@ -636,6 +654,36 @@ class LatentCounts:
             variances = np.maximum(variances, PRECISE_VARIANCE_RATIO * variances[..., 1:].max())
         rows = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
         return self._move_to_parts(rows, part, precise, (totals, alpha), rng)
+
+    def _is_ordered(self, part: Scope) -> bool:
+        """True for a numeric variable alone, under the learned prior, with bins as many as `ordered_bins` allows."""
+        ordered = FEWEST_BINS <= len(self.network.schema[part[0]].bins) + 1 <= MOST_BINS
+        return self._prior is None and len(part) == 1 and ordered
+
+    def _draw_ordered(
+        self, node: str, values: Floats, variance: float, totals: Ints, rng: np.random.Generator
+    ) -> RowDraws:
+        """Draw the counts of a numeric variable under a prior by which neighbouring bins are alike.
+
+        Args:
+            node: its name.
+            values: coordinates of its counts, shape (states,).
+            variance: of the error of a coordinate, that of the total aside.
+            totals: records, shape (draws,).
+            rng: source of randomness.
+
+        Returns:
+            Its single row; pseudo-records lie where the drawn law has its own.
+        """
+        centred = np.concatenate([[totals.mean() / math.sqrt(len(values))], values[1:]])
+        estimates = transformed(centred[:, None], contrast_matrices(centred.shape), back=True)[:, 0]
+        bins = len(self.network.schema[node].bins) + 1
+        expected, counted = draw_ordered_records(estimates, max(variance, KNOWN_VARIANCE), bins, totals, rng)
+        self._ordered_laws[node] = expected / expected.sum(axis=0)
+        counts = counts_of(rake_to(counted, totals, [], rng))
+        alpha = _concentrate(self._ordered_laws[node])
+        mean = ((counts + alpha) / (counts + alpha).sum(axis=0)).mean(axis=-1)
+        return RowDraws(counts, alpha, dirichlet_draws(counts + alpha, rng), mean, np.zeros(COMPONENTS))
 
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
         """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
