@@ -79,7 +79,7 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """
     known = []
     for release in evidence.releases:
-        payload, noise = release.payload, release.calibration
+        payload, noise = release.payload.ordinary, release.calibration.ordinary
         if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise):
             exact = None if release.records is None else (float(release.records), 0.0)
             records = exact or number_of_records(measurements([release]))
