@@ -30,7 +30,7 @@ from discreet.util.arrays import Floats, Ints
 
 FIRST_SHARE, FURTHER_SHARE, MOST_SHARE = Fraction(1, 10), Fraction(1, 20), Fraction(1, 4)
 """Share of epsilon that finds the bins of one column, of each further one, and the most; the columns share it alike."""
-FALSE_ALARM = 0.001
+FALSE_ALARM = 0.0001
 """Chance that noise alone makes any cells of a column seem occupied, at each end."""
 MARGIN_CELLS = 1
 """Cells beyond the last one that surely has records at each end, for the tail that is too thin to be seen."""
@@ -87,13 +87,18 @@ def with_found_bins(mechanism: Mechanism, stated: Fraction | None) -> Mechanism:
         return cells + mechanism.numbers(typical_network(network), calibration.second)
 
     def choose(statistic: Counts) -> Mechanism | None:
-        return None if statistic.wide is not None else mechanism.suited(statistic) or mechanism
+        return None if statistic.wide is not None else _choose_without(mechanism, statistic)
 
     return replace(
         mechanism, calibrate=partial(_calibrate_stages, mechanism, stated), draw=draw, require=require_counts,
         numbers=count_numbers, suited=choose, finds_bins=True, settle=settle,
         scopes=lambda network: mechanism.scopes(typical_network(network)),
     )  # fmt: skip
+
+
+def _choose_without(mechanism: Mechanism, statistic: Counts) -> Mechanism | None:
+    """Choose the mechanism without a first stage for counts of codes between round numbers; None if there are none."""
+    return mechanism.suited(statistic) or (mechanism if wide_columns(statistic.network) else None)
 
 
 def _calibrate_stages(

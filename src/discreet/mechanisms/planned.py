@@ -134,8 +134,8 @@ def planned(
         return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if stated is None else stated
 
     def beyond(network: Network) -> tuple[Scope, ...]:
-        every = all_pairs(network) if workload is None else queried_pairs(network, workload)
-        return every if share(network) else ()
+        pairs_of = all_pairs if workload is None else partial(queried_pairs, queries=workload)
+        return pairs_of(network) if share(network) else ()
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> NoiseWithPairs | PlannedNoise:
         return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)

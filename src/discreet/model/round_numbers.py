@@ -60,12 +60,12 @@ def with_bins(variable: Variable) -> Variable:
         >>> with_bins(Variable("age", bounds=(18, 90))).size, with_bins(Variable("pay", bounds=(0, 1e6))).size
         (10, 65)
     """
-    if variable.bounds is None or variable.bins:
+    if variable.bounds is None or variable.states:
         return variable
     cuts = round_numbers(variable.bounds, variable.type)
     if len(cuts) < LEAST_ROUND_NUMBERS:
         cuts = Variable.binned(variable.name, variable.bounds, FOUND_BINS, type=variable.type).bins
-    return replace(variable, states=(), bins=cuts)
+    return replace(variable, bins=cuts)
 
 
 def is_wide(variable: Variable) -> bool:

@@ -365,7 +365,8 @@ class Check:
 CHECKS: Mapping[type, Check] = {
     **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
     NoiseWithPairs: Check(enumerate_losses, asks_anew=True),
-    **dict.fromkeys((NumberNoise, FoundBinsNoise), Check(enumerate_losses, asks_anew=True, numbers=True)),
+    NumberNoise: Check(enumerate_losses, asks_anew=True, numbers=True),
+    FoundBinsNoise: Check(enumerate_losses, asks_anew=True, numbers=True),
 }
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
