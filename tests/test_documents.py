@@ -37,6 +37,8 @@ NUMBERS = dc.Network(
     {"a": (), "x": ("a",), "n": ("x",)},
 )
 """Columns of numbers, with states and with each other."""
+WIDE = dc.Network((*NUMBERS.variables[:2], dc.Variable("n", bounds=(0, 2000))), NUMBERS.parents)
+"""The bins of one of them are to be found."""
 NUMBERED = [(0, 1.5, 0.5), (1, 7.0, 1.9), (1, 8.5, 0.1), (0, 0.0, 2.0)] * 40
 RECORDS = [(0, 1, 1, 0), (1, 2, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0)] * 5
 
@@ -56,6 +58,7 @@ KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], str]] = {
     "planned, numbers": (lambda: dc.planned(numbers_share="1/2", pairs_share=0), "0"),
     "planned, numbers and delta": (lambda: dc.planned(numbers_share="1/2", pairs_share=0), "0.01"),
     "planned, numbers and pairs": (lambda: dc.planned(records=10**7), "0"),
+    "planned, found numbers": (lambda: dc.planned(pairs_share=0), "0"),
     "planned, delta": (lambda: dc.planned(pairs_share=0), "0.7"),
     "laplace": (dc.laplace, "0"),
     "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
@@ -78,11 +81,12 @@ def release(kind: str, relation: dc.Relation = dc.Relation.ADD_REMOVE) -> dc.Rel
     make, delta = KINDS[kind]
     promise = dc.Guarantee(epsilon=2, delta=delta, relation=relation, unit="record")
     network = OPEN if kind == "planned, pairs" else NUMBERS if "numbers" in kind else NETWORK
-    if network is NUMBERS:
+    network = WIDE if "found" in kind else network
+    if "numbers" in kind:
         found: Any = NETWORKS.statistic_from(make(), network, NUMBERED)
     else:
         found = counts_of(network, [record[: len(network.nodes)] for record in RECORDS])
-    counts = dc.results.Counts(found.tables, POLICY, found.joints, found.sums)
+    counts = dc.results.Counts(found.tables, POLICY, found.joints, found.sums, found.wide)
     prior = dc.Dirichlet.uniform(network)
     return dc.simulate(make(), counts, prior, promise, rng=np.random.default_rng(3))
 

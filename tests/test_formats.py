@@ -416,11 +416,12 @@ def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
 def test_the_kinds_are_all_there_are() -> None:
     """Those over a network are here, those over a design in `design_releases.py` and `test_design_documents.py`.
 
-    Those of numbers need numeric columns, and are in `test_documents.py`.
+    Those of numbers and of found bins need numeric columns, and are in `test_documents.py`.
     """
     payloads = {payload for _, _, payload in [*KINDS.values(), *DESIGN_KINDS.values()]}
-    assert payloads | {dc.kinds.NumberTables} == set(PAYLOADS)
-    found = {calibration for _, both, _ in KINDS.values() for calibration in both} | {dc.kinds.NumberNoise}
+    assert payloads | {dc.kinds.NumberTables, dc.kinds.FoundBins} == set(PAYLOADS)
+    found = {calibration for _, both, _ in KINDS.values() for calibration in both}
+    found |= {dc.kinds.NumberNoise, dc.kinds.FoundBinsNoise}
     assert found | {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(CALIBRATIONS)
 
 

@@ -17,6 +17,7 @@ from discreet.estimators.contract import ArrayInput
 from discreet.estimators.found_bounds import HISTOGRAM_CELLS, ClippedWarning
 from discreet.estimators.table_input import TableInput
 from discreet.mechanisms.noise import ExactNoise
+from discreet.noise.noise_laws import Laplace
 
 AMPLE = 400
 """Epsilon with which noise in a cell of a handful of columns exceeds one record once in 10^20 draws."""
@@ -361,6 +362,6 @@ def test_intervals_of_what_is_clipped_hold() -> None:
     rng, scale = np.random.default_rng(1), 40.0
     for cells in (1, 2, 10):
         noise = rng.laplace(0, scale, (4000, cells)).sum(axis=1)
-        ends = np.array([found_bounds._bound_number(5000 + one, cells, scale * 2**0.5, 3.0) for one in noise])
+        ends = np.array([Laplace(scale).sum_interval(5000 + one, cells) for one in noise])
         held = np.mean((ends[:, 0] <= 5000) & (ends[:, 1] >= 5000))
         assert 0.937 < held < 0.963

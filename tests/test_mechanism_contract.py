@@ -80,12 +80,13 @@ def same_arrays(one: dc.Release, other: dc.Release) -> bool:
 
 def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> None:
     assert {variant.mechanism for variant in EVERY.values()} == set(dc.tools.MECHANISMS)
-    assert {variant.payload for variant in EVERY.values()} == set(PAYLOADS)
+    # Where bins are found a release is over another network than its prior was: see `test_found_bins.py`.
+    assert {variant.payload for variant in EVERY.values()} == set(PAYLOADS) - {dc.kinds.FoundBins}
     made = {
         type(variant.make(NETWORK).calibrate(variant.prior.over, variant.prior, variant.promise()))
         for variant in EVERY.values()
     }  # fmt: skip
-    assert made == set(CALIBRATIONS)
+    assert made == set(CALIBRATIONS) - {dc.kinds.FoundBinsNoise}
 
 
 @every("name", dc.tools.MECHANISMS)

@@ -195,7 +195,6 @@ WEIGHT = dc.Variable("weight", bounds=(0, 300))
     [
         ((), {}, "at least one variable"),
         ((A, A), {"a": ()}, "'a' is declared twice"),
-        ((A, WEIGHT), {"a": (), "weight": ()}, "'weight' has no states; declare bins"),
         ((A, B), {"a": ()}, r"unknown: \[\], missing: \['b'\]"),
         ((A,), {"a": (), "z": ()}, r"unknown: \['z'\], missing: \[\]"),
         ((A, B), {"a": (), "b": ("z",)}, "'b' has an unknown parent 'z'"),

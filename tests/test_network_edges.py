@@ -106,8 +106,6 @@ def test_what_variables_are_not() -> None:
             dc.Network.empty(wrong)  # type: ignore[arg-type]
     with pytest.raises(dc.InputError, match="a schema needs at least one variable"):
         dc.Network.empty([])
-    with pytest.raises(dc.InputError, match="'age' has no states; declare bins for a numeric variable"):
-        dc.Network.empty([dc.Variable("age", bounds=(0, 1))])
     assert schema_of(ABC) is ABC
 
 
@@ -348,10 +346,6 @@ def refusals() -> Iterable[tuple[str, str]]:
     yield f"broken.bif {schema}", "broken.bif, line 1: expected"
     yield f"d.parquet {schema}", "not UTF-8"
     yield "arcs.txt --schema bare.json", "declare its states, or numeric bounds"
-    yield (
-        "arcs.txt --schema numbers.json",
-        "arcs.txt: variable 'asia' has no states; declare bins for a numeric variable",
-    )
 
 
 @pytest.mark.costly("A network that a command takes and cannot use is found by trying each command.")
@@ -362,9 +356,6 @@ def test_networks_that_a_command_refuses(run: Shell) -> None:
     Path("empty.txt").write_text("")
     Path("broken.bif").write_text("smoke -> lung")
     Path("bare.json").write_text(json.dumps({"variables": [{"name": "asia"}]}))
-    whole = json.loads(Path("asia.json").read_text())["variables"]
-    numbers = [{"name": "asia", "bounds": [0, 1]}, *whole[1:]]
-    Path("numbers.json").write_text(json.dumps({"variables": numbers}))
     for words, told in refusals():
         assert told in run.fails(f"check d.parquet --network {words}"), words
         release = f"release d.parquet --network {words} --account add-remove --epsilon 1 --output r.json"

@@ -1,4 +1,6 @@
 from .releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
+from .releases.kinds.found_bins import FoundBins as FoundBins
+from .releases.kinds.found_bins import FoundBinsNoise as FoundBinsNoise
 from .releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
 from .releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from .releases.kinds.noisy_tables import PlannedNoise as PlannedNoise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -22,6 +22,7 @@ from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS
 from discreet.model.over import Over
 from discreet.model.query_grammar import MostProbable, parse_query
+from discreet.model.round_numbers import FOUND_BINS, typical_network, wide_columns
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.measurement import Calibration
@@ -47,6 +48,7 @@ class Wanted:
 def plan_within(
     wanted: Wanted,
     truth: dc.Tables | Over,
+    declared: dc.Network,
     has_truth: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
@@ -58,6 +60,7 @@ def plan_within(
     Args:
         wanted: queries and half-width.
         truth: probabilities of a network.
+        declared: the same network, perhaps with columns whose bins are yet to be found.
         has_truth: True if they are the network's own; if not, others are tried as well.
         records: expected number.
         promises: one for each relation; their epsilons do not matter.
@@ -82,6 +85,8 @@ def plan_within(
         if plan.guarantee is not None:
             calibration = mechanism.calibrate(truth.network, dc.Dirichlet.uniform(truth.network), plan.guarantee)
             text += number_lines(truth.network, calibration, records)
+    if names := [variable.name for variable in wide_columns(declared)]:
+        text += f"\n\nfor {FOUND_BINS} bins of {listed(names)}; finding them takes a share of epsilon beside"
     if wanted.picture is not None:
         write_whole(plans[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
         text += f"\n\nwrote {wanted.picture}"
@@ -211,19 +216,22 @@ def plan(
     relations = _list_relations(relation)
     promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in relations]
     if within is not None:
-        truth, source = _choose_truth(network, None, schema, rng)
+        truth, source, declared = _choose_truth(network, None, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
+        assert isinstance(declared, dc.Network)
         wanted = Wanted([query for word in queries or () for query in queries_of(word)], within, picture, replace)
-        document, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
+        document, text = plan_within(wanted, truth, declared, source == KNOWN_TRUTH, records, promises, chosen, rng)
         document["source"] = source
     elif score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
         document, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
     else:
-        truth, source = _choose_truth(network, design, schema, rng)
+        truth, source, declared = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
         stated = bool(workload), bool(workload) or any(text.startswith("records=") for text in option or ())
-        document, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, stated)
+        document, text = _plan_structure(
+            (truth, declared), source, chosen, promises, records, repeats or REPEATS, rng, stated
+        )
         if workload and isinstance(truth, dc.Tables):
             has_truth, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
             document["workload"], served = plan_workload(workload, truth, has_truth, records, promises, serves, rng)
@@ -332,7 +340,7 @@ def _list_relations(name: str | None) -> list[dc.Relation]:
 
 
 def _plan_structure(
-    truth: dc.Tables | Over,
+    structure: tuple[dc.Tables | Over, Over],
     source: str,
     chosen: Mapping[str, dc.tools.Mechanism],
     promises: Sequence[dc.Guarantee],
@@ -341,20 +349,26 @@ def _plan_structure(
     rng: np.random.Generator,
     stated: tuple[bool, bool],
 ) -> tuple[dict[str, Any], str]:
-    """Plan over a network or a design; `stated` is True for a workload, and True for a workload or a size."""
+    """Plan over a network or a design; `stated` is True for a workload, and True for a workload or a size.
+
+    Where bins are yet to be found, errors are those of as many bins as there may be, at the budget that is left.
+    """
     from discreet.verify.made_up import made_up_in
     from discreet.verify.plan import plan as plan_errors
 
-    over = truth.network if isinstance(truth, dc.Tables) else truth
-    made_up = made_up_in(over.domain)
+    truth, declared = structure
+    made_up = made_up_in(declared.domain)
     expected: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
     plans: dict[dc.Guarantee, Calibration] = {}
+    planner = chosen.get(DEFAULT_MECHANISM)
     for promise in promises:
-        compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        left = promise
+        if planner and isinstance(declared, dc.Network) and (len(chosen) == 1 or wide_columns(declared)):
+            prior = dc.Dirichlet.uniform(declared)
+            plan = plans[promise] = planner.calibrate(declared, prior, promise)
+            left = replace(promise, epsilon=promise.epsilon - (plan.total - plan.ordinary.total))
+        compared = plan_errors(truth, left, records, rng=rng, repeats=repeats, mechanisms=chosen)
         expected += [(promise.relation, each) for each in compared]
-        if isinstance(truth, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
-            prior = dc.Dirichlet.uniform(truth.network)
-            plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(truth.network, prior, promise)
     document: dict[str, Any] = {
         "source": source,
         "expected": [_document_expected(relation, error, made_up.compared) for relation, error in expected],
@@ -400,18 +414,24 @@ def _plan_score(
 
 def _choose_truth(
     network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
-) -> tuple[dc.Tables | Over, str]:
-    """Choose the source of made-up records, and its name: a network's probabilities, random ones, or a design."""
-    structure = structure_of(network, design, schema)
-    if not isinstance(structure, dc.Network):
-        return structure, "random weights"
+) -> tuple[dc.Tables | Over, str, Over]:
+    """Choose the source of made-up records, and its name: a network's probabilities, random ones, or a design.
+
+    Returns:
+        (source, its name, what was declared: with columns whose bins are yet to be found.)
+    """
+    declared = structure_of(network, design, schema)
+    if not isinstance(declared, dc.Network):
+        return declared, "random weights", declared
+    structure = typical_network(declared)
     with suppress(InputError):
         read = dc.Tables.read(str(network))
         # A word such as `none` is never a file.
         if read.network.parents == structure.parents:
-            return dc.Tables(structure, dict(read)), KNOWN_TRUTH
+            return dc.Tables(structure, dict(read)), KNOWN_TRUTH, declared
     theta = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
-    return dc.Tables(structure, {node: table[..., 0] for node, table in theta.items()}), "random probabilities"
+    drawn = {node: table[..., 0] for node, table in theta.items()}
+    return dc.Tables(structure, drawn), "random probabilities", declared
 
 
 def _choose_mechanisms(
@@ -461,15 +481,16 @@ def _print_plan(
     has_size: bool,
 ) -> str:
     """Write a plan with its pairs, and the tables that planning for these records would leave out."""
-    tables = plan.of_tables
+    tables, network = plan.of_tables, typical_network(prior.network)
     in_stages = tables if isinstance(tables, dc.kinds.NoiseWithPairs) else None
     first = cast(dc.kinds.PlannedNoise, tables if in_stages is None else in_stages.plan)
     idle = promise.delta and not first.law.concentrated
-    text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
+    text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(network, first)}"
     if in_stages is not None and not has_workload:
-        text += f"\n\n{pair_lines(prior.network, in_stages, records)}"
+        text += f"\n\n{pair_lines(network, in_stages, records)}"
     text += number_lines(prior.network, plan, records)
-    return text if has_size else text + _print_smaller(prior, promise, records, first)
+    whole = has_size or plan.ordinary is not plan
+    return text if whole else text + _print_smaller(prior, promise, records, first)
 
 
 def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import discreet as dc
 from discreet.display.terminal import table
 from discreet.errors import listed, printable
+from discreet.model.round_numbers import FOUND_BINS, wide_columns
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.planning.pair_budget import all_pairs, chosen_pairs, plan_pairs
 from discreet.planning.star_cover import shared_by
@@ -103,7 +104,9 @@ def origin_lines(*networks: dc.Network) -> list[str]:
 
 
 def plan_summary(plan: Calibration) -> dict[str, object]:
-    """Write a plan as JSON; for a plan with pairs the first stage, and the second's budget; and that of numbers."""
+    """Write a plan as JSON; with pairs the first stage and the budget of the second, and those of numbers and bins."""
+    if plan.ordinary is not plan:
+        return {**plan_summary(plan.ordinary), "bins": {"epsilon": as_text(plan.total - plan.ordinary.total)}}
     tables = plan.of_tables
     if tables is not plan:
         return {**plan_summary(tables), "numbers": {"epsilon": as_text(plan.total - tables.total)}}
@@ -140,7 +143,7 @@ def pair_lines(network: dc.Network, plan: dc.kinds.NoiseWithPairs, records: int)
 
 
 def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
-    """Describe the sums of numbers of a plan, and of which columns they would tell less than bins do.
+    """Describe the bins that are found, the sums of numbers, and of which columns these would tell less than bins do.
 
     Args:
         network: of the release.
@@ -148,15 +151,21 @@ def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
         records: guessed number.
 
     Returns:
-        Text that begins with an empty line; none where nothing is released of numbers.
+        Text that begins with an empty line; none where no bins are found and nothing is released of numbers.
     """
-    parts = plan.planned_numbers(network, records)
+    parts, text = plan.planned_numbers(network, records), ""
+    if plan.ordinary is not plan:
+        spent = plan.total - plan.ordinary.total
+        text = f"\n\nbins of {listed([each.name for each in wide_columns(network)])} are found first, with epsilon "
+        text += (
+            f"{float(spent):.4g}, a share of {float(spent / plan.total):.2g}; the tables are those of {FOUND_BINS} bins"
+        )
     if not parts:
-        return ""
-    spent, poor = plan.total - plan.of_tables.total, [part.name for part in parts if not part.pays]
+        return text
+    spent, poor = plan.ordinary.total - plan.of_tables.total, [part.name for part in parts if not part.pays]
     heads = ("column", "noise of its mean, 95 %", "left open by bins", "leaves of a bin")
     rows = [(part.name, f"{2 * part.noise:.3g}", f"{part.left_open:.3g}", f"{part.leaves}") for part in parts]
-    text = f"\n\nsums of numbers get epsilon {float(spent):.4g}, a share of {float(spent / plan.total):.2g}"
+    text += f"\n\nsums of numbers get epsilon {float(spent):.4g}, a share of {float(spent / plan.total):.2g}"
     text += f"\n\n{table(heads, rows)}"
     if poor:
         why = f"{records:,} records are too few at this budget for sums of {listed(poor)} to tell more than bins do"

@@ -67,8 +67,6 @@ SUBSTANTIAL_SHARE, SURE_DEVIATIONS = 0.02, 6.0
 it must be exceeded."""
 LEAST_RELATIVE_WIDTH = 1e-9
 """Least width of bounds that are searched, relative to the size of the numbers."""
-NORMAL_TAIL = 1.959964
-"""Half-width of a 95 % interval, in standard deviations."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -355,11 +353,11 @@ def _read_bounds(released: Release, design: Design) -> FoundBounds:
     """Compute bounds and numbers of clipped values from the release alone."""
     payload = released.payload_as(NoisyCounts)
     tables = {name: np.asarray(table, np.float64) for name, table in payload.tables.items()}
-    deviation = math.sqrt(payload.law(max(payload.scales.values())).variance)
+    law = payload.law(max(payload.scales.values()))
+    deviation = math.sqrt(law.variance)
     public = released.records if released.policy.steps == 1 else None
     records = public or max(float(np.mean([table.sum() for table in tables.values()])), 1.0)
     unsure = 0.0 if public else HISTOGRAM_CELLS / len(tables)
-    excess = payload.law.excess
     clipped, outside = dict[str, Clipped](), dict[str, float]()
     for variable in design.schema:
         if variable.name not in tables:
@@ -370,9 +368,9 @@ def _read_bounds(released: Release, design: Design) -> FoundBounds:
         clipped[variable.name] = Clipped(
             _find_edges(variable, low, high),
             round(below),
-            _bound_number(below, low, deviation, excess),
+            law.sum_interval(below, low),
             round(above),
-            _bound_number(above, HISTOGRAM_CELLS - high, deviation, excess),
+            law.sum_interval(above, HISTOGRAM_CELLS - high),
         )
         share = (table[0] + table[-1]) / records
         if share - SURE_DEVIATIONS * deviation * math.sqrt(2) / records > SUBSTANTIAL_SHARE:
@@ -415,13 +413,6 @@ def _find_edges(variable: Variable, low: int, high: int) -> tuple[float, float]:
     if variable.type == "integer":
         edges = max(lower, math.floor(edges[0])), min(upper, math.ceil(edges[1]))
     return edges
-
-
-def _bound_number(number: float, cells: int, deviation: float, excess: float) -> tuple[float, float]:
-    """Compute an interval of a sum of cells without its noise, by variance and kurtosis (Cornish and Fisher 1938)."""
-    tail = NORMAL_TAIL + (NORMAL_TAIL**3 - 3 * NORMAL_TAIL) * excess / cells / 24
-    reach = tail * deviation * math.sqrt(cells)
-    return max(number - reach, 0.0), max(number + reach, 0.0)
 
 
 def _narrow_design(design: Design, bounds: Mapping[str, tuple[float, float]]) -> Design:

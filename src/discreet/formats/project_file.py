@@ -15,7 +15,7 @@
 
     [[variables]]
     name = "smoke"
-    states = ["no", "yes"]                     # or bounds, bins, type; also missing
+    states = ["no", "yes"]                     # or bounds, bins, type; also missing; without bins a release finds some
 
 All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
 codebook or a public sample. Comments survive when a program changes the file.
@@ -36,6 +36,7 @@ from tomlkit.exceptions import TOMLKitError
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.network import Network
+from discreet.model.round_numbers import is_wide
 from discreet.model.schema import Variable, schema_of_parts
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
@@ -217,7 +218,7 @@ def draft_project(
         *([] if account is None else [tomlkit.dumps({"name": account}).strip()]),
         "",
         "# Every state that a column may have, whether or not a record has it; for numbers their public bounds, the",
-        '# cuts between bins, and type = "integer" if all are whole.',
+        '# cuts between bins (without them a release finds some), and type = "integer" if all are whole.',
     ]
     parts = [
         f"[[variables]]\n{tomlkit.dumps(_describe_variable(variable)).strip()}\n" for variable in network.variables
@@ -248,7 +249,7 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
     return {
         "name": variable.name,
         "bounds": list(map(_drop_point, variable.bounds)),
-        "bins": list(map(_drop_point, variable.bins)),
+        **({} if is_wide(variable) else {"bins": list(map(_drop_point, variable.bins))}),
         **({} if variable.type == "real" else {"type": variable.type}),
         **({} if plain.states == variable.values else {"states": list(variable.values)}),
         **missing,

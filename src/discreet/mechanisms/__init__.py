@@ -137,7 +137,7 @@ MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
             "network",
             "noise on few tables and stars, planned for least error, on pairs and sums of numbers beside; the default",
             "used",
-            options=("records", "pairs_share", "numbers_share"),
+            options=("records", "pairs_share", "numbers_share", "bins_share"),
             former={"audit": "pairs_share"},
         ),
         MechanismEntry("laplace", "network", "Laplace noise on the families' tables"),

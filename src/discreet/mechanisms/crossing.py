@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, listed, shown
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.network import Network
 from discreet.model.over import Over, Prior
@@ -76,6 +76,9 @@ class Mechanism:
         suited: the mechanism to take in its place for a statistic that lacks what it releases, by what is public of it;
             None where this one is.
         several: whether its releases can be read by units that have several records.
+        finds_bins: whether it takes counts of columns whose bins are yet to be found.
+        settle: from the prior, the calibration and the payload to the prior and the calibration over what the payload
+            is over, where that follows from the payload.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
 
@@ -106,6 +109,8 @@ class Mechanism:
     several: bool = True
     numbers: Callable[[Any, Any], int] = lambda *both: both[0].size
     suited: Callable[[Any], Mechanism | None] = lambda _statistic: None
+    finds_bins: bool = False
+    settle: Callable[[Any, Any, Any], tuple[Prior, Any]] = lambda *parts: parts[:2]
 
 
 def statistic_of(
@@ -272,6 +277,11 @@ def _calibrate(mechanism: Mechanism, statistic: Statistic, prior: Prior, guarant
     if statistic.over != prior.over:
         raise InputError("the counts and the prior are over different networks or designs")
     check_relation(mechanism, guarantee)
+    if isinstance(statistic, Counts) and statistic.wide is not None and not mechanism.finds_bins:
+        raise InputError(
+            f"mechanism {mechanism.name!r} finds no bins: declare bins of {listed(statistic.wide.names)}, or release "
+            "with planned()"
+        )
     calibration = calibrate(mechanism, prior, guarantee, statistic.policy)
     mechanism.require(statistic)
     if calibration.scopes and isinstance(statistic, Counts):
@@ -346,6 +356,7 @@ def _describe(
 
     Of the statistic it has the public policy, and the number of records where that is public.
     """
+    prior, calibration = mechanism.settle(prior, *measured)
     return Release(
         id=ids[0],
         date=datetime.now(UTC).date(),
@@ -355,7 +366,7 @@ def _describe(
         policy=statistic.policy,
         records=statistic.records // statistic.policy.steps if guarantee.relation.public_number else None,
         prior=prior,
-        calibration=measured[0],
+        calibration=calibration,
         payload=measured[1],
         account=ids[1],
     )

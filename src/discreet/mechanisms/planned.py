@@ -18,8 +18,9 @@ from itertools import product
 
 import numpy as np
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.inference.exact_laws import pair_laws
+from discreet.mechanisms.bin_search import with_found_bins
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
 from discreet.mechanisms.numbers import with_numbers
@@ -64,6 +65,7 @@ def planned(
     records: int | None = None,
     pairs_share: Number | None = None,
     numbers_share: Number | None = None,
+    bins_share: Number | None = None,
 ) -> Mechanism:
     """Release noisy counts of few tables, selected from public sizes for the least error of all families: the default.
 
@@ -84,6 +86,8 @@ def planned(
         numbers_share: share of epsilon for sums of numeric columns beside the tables, in [0, 1): means, quantiles and
             correlations are then measured, not only bins. None for 0.15 times the fraction of numeric columns and the
             root of epsilon (of its half under replace), at most 0.2; 0 for none.
+        bins_share: share of epsilon that finds bins of numeric columns with bounds alone, in (0, 1). None for 0.1 for
+            one such column and 0.05 for each further one, at most 0.25.
 
     Returns:
         The mechanism. Where no pair is left out, or a stated number of records is too small, it is a plan of tables
@@ -121,17 +125,17 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    stated = None if pairs_share is None else _read_share("pairs_share", pairs_share, "pairs")
-    for_numbers = None if numbers_share is None else _read_share("numbers_share", numbers_share, "numbers")
+    stated, for_numbers = _read_share("pairs", pairs_share), _read_share("numbers", numbers_share)
+    for_bins = _read_share("bins", bins_share)
+    require(for_bins != 0, "finding bins costs a share of epsilon above 0: declare bins, and it costs nothing")
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
         return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if stated is None else stated
 
     def beyond(network: Network) -> tuple[Scope, ...]:
-        if not share(network):
-            return ()
-        return all_pairs(network) if workload is None else queried_pairs(network, workload)
+        pairs_of = all_pairs if workload is None else partial(queried_pairs, queries=workload)
+        return pairs_of(network) if share(network) else ()
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> NoiseWithPairs | PlannedNoise:
         return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)
@@ -161,14 +165,17 @@ def planned(
     def count_cells(network: Network, noise: PlannedNoise | NoiseWithPairs) -> int:
         return sum(map(network.cells, noise.scopes))
 
-    return with_numbers(Mechanism("planned", calibrate, draw, scopes=beyond, numbers=count_cells), for_numbers)
+    mechanism = Mechanism("planned", calibrate, draw, scopes=beyond, numbers=count_cells)
+    return with_found_bins(with_numbers(mechanism, for_numbers), for_bins)
 
 
-def _read_share(name: str, stated: Number, purpose: str) -> Fraction:
-    """Read a share of epsilon."""
-    share = as_rational(stated, name)
+def _read_share(purpose: str, stated: Number | None) -> Fraction | None:
+    """Read a share of epsilon; None for the default."""
+    if stated is None:
+        return None
+    share = as_rational(stated, f"{purpose}_share")
     if not 0 <= share < 1:
-        raise InputError(f"{name} is a share of epsilon for {purpose}, from 0 to below 1; got {shown(stated)}")
+        raise InputError(f"{purpose}_share is a share of epsilon for {purpose}, from 0 to below 1; got {shown(stated)}")
     return share
 
 

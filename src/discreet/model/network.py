@@ -18,6 +18,7 @@ from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.graphs import Graph
 from discreet.model.origin import Learned
 from discreet.model.over import Over
+from discreet.model.round_numbers import with_bins
 from discreet.model.schema import Schema, Variable, table_cells
 from discreet.util.attached import above
 from discreet.util.json_files import read_packed_text
@@ -40,12 +41,13 @@ class Network(Graph, Tabular, Over):
     order declared here.
 
     Args:
-        variables: each with at least one state; their order is the order of every listing.
+        variables: their order is the order of every listing. A numeric one without bins gets all round numbers between
+            its bounds, of which `planned` finds few.
         parents: for every node its parents, possibly none.
         learned: origin and cost, if the records chose it; None for a public network. Equality ignores it.
 
     Raises:
-        InputError: a node without states or without an entry in `parents`, an unknown or repeated parent, a cycle, or a
+        InputError: a node without an entry in `parents`, an unknown or repeated parent, a cycle, or a
             table that is too large for any machine; the message names the nodes.
 
     Example:
@@ -64,10 +66,7 @@ class Network(Graph, Tabular, Over):
 
     def __post_init__(self) -> None:
         """Normalise to immutable containers, then refuse an invalid network."""
-        object.__setattr__(self, "variables", tuple(self.variables))
-        for variable in self.schema:
-            if not variable.states:
-                raise InputError(f"variable {shown(variable.name)} has no states; declare bins for a numeric variable")
+        object.__setattr__(self, "variables", tuple(map(with_bins, self.variables)))
         unknown = [name for name in self.parents if name not in self.schema]
         missing = [name for name in self.nodes if name not in self.parents]
         if unknown or missing:

@@ -129,8 +129,8 @@ class Variable:
         self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
 
     def _check_missing(self) -> None:
-        """Put the state for missing values last, after at least one other."""
-        if self.missing is None:
+        """Put the state for missing values last, after at least one other; bins may be found later."""
+        if self.missing is None or (self.numeric and not self.states and not self.bins):
             return
         if self.missing not in self.states:
             object.__setattr__(self, "states", (*self.states, self.missing))

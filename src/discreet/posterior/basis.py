@@ -121,6 +121,13 @@ class Basis:
         lost = self.gaps.intersection(names)
         return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
 
+    def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables."""
+        releases = [release.payload.clipped(release.policy.steps) for release in self.evidence.releases]
+        return tuple(
+            columns[name] for name in self.network.ordered(set(names)) for columns in releases if name in columns
+        )
+
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
         """List the parts of the network that an answer needs and that were not measured: only the prior informs them.
 

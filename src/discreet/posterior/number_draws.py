@@ -88,10 +88,11 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
     for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
         releases = [document for document in documents if isinstance(document, Release)]
         records = number_of_records(measurements(releases)) if exact is None else (float(exact), 0.0)
+        parts = [(release.payload.ordinary, release.calibration.ordinary, release.policy.steps) for release in releases]
         measured = [
-            NumberEvidence(release.payload, release.calibration, records, release.policy.steps)
-            for release in releases
-            if isinstance(release.payload, NumberTables) and isinstance(release.calibration, NumberNoise)
+            NumberEvidence(payload, noise, records, steps)
+            for payload, noise, steps in parts
+            if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise)
         ]
         if measured:
             by_data_set.append(pool_sums(measured))

@@ -113,6 +113,8 @@ class Answer(Result):
         assumes: further assumptions beside those on `unmeasured`, a sentence each.
         evidence: probability of the observed states, with its interval; None if nothing is observed.
         sums: released sums of numbers from which an answer on a number was read; empty if it was read from bins alone.
+        clipped: how numbers of its variables beyond bounds that a release found are clipped, and how many records these
+            are, a sentence each.
         too_rare: whether the evidence is so rare that the answer is not informative: every interval is at least as wide
             as its level, like that of a probability with a uniform posterior.
 
@@ -142,6 +144,7 @@ class Answer(Result):
     evidence: EvidenceProbability | None = None
     too_rare: bool = False
     sums: tuple[str, ...] = ()
+    clipped: tuple[str, ...] = ()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
@@ -207,6 +210,7 @@ class Answers(tuple[Answer, ...], Result):
             if answer.left_out
         ]
         notes = [*assumption_lines(self), *evidence_lines(self), *_list_bins(self), *left_out, *_list_sampling(self)]
+        notes += dict.fromkeys(sentence for answer in self for sentence in answer.clipped)
         yield from ["", *notes] if notes else []
 
 

@@ -143,7 +143,7 @@ class ConditionedPosterior:
 
         Returns:
             The copy, with "evidence" and "too_rare"; and, if the basis is known, with "basis" ("prior" if the evidence
-            is too rare), "unmeasured", "prior_only" and "assumes".
+            is too rare), "unmeasured", "prior_only", "assumes" and "clipped".
 
         Raises:
             InputError: the answer's level is outside (0, 1), and there is evidence.
@@ -158,6 +158,7 @@ class ConditionedPosterior:
         support, unmeasured = self.basis.of(names, given=observed, read=self.read)
         prior_only = self.basis.prior_only(names, given=observed)
         answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes(names))
+        answer = replace(answer, clipped=self.basis.clipped(names))
         return replace(answer, basis="prior" if too_rare else support)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:

@@ -58,12 +58,14 @@ def answer_document(answer: Answer) -> Document:
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
         None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; if
-        laws were sampled also "sampling"; and "values", the rows.
+        numbers are clipped to bounds that were found also "clipped"; if laws were sampled also "sampling"; and
+        "values", the rows.
     """
     document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None and not answer.sums else _write_fields(answer, "unit", "inside")
-    document |= _write_fields(answer, "sums") if answer.sums else {}
+    for name in ("sums", "clipped"):
+        document |= _write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     return {**document, "values": [dict(row) for row in answer.rows]}
 
@@ -84,7 +86,9 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         rows=tuple(document["values"]),
         sampling=None if sampling is None else _read_sampling(sampling),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
-        **_read_fields(document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", "sums"),
+        **_read_fields(
+            document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", "sums", "clipped"
+        ),
     )
 
 

@@ -480,9 +480,10 @@ def _add_basis(regression: Regression, law: ColumnLaw, *, measured: bool) -> Reg
     """
     basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric and not measured]
-    assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
+    assumes: tuple[str, ...] = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
     if basis is None:
         return replace(regression, assumes=assumes)
+    assumes += basis.clipped(law.names)
     mark, unmeasured = basis.of(law.names, read=law.both.read and not numbers)
     regression = replace(regression, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(law.names), *assumes))
     return replace(regression, prior_only=basis.prior_only(law.names))

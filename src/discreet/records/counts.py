@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid, number_grids
+from discreet.model.round_numbers import typical_network, wide_columns, with_bins
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Tables
 from discreet.planning.pair_budget import all_pairs
@@ -164,6 +165,24 @@ COUNT_LIMIT = 2**53
 """Largest count: any noise scale we accept then stays within 64-bit integers but for a chance below exp(-1000)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Wide:
+    """Network with columns whose bins are to be found, and the records to be counted again over these.
+
+    Args:
+        network: the bins of these columns are all round numbers.
+        again: counts the same records over the network with other bins, and some further sets of its variables.
+    """
+
+    network: Network
+    again: Callable[[Network, Iterable[Scope]], Counts]
+
+    @property
+    def names(self) -> Scope:
+        """Names of these columns."""
+        return tuple(variable.name for variable in wide_columns(self.network))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
     """Exact contingency tables of all families of a network, and of some larger sets of variables: private.
@@ -176,6 +195,7 @@ class Counts:
         joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
             of the network's cover by stars, and pairs.
         sums: of the numeric columns; None where there are none, or where the records were codes.
+        wide: what a release is over where bins are yet to be found; the tables are then of single variables.
 
     Raises:
         InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
@@ -196,6 +216,7 @@ class Counts:
     policy: RecordsPolicy
     joints: Mapping[Scope, Array] = field(default_factory=dict)
     sums: NumberSums | None = None
+    wide: Wide | None = None
 
     def __post_init__(self) -> None:
         """Freeze, and refuse tables that cannot count one set of records; no message has a count."""
@@ -239,8 +260,8 @@ class Counts:
 
     @property
     def over(self) -> Network:
-        """The network, which is the statistic's domain."""
-        return self.network
+        """The network of releases, which is the statistic's domain."""
+        return self.network if self.wide is None else self.wide.network
 
     @property
     def records(self) -> int:
@@ -339,6 +360,24 @@ def count(
     """
     if not isinstance(records, Records):
         raise InputError(f"records are counted that read_records returned, not a {type(records).__name__}")
+    records = replace(records, schema=Schema(tuple(map(with_bins, records.schema))))
+    for node in network.nodes:
+        if node not in records.schema or records.schema[node] != network.schema[node]:
+            raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
+    more = all_pairs(network) if scopes is None else tuple(scopes)
+    _refuse_large(typical_network(network), more, cell_limit)
+    wide = None
+    if wide_columns(network):
+        wide = Wide(network, partial(_count_again, records, cell_limit))
+        network, more = Network.empty(network.variables), ()
+    with under_way("counting records") as bar:
+        tables, faulty, sums = _count_tables(records, network, more, progress or bar)
+    refuse_faulty(name for name in network.nodes if name in faulty)
+    return replace(_make_counts(network, tables, records.policy, more, sums), wide=wide)
+
+
+def _refuse_large(network: Network, more: Iterable[Scope], cell_limit: int) -> None:
+    """Refuse families and further sets whose tables have too many cells."""
     for node in network.nodes:
         if network.cells(network.family(node)) > cell_limit:
             raise InputError(
@@ -346,26 +385,31 @@ def count(
                 f"{network.cells(network.family(node)):,} cells, more than the limit of {cell_limit:,}; "
                 "give it fewer parents or states, or raise the limit"
             )
-        if node not in records.schema or records.schema[node] != network.schema[node]:
-            raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
-    more = all_pairs(network) if scopes is None else tuple(scopes)
     for scope in more:
         if network.cells(scope) > cell_limit:
             raise InputError(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
-    with under_way("counting records") as bar:
-        tables, faulty, sums = _count_tables(records, network, more, progress or bar)
-    refuse_faulty(name for name in network.nodes if name in faulty)
-    return _make_counts(network, tables, records.policy, more, sums)
+
+
+def _count_again(records: Records, cell_limit: int, network: Network, scopes: Iterable[Scope]) -> Counts:
+    """Count records over found bins: numbers that the first pass saw between the declared bounds are clipped."""
+    policy = replace(records.policy, out_of_bounds="clip")
+    binned = {variable.name: variable for variable in network.variables}
+    schema = Schema(tuple(binned.get(variable.name, variable) for variable in records.schema))
+    clipped = replace(records, schema=schema, policy=policy)
+    return count(clipped, network, scopes, cell_limit=cell_limit)
 
 
 def _count_tables(
     records: Records, network: Network, more: Iterable[Scope], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str], NumberSums | None]:
-    """Count the tables of the cover sets, find invalid columns and sum numbers: in one local pass, or by the engine."""
-    planned, grids = _list_planned(network), number_grids(network)
+    """Count the tables of the cover sets, find invalid columns and sum numbers: in one local pass, or by the engine.
+
+    Where bins are yet to be found no numbers are summed.
+    """
+    planned, grids = _list_planned(network), {} if wide_columns(network) else number_grids(network)
     covers = network.cover_sets(wanted=(*planned, *more))
     needed = needed_monomials(covers, planned, grids)
     parts = [Part(cover, needed[cover]) for cover in covers]

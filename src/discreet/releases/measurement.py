@@ -201,6 +201,11 @@ class Calibration(ABC):
         """The part of it that is the noise of tables; all of it unless the payload has other parts."""
         return self
 
+    @property
+    def ordinary(self) -> Calibration:
+        """The noise of the release over the bins of its network; all of it unless a first stage finds these."""
+        return self
+
     def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
         """List what is released of each numeric column beside its bins; nothing unless the payload has such a part.
 
@@ -245,6 +250,19 @@ class Released(ABC):
     def of_tables(self) -> Released:
         """The part of it that is tables; all of it unless it has other parts."""
         return self
+
+    @property
+    def ordinary(self) -> Released:
+        """The release over the bins of its network; all of it unless a first stage found these."""
+        return self
+
+    def clipped(self, steps: int) -> Mapping[str, str]:
+        """Say by name of which columns numbers are clipped to bounds that were found, and how many these are.
+
+        Args:
+            steps: that a unit counts.
+        """
+        return {}
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -107,6 +107,8 @@ class AnswerReply(_BasisReply):
     too_rare: bool
     unit: NotRequired[str]
     inside: NotRequired[Inside]
+    sums: NotRequired[list[str]]
+    clipped: NotRequired[list[str]]
     sampling: NotRequired[_SamplingReply]
     values: list[AnswerRow]
 

@@ -37,6 +37,7 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation, as_text, for_each
 from discreet.records.counts import Counts
 from discreet.releases.kinds.chosen_network import StructureNoise
+from discreet.releases.kinds.found_bins import FoundBinsNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.kinds.number_tables import NumberNoise
@@ -365,6 +366,7 @@ CHECKS: Mapping[type, Check] = {
     **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
     NoiseWithPairs: Check(enumerate_losses, asks_anew=True),
     NumberNoise: Check(enumerate_losses, asks_anew=True, numbers=True),
+    FoundBinsNoise: Check(enumerate_losses, asks_anew=True, numbers=True),
 }
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
@@ -461,7 +463,7 @@ def _refuse_requests_by_records(inputs: Mapping[Any, Any], logs: Mapping[Any, Lo
 
 def _make_key(data: Any, counts: Any) -> Any:
     """Make a key that is equal for data sets with equal statistics."""
-    if not isinstance(counts, Counts):
+    if not isinstance(counts, Counts) or counts.wide is not None:
         return tuple(sorted(data))
     sums = (counts.sums.cells, counts.sums.leaves) if counts.sums else ()
     return numbers((counts.tables, counts.joints, *sums))

@@ -19,6 +19,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.number_grid import number_grids
 from discreet.model.over import Over, Prior
+from discreet.model.round_numbers import wide_columns
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.plug_in import plug_in
@@ -137,7 +138,7 @@ class _Networks(MadeUp):
 
     def statistic_from(self, mechanism: Mechanism, over: Network, data: Iterable[Any]) -> Counts:
         """See `MadeUp`."""
-        return count_records(over, data)
+        return count_records(over, data, wide=mechanism.finds_bins)
 
     def simulator(
         self, truth: Tables, believed: Dirichlet, records: int, rng: np.random.Generator
@@ -183,7 +184,7 @@ def make_up_records(
         Function that counts them over the families and the given sets of variables, as `count` takes these.
     """
     network = theta.network
-    if number_grids(network):
+    if number_grids(network) and not wide_columns(network):
         gaps = any(variable.missing is not None for variable in network.schema)
         table = simulate_records(theta, records, rng=rng)
         made_up = read_records(table, network.schema, missing="keep" if gaps else "error")

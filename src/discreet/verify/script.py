@@ -317,9 +317,11 @@ def _draw_release(
         raise
     except Exception as error:  # any exception is visible to whoever waits for the release
         return ("raised", type(error).__name__, str(error)), f"{type(error).__name__}: {error}"
-    if payload.over != prior.over:
+    elsewhere = payload.over != prior.over
+    if elsewhere and not mechanism.finds_bins:
         raise Leak("the release is over another network or design than the records")
-    return numbers(payload), ""
+    # Found bins are released beside the numbers.
+    return (numbers(payload), payload.over if elsewhere else None), ""
 
 
 def _refuse_tied_rows(rows: list[dict[tuple[int, ...], float]], source: Script) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, combinations_with_replacement
 from typing import Any
@@ -13,10 +14,11 @@ import numpy as np
 
 from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid, number_grids
-from discreet.model.schema import Variable
+from discreet.model.round_numbers import wide_columns
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
-from discreet.records.counts import Counts
+from discreet.records.counts import Counts, Wide
 from discreet.records.number_sums import NumberSums, monomials
 from discreet.releases.policy import RecordsPolicy
 
@@ -70,8 +72,22 @@ def _make_network(sizes: dict[str, int], arcs: str = "") -> Network:
     return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
 
 
-def count_records(network: Network, records: Iterable[Record]) -> Counts:
-    """Count the families and of whole records, and sum their numbers, one kind of record at a time."""
+def count_records(network: Network, records: Iterable[Record], *, wide: bool = False) -> Counts:
+    """Count the families and of whole records, and sum their numbers, one kind of record at a time.
+
+    Args:
+        network: public.
+        records: codes or numbers.
+        wide: whether columns whose bins are to be found are counted first by themselves.
+    """
+    if wide and wide_columns(network):
+        data, first = Counter(records), Network.empty(network.variables)
+
+        def again(binned: Network, _: Iterable[Scope]) -> Counts:
+            pairs = tuple(zip(network.variables, binned.variables, strict=True))
+            return count_records(binned, Counter({tuple(map(_recode, record, pairs)): data[record] for record in data}))
+
+        return replace(count_records(first, data), wide=Wide(network, again))
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
     whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
     grids = number_grids(network)
@@ -93,6 +109,12 @@ def count_records(network: Network, records: Iterable[Record]) -> Counts:
                 table[leaf] += times, times * offset, times * offset**2
     sums = NumberSums(grids, cells, leaves) if grids else None
     return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole}, sums)
+
+
+def _recode(value: float, variables: tuple[Variable, Variable]) -> float:
+    """Recode a value for other bins: a number stays, and the code of a missing value is that of the other variable."""
+    first, second = variables
+    return len(second.values) if isinstance(value, int) and first != second else value
 
 
 @lru_cache(maxsize=1024, typed=True)

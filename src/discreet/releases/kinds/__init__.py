@@ -7,6 +7,8 @@ not 0. A payload is what was released, with all that inference needs to know of 
 
 from discreet.releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
 from discreet.releases.kinds.chosen_network import StructureNoise as StructureNoise
+from discreet.releases.kinds.found_bins import FoundBins as FoundBins
+from discreet.releases.kinds.found_bins import FoundBinsNoise as FoundBinsNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise as GaussianNoise
 from discreet.releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
 from discreet.releases.kinds.noisy_counts import TableNoise as TableNoise
@@ -24,10 +26,18 @@ TABLE_CALIBRATIONS: tuple[type[Calibration], ...] = (
     PlannedNoise,
     NoiseWithPairs,
     NumberNoise,
+    FoundBinsNoise,
     StructureNoise,
 )
 """The kernel's own calibrations, over a network."""
-TABLE_PAYLOADS: tuple[type[Released], ...] = (NoisyCounts, NoisyTables, TablesWithPairs, NumberTables, ChosenNetwork)
+TABLE_PAYLOADS: tuple[type[Released], ...] = (
+    NoisyCounts,
+    NoisyTables,
+    TablesWithPairs,
+    NumberTables,
+    FoundBins,
+    ChosenNetwork,
+)
 """The kernel's own payloads, over a network."""
 
 
