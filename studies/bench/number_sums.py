@@ -26,7 +26,19 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 import discreet as dc
 from bench.numbers import Floats, real
 
-__all__ = ["QUESTIONS", "Run", "Table", "alone", "made_up_tables", "measure", "sklearn_tables", "tables"]
+__all__ = [
+    "BINS",
+    "LEVEL",
+    "QUESTIONS",
+    "Run",
+    "Table",
+    "alone",
+    "made_up_tables",
+    "measure",
+    "network_of",
+    "sklearn_tables",
+    "tables",
+]
 
 dp.enable_features("contrib")
 QUESTIONS = ("E(x)", "E(x | group)", "sd(x)", "cor(x, z)", "slope", "median(x)", "quantile(x, 0.9)", "P(x > c)")
@@ -118,7 +130,7 @@ def _round_bounds(values: Floats) -> tuple[float, float]:
     return (min(0.0, float(step * np.floor(values.min() / step))), float(step * (np.floor(values.max() / step) + 1)))
 
 
-def _network(table: Table, bins: int) -> dc.Network:
+def network_of(table: Table, bins: int) -> dc.Network:
     """Declare the columns: x in bins of one width, z in six."""
     kind = "integer" if table.integer else "real"
     states = tuple(f"g{code}" for code in range(GROUPS))
@@ -178,7 +190,7 @@ def measure(
         relation: what neighbours are.
         rng: source of records and noise.
     """
-    network, taken = _network(table, bins), rng.integers(len(table.x), size=records)
+    network, taken = network_of(table, bins), rng.integers(len(table.x), size=records)
     x, z, group = table.x[taken], table.z[taken], table.group[taken].astype(int)
     frame = pa.table({"group": np.array(network.schema["group"].states)[group], "x": x, "z": z})
     counts = dc.count(dc.read_records(frame, network.schema), network)
