@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 import discreet as dc
-from bench.number_sums import BINS, LEVEL, Table, made_up_tables, network_of, sklearn_tables, tables
+from bench.number_sums import BINS, GROUPS, LEVEL, Table, made_up_tables, network_of, sklearn_tables, tables
 from bench.numbers import Floats
 
-__all__ = ["Place", "lines_without_noise", "measure_lines"]
+__all__ = ["Place", "lines_without_noise", "measure_lines", "measure_normal", "release_table"]
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 NEAREST = 30
@@ -57,17 +57,25 @@ def lines_without_noise(table: Table, edges: Floats, at: float) -> tuple[float, 
     return float(z[here]), float(np.interp(at, x, z)), float(z[here] + slope * (at - x[here]))
 
 
-def measure_lines(table: Table, bins: int, records: int, epsilon: float, rng: np.random.Generator) -> Iterator[Place]:
-    """Release records of a table, and ask at the places."""
-    network, taken = network_of(table, bins), rng.integers(len(table.x), size=records)
+def release_table(
+    table: Table, bins: int, records: int, epsilon: float, rng: np.random.Generator, *, resample: bool = False
+) -> dc.results.PosteriorDraws:
+    """Release records of a table, all of them or drawn with replacement, and read the release."""
+    network = network_of(table, bins)
+    taken = rng.integers(len(table.x), size=records) if resample else np.arange(records)
     group = np.array(network.schema["group"].states)[table.group[taken].astype(int)]
     frame = pa.table({"group": group, "x": table.x[taken], "z": table.z[taken]})
     counts = dc.count(dc.read_records(frame, network.schema), network)
     promise = dc.Guarantee(epsilon=str(epsilon), delta=0, relation="add-remove", unit="record")
     release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
-    posterior = dc.noise_aware(release, draws=500, rng=rng)
+    return dc.noise_aware(release, draws=500, rng=rng)
+
+
+def measure_lines(table: Table, bins: int, records: int, epsilon: float, rng: np.random.Generator) -> Iterator[Place]:
+    """Release records of a table, and ask at the places."""
+    posterior = release_table(table, bins, records, epsilon, rng, resample=True)
     deviation, cut = float(table.z.std()), float(np.quantile(table.z, 0.67))
-    edges = np.array(network.schema["x"].edges)
+    edges = np.array(posterior.network.schema["x"].edges)
     for share in SHARES:
         at = float(np.quantile(table.x, share, method="inverted_cdf"))
         nearest = np.argsort(np.abs(table.x - at), kind="stable")[: max(len(table.x) // NEAREST, 10)]
@@ -87,17 +95,54 @@ def measure_lines(table: Table, bins: int, records: int, epsilon: float, rng: np
             yield Place(question, error, spread / unit, *others, *held, half)
 
 
+def measure_normal(bins: int, records: int, epsilon: float, runs: int) -> Iterator[tuple[str, float, bool]]:
+    """Ask of columns that are normal together, whose line is known: half width in sd(z), and whether it is held.
+
+    Args:
+        bins: of x.
+        records: of each run, drawn anew.
+        epsilon: of each release.
+        runs: releases.
+    """
+    for run in range(runs):
+        rng = np.random.default_rng([8, run, bins, records, int(10 * epsilon)])
+        group = rng.integers(GROUPS, size=records).astype(float)
+        x = rng.normal(50, 12, records)
+        z = 20 + 0.6 * x + rng.normal(0, 9, records)
+        table = Table("normal", group, np.clip(x, 0, 99.9), np.clip(z, 0, 99.9), ((0, 100), (0, 100)), integer=False)
+        posterior = release_table(table, bins, records, epsilon, rng)
+        fitted = dc.regress(posterior, "z", ["x"])
+        for at in (30.0, 45.0, 62.0):
+            row = dc.answer(posterior, f"E(z | x={at})", level=LEVEL).rows[0]
+            ends = {"answer by lines": (row["law_lower"], row["law_upper"])}
+            line = fitted.at({"x": at}, level=LEVEL)
+            ends["straight line"] = (line["lower"], line["upper"])
+            for name, (low, high) in ends.items():
+                yield name, (high - low) / 2 / float(z.std()), low <= 20 + 0.6 * at <= high
+
+
 def main() -> None:
     """Print a line for each number of bins, records, epsilon and question."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--records", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
-    parser.add_argument("--which", choices=["real", "sklearn", "made up"], nargs="+", default=["real"])
+    parser.add_argument("--which", choices=["real", "sklearn", "made up", "normal"], nargs="+", default=["real"])
+    parser.add_argument("--runs", type=int, default=60, help="releases of normal columns")
     wanted = parser.parse_args()
     every = {"real": lambda: list(tables(wanted.folder)), "sklearn": lambda: list(sklearn_tables()),
              "made up": lambda: list(made_up_tables(np.random.default_rng(1)))}  # fmt: skip
-    chosen = [table for which in wanted.which for table in every[which]()]
+    if "normal" in wanted.which:
+        print("bins records epsilon  by              held %  half width")
+        for bins, records, epsilon in product(BINS, wanted.records, wanted.epsilon):
+            asked_normal = list(measure_normal(bins, records, epsilon, wanted.runs))
+            for name in ("answer by lines", "straight line"):
+                halves, held = zip(*((half, hold) for by, half, hold in asked_normal if by == name), strict=True)
+                print(f"{bins:4} {records:7} {epsilon:7}  {name:15} {100 * np.mean(held):6.0f} {np.mean(halves):11.3f}",
+                      flush=True)  # fmt: skip
+    chosen = [table for which in wanted.which if which != "normal" for table in every[which]()]
+    if not chosen:
+        return
     print("bins records epsilon question       error floor   bin between inside  held % by line %  half by line")
     for bins, records, epsilon in product(BINS, wanted.records, wanted.epsilon):
         places = [

@@ -93,17 +93,10 @@ class NumberRange:
             real number both are it.
         """
         first, *_, last = variable.edges
+        low, high = self.low, self.high
         if variable.type == "integer":
-            low = self.low if math.isinf(self.low) else math.floor(self.low) + 1 if self.above else math.ceil(self.low)
-            high = (
-                self.high
-                if math.isinf(self.high)
-                else math.ceil(self.high)
-                if self.below
-                else (math.floor(self.high) + 1)
-            )
-        else:
-            low, high = self.low, self.high
+            low = np.floor(low) + 1 if self.above else np.ceil(low)
+            high = np.ceil(high) if self.below else np.floor(high) + 1
         return float(max(low, first)), float(min(high, last))
 
     def contains_none(self, variable: Variable) -> bool:

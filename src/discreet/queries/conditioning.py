@@ -148,11 +148,12 @@ class ConditionedPosterior:
             else add_observed(self.states[0], self.observed, {})
         )
 
-    @cached_property
-    def flat_replicate(self) -> ConditionalLaws:
-        """The same in the replicate draws."""
-        assert self.states[1] is not None
-        return add_observed(self.states[1], self.replicated, {})
+    @property
+    def again(self) -> ConditionedPosterior:
+        """The replicate draws, as draws."""
+        assert self.replicate is not None
+        numbers, states = self.numbers and self.numbers.replicate, (self.states[1], None)
+        return replace(self, given=self.replicate, numbers=numbers, observed=self.replicated, states=states)
 
     def evidence(self, level: float) -> EvidenceProbability | None:
         """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
@@ -252,15 +253,13 @@ class ConditionedPosterior:
 
     def _with_rows(self, targets: Scope) -> ConditionedPosterior:
         """Return the draws in which observed numbers lie in bins by the rows of families with the targets."""
-        sides = [(self.states[0], self.observed, self.numbers, 1)]
-        if self.states[1] is not None and self.numbers is not None:
-            sides.append((self.states[1], self.replicated, self.numbers.replicate, self.step))
         laws = list[ConditionalLaws]()
-        for states, observed, numbers, step in sides:
+        for side, step in [(self, 1)] if self.replicate is None else [(self, 1), (self.again, self.step)]:
+            states, numbers = side.states[0], side.numbers
             assert states is not None and numbers is not None
-            rows = {each.variable.name: find_row_parts(states, each, numbers, targets, step) for each in observed}
-            laws.append(add_observed(states, observed, {name: part for name, part in rows.items() if part is not None}))
-        return replace(self, given=laws[0], replicate=laws[1] if len(laws) > 1 else self.replicate, log_evidence=None)
+            rows = {each.variable.name: find_row_parts(states, each, numbers, targets, step) for each in side.observed}
+            laws.append(add_observed(states, side.observed, {name: part for name, part in rows.items() if part}))
+        return replace(self, given=laws[0], replicate=laws[1] if len(laws) > 1 else None, log_evidence=None)
 
     def _for_targets(self, wanted: Scope, most: int, *, ratio: bool) -> ConditionedPosterior:
         """Take exact laws where they are affordable, else sampled ones; see `for_targets`."""

@@ -16,12 +16,13 @@ min(p, h m) of the event, l and h the least and largest part.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.inference.bin_laws import FLATTEST_RISE, BinLaw, move_means
+from discreet.inference.bin_laws import BinLaw, move_means
 from discreet.inference.exact_laws import ConditionalLaws
 from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid
@@ -60,7 +61,7 @@ class ObservedNumber:
     @property
     def code(self) -> int | None:
         """Bin of a single number; None for a comparison."""
-        return find_bin(self.variable, self.range.low) if self.range.value else None
+        return bisect_right(self.variable.bins, self.range.low) if self.range.value else None
 
     def inside(self, bin: int) -> BinLaw:
         """Return the law inside a bin."""
@@ -130,11 +131,6 @@ class ObservedNumber:
         low[: len(totals)] = np.add.reduceat(shares * surely[:, None], starts) / totals
         high[: len(totals)] = np.add.reduceat(shares * maybe[:, None], starts) / totals
         return np.minimum(low, 1.0), np.minimum(high, 1.0)
-
-
-def find_bin(variable: Variable, number: float) -> int:
-    """Find the bin of a number within the bounds."""
-    return int(np.searchsorted(variable.bins, number, side="right"))
 
 
 def observe_numbers(
@@ -234,16 +230,16 @@ def find_row_parts(
         return None
     family = numbers.family_for(name, targets)
     others = tuple(held for held in family if held not in states)
-    schema, grid = laws.network.schema, numbers.grids[name]
-    sizes = [schema[held].size for held in others]
+    grid, sizes = numbers.grids[name], [laws.network.schema[held].size for held in others]
     draws = observed.law.shares.shape[1]
     if not set(others) & set(targets) or observed.variable.size * int(np.prod(sizes)) * draws > MOST_ROW_VALUES:
         return None
-    offsets = numbers.rows(name, family)[..., ::step].reshape(grid.bins, *[schema[held].size for held in family], -1)
+    offsets = numbers.rows(name, family)[..., ::step].reshape(
+        grid.bins, *[laws.network.schema[held].size for held in family], -1
+    )
     offsets = offsets[(slice(None), *(states.get(held, slice(None)) for held in family))].reshape(grid.bins, -1, draws)
     law = laws.joint((name, *others))[: grid.bins].reshape(grid.bins, -1, draws) + LEAST_SHARE
     offsets = row_offsets(numbers, name, law, offsets, others, step)
-    shape = (observed.variable.size, law.shape[1], draws)
     parts = np.repeat(observed.parts()[:, None], law.shape[1], axis=1)
     for bin in observed.cut:
         by_row = _part_by_row(observed, bin, grid, offsets[bin])
@@ -255,7 +251,7 @@ def find_row_parts(
             parts[bin] = np.clip(parts[bin] + by_row - (weights * by_row).sum(axis=0), 0.0, 1.0)
     if observed.range.value:
         parts = parts / max(float(parts[observed.cut].max()), 1.0)
-    return others, parts.reshape(shape[0], *sizes, draws)
+    return others, parts.reshape(-1, *sizes, draws)
 
 
 def _part_by_row(observed: ObservedNumber, bin: int, grid: NumberGrid, offsets: Floats) -> Floats:
@@ -270,8 +266,7 @@ def _part_by_row(observed: ObservedNumber, bin: int, grid: NumberGrid, offsets: 
     law, rows = observed.inside(bin), offsets.shape[0]
     many = BinLaw(law.edges, np.tile(law.shares, rows), np.tile(law.rises, rows), law.integer)
     moved = move_means(many, np.zeros(len(law.rises), int), grid.middles[bin] + offsets.reshape(1, -1))
-    steep = np.where(np.abs(moved.rises) < FLATTEST_RISE, FLATTEST_RISE, moved.rises)
-    return observed.part(bin, replace(moved, rises=steep)).reshape(offsets.shape)
+    return observed.part(bin, moved).reshape(offsets.shape)
 
 
 def bound_event(event: Floats, everything: Floats, parts: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

@@ -608,9 +608,8 @@ def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer
          "law_lower": row["lower"], "law_upper": row["upper"]}
         for row, low, high in zip(answer.rows, first[0], last[1], strict=True)
     ]  # fmt: skip
-    return replace(
-        answer, rows=tuple(rows), assumes=(*answer.assumes, *_list_laws(both, [name for name, _ in query.targets]))
-    )
+    assumes = _list_laws(both, [name for name, _ in query.targets])
+    return replace(answer, rows=tuple(rows), assumes=(*answer.assumes, *assumes))
 
 
 def _split_targets(query: Probability, both: ConditionedPosterior) -> tuple[dict[str, int], list[str]]:
@@ -635,10 +634,8 @@ def _weigh_cells(both: ConditionedPosterior, free: Sequence[str], fixed: Mapping
     assert states is not None
     codes = {each.variable.name: each.code for each in both.observed if each.code is not None}
     laws = replace(states, evidence={**states.evidence, **codes})
-    bins, shape = (
-        [each.variable.name for each in both.observed if each.code is None],
-        [1 if each.code is not None else each.variable.size for each in both.observed],
-    )
+    bins = [each.variable.name for each in both.observed if each.code is None]
+    shape = [1 if each.code is not None else each.variable.size for each in both.observed]
     names = [*free, *bins]
     draws = both.observed[0].law.shares.shape[1]
     everything = laws.joint(bins) if bins else np.ones(draws)
@@ -946,9 +943,14 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         limits = tuple(each.of_draws(possible) for each in _find_extreme_laws(query, both))
         assumes = (*assumes, *_list_laws(both, [query.variable]))
     row = number_row(query, law, limits, level, weights, alike=both.weights is None)
+    if both.open and query.quantity not in ("sd", "variance"):
+        # The line is the law that is assumed; where the number lies in its own leaf stays open.
+        by_line = number_row(query, law, (law,), level, weights, alike=both.weights is None)
+        row["law_lower"], row["law_upper"] = by_line["lower"], by_line["upper"]
+        row["lower"], row["upper"] = min(row["lower"], by_line["lower"]), max(row["upper"], by_line["upper"])
     row["noise"] = row["noise_error"] = None
     if both.replicate is not None:
-        again = replace(both, given=both.replicate, numbers=both.numbers and both.numbers.replicate)
+        again = both.again
         replicate = _find_number_law(query, again, _draw_probabilities(query.bins, again)[0], inside, both.step)
         paired = both.paired(possible)
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
@@ -1037,11 +1039,11 @@ def _follow_lines(name: str, both: ConditionedPosterior, numbers: NumberDraws, s
         numbers: of the release.
         step: the draws are every `step`-th of the posterior.
     """
-    flat = both.flat if step == 1 else both.flat_replicate
+    flat = both.flat
     shares = flat.joint((name,))
     law = numbers.given(name, shares, numbers.offsets_given(name, flat, step, both.ranged), step)
     shift, less = np.zeros((2, shares.shape[1]))
-    for each in both.observed if step == 1 else both.replicated:
+    for each in both.observed:
         known = each.variable.name
         if known in numbers.grids:
             slopes = slopes_inside(numbers, known, name)[:, ::step]
