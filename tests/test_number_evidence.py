@@ -338,3 +338,51 @@ def test_a_server_and_the_shell_take_numbers_as_evidence(data: dict[str, np.ndar
             dc.answer(there, "E(pressure | age=580)")
         client.close()
     assert json.loads(json.dumps(here.answer("E(pressure | age=58)").tidy()))[0]["law_lower"] > 0
+
+
+# ------------------------------------------------------------------------------------------------- checks and moments
+
+
+def test_a_curve_is_off_its_line_and_a_line_is_not(
+    data: dict[str, np.ndarray], noisy: dc.results.PosteriorDraws
+) -> None:
+    straight = dc.tools.check_line(noisy, "pressure", "age")
+    assert not straight.off and "in 0 of 3 bins" in str(straight)
+    bent = read({**data, "pressure": np.clip(200 - (data["age"] - 50) ** 2 / 12, 0, 250)}, 1)
+    found = dc.tools.check_line(bent, "pressure", "age")
+    assert set(found.off) == set(AGE.states) and "3 of 3 bins" in found.summary()
+    row = found.tidy()[1]
+    middle = (data["age"] >= 40) & (data["age"] < 60)
+    assert row["mean"] == pytest.approx((200 - (data["age"][middle] - 50) ** 2 / 12).mean(), abs=1)
+    assert row["difference"] == pytest.approx(row["mean"] - row["line"]) and row["difference"] > 5
+    with pytest.raises(dc.InputError, match="sums were released"):
+        dc.tools.check_line(noisy, "ill", "age")
+    with pytest.raises(dc.InputError, match="two different"):
+        dc.tools.check_line(noisy, "age", "age")
+
+
+def test_without_noise_normal_columns_have_the_line_of_their_moments(
+    data: dict[str, np.ndarray], exact: dc.results.PosteriorDraws
+) -> None:
+    """Closed form: E z + Cov / Var (c - E x), and Var z (1 - cor^2); 1 % of sd(z) is the draws' and rounding's."""
+    x, z = data["age"], data["pressure"]
+    slope = np.cov(x, z)[0, 1] / x.var()
+    fitted = dc.regress(exact, "pressure", ["age"])
+    for at in (30.0, 50.0, 75.0):
+        line = z.mean() + slope * (at - x.mean())
+        row = fitted.at({"age": at})
+        assert row["name"] == "pressure" and row["mean"] == pytest.approx(line, abs=0.03 * z.std())
+        assert row["lower"] < line < row["upper"]
+        assert exact.answer(f"E(pressure | age={at})").rows[0]["mean"] == pytest.approx(line, abs=0.12 * z.std())
+    residual = z.std() * np.sqrt(1 - np.corrcoef(x, z)[0, 1] ** 2)
+    assert exact.answer("sd(pressure | age=50)").rows[0]["mean"] == pytest.approx(residual, rel=0.25)
+
+
+def test_means_at_values_take_each_number_and_named_states(noisy: dc.results.PosteriorDraws) -> None:
+    fitted = dc.regress(noisy, "pressure", ["age", "sex"])
+    first, second = fitted.at({"age": 50, "sex=m": 1}), fitted.at({"age": 50})
+    assert first["mean"] - second["mean"] == pytest.approx(fitted.mean()[1])
+    for values, words in (({"sex=m": 1}, "value of 'age'"), ({"age": 1, "sex=q": 1}, "no coefficient is named 'sex=q'"),
+                          ({"age": float("nan")}, "finite")):  # fmt: skip
+        with pytest.raises(dc.InputError, match=words):
+            fitted.at(values)

@@ -19,6 +19,7 @@ from discreet.errors import InputError, printable, require
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.number_lines import LEAST_WEIGHT, bin_means, covary_inside
 from discreet.queries.credible import check_level
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.tabular import Block, Result
 
 LEAST_CURVE = 0.05
@@ -37,8 +38,9 @@ class LineCheck(Result):
             "error", its posterior standard deviation, in the unit of the target; "off", whether it is beyond noise.
 
     Example:
+        >>> import discreet as dc
         >>> row = {"bin": "0_to_40", "mean": 3.0, "line": 2.0, "difference": 1.0, "error": 0.1, "off": True}
-        >>> print(LineCheck("wait", "age", 0.99, (row,)))
+        >>> print(dc.results.LineCheck("wait", "age", 0.99, (row,)))
         wait leaves its straight line in age in 1 of 1 bins, by 1 in 0_to_40
     """
 
@@ -72,7 +74,7 @@ class LineCheck(Result):
         yield from ("", str(self))
 
 
-def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float = 0.99) -> LineCheck:
+def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float = DEFAULT_LEVEL) -> LineCheck:
     """Check whether the mean of one number follows another along a straight line, by what was released of both.
 
     Args:
@@ -131,7 +133,7 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
     values = [part.mean(axis=1) for part in (means.shares, means.other - shift, line - shift, difference)]
     names = ("share", "mean", "line", "difference", "error", "off")
     rows = zip(*(part.tolist() for part in (*values, error, off)), strict=True)
-    found = tuple(
+    listed = tuple(
         {"bin": state, **dict(zip(names, row, strict=True))} for state, row in zip(states, rows, strict=False)
     )
-    return LineCheck(target, on, level, found)
+    return LineCheck(target, on, level, listed)
