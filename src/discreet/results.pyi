@@ -8,7 +8,6 @@ from .queries.answers import Answer as Answer
 from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
 from .queries.explanation import Explanation as Explanation
-from .queries.line_check import LineCheck as LineCheck
 from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
 from .records.counts import Counts as Counts

@@ -85,17 +85,25 @@ def slopes_inside(numbers: NumberDraws, first: str, second: str) -> Floats:
         Shape (bins of the first, draws). Without a released product the slopes are those between bins, with the doubt.
     """
     means = bin_means(numbers, first, second)
-    together = covary_inside(numbers, first, second, means) if numbers.measures(first, second) else None
-    spread = np.sqrt(numbers.variance(second, means.pair.sum(axis=0)).mean())
+    spread = float(np.sqrt(numbers.variance(second, means.pair.sum(axis=0)).mean()))
     rng = numbers.generator("slope", first, second)
-    return fit_slopes(numbers, first, means, together, float(spread), rng)
+    if not numbers.measures(first, second):
+        return fit_slopes(numbers, first, means, None, spread, rng)
+    # The noise of the product, and of the sums of z by bins of x, each times the distance of the bin.
+    family = numbers.family_for(second, (first,))
+    network = numbers.evidence.payload.network
+    rows = network.cells(family) / network.schema[first].size if family else 0.0
+    away = (means.own - (means.shares * means.own).sum(axis=0)).mean(axis=1)
+    noise = numbers.moment_deviation(first, second) ** 2 + rows * numbers.row_deviation(second) ** 2 * (away**2).sum()
+    together = covary_inside(numbers, first, second, means)
+    return fit_slopes(numbers, first, means, (together, float(noise)), spread, rng)
 
 
 def fit_slopes(
     numbers: NumberDraws,
     name: str,
     means: BinMeans,
-    together: Floats | None,
+    together: tuple[Floats, float] | None,
     spread: float,
     rng: np.random.Generator,
     step: int = 1,
@@ -106,7 +114,8 @@ def fit_slopes(
         numbers: of the release.
         name: of the number.
         means: of it, and of what follows it, in its bins.
-        together: T, what they vary together inside the bins, shape (draws,); None if it was not measured.
+        together: T, what they vary together inside the bins, shape (draws,), and the variance of its noise; None if it
+            was not measured.
         spread: standard deviation of what follows it.
         rng: source of the doubt.
         step: the draws are every `step`-th.
@@ -122,9 +131,14 @@ def fit_slopes(
     slopes = slopes + doubt * rng.standard_normal(slopes.shape)
     if together is None:
         return np.asarray(slopes)
-    # `together` is a draw given what was released: its spread is the noise, and its residual that of the rule.
-    measured, weights = together / width, inside / width
-    gain = doubt**2 * weights / (doubt**2 * (weights**2).sum(axis=0) + measured.var())
+    # Draws of T vary by the sampling errors of bins and means, each drawn alone, which cancel in T itself. Its own
+    # error is that of noise, of a covariance of n records, and of the mean number in each bin.
+    shares, level = means.shares.mean(axis=1), means.other.mean(axis=1)
+    places = (shares**2 * (level - shares @ level) ** 2 * means.own.var(axis=1)).sum()
+    variance = together[1] + float(width.mean()) * spread**2 / numbers.units + places
+    measured = (together[0].mean() + np.sqrt(variance) * rng.standard_normal(width.shape)) / width
+    weights = inside / width
+    gain = doubt**2 * weights / (doubt**2 * (weights**2).sum(axis=0) + variance / width**2)
     return np.asarray(slopes + gain * (measured - (weights * slopes).sum(axis=0)))
 
 
@@ -145,18 +159,20 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
     Returns:
         Offsets, same shape; within the widths of the bins.
     """
-    law = law / law.sum(axis=(0, 1))
+    observed = law.sum(axis=(0, 1))
+    law = law / observed
     shares = law.sum(axis=1)
     grid, spread = numbers.grids[name], numbers.column(name).spread[:, ::step]
     average = (law * offsets).sum(axis=1) / shares
     moved, reach = np.empty_like(offsets), WIDEST * np.diff(grid.edges)[:, None] / 2
+    noise = (numbers.row_deviation(name) / float(observed.mean())) ** 2
     for row in range(law.shape[1]):
         part = law[:, row]
         means = BinMeans(shares, grid.middles[:, None] + average, part / shares, law)
         together = (part * (offsets[:, row] - average)).sum(axis=0)
         total = float(part.sum(axis=0).mean())
         rng = numbers.generator("slope", name, *label, str(row))
-        slopes = fit_slopes(numbers, name, means, together, float(np.sqrt(total * (1 - total))), rng, step)
+        slopes = fit_slopes(numbers, name, means, (together, noise), float(np.sqrt(total * (1 - total))), rng, step)
         moved[:, row] = np.clip(average + slopes * spread * shares / part, -reach, reach)
     return moved
 

@@ -247,9 +247,13 @@ class ConditionedPosterior:
             InputError: the evidence is too rare to be sampled.
         """
         wanted = tuple(targets)
-        if self.observed and self.numbers is not None:
-            return self._with_rows(wanted)._for_targets(wanted, most, ratio=ratio)
-        return self._for_targets(wanted, most, ratio=ratio)
+        both = self._with_rows(wanted) if self.observed and self.numbers is not None else self
+        network = both.given.cells.network
+        scopes = [wanted, ()] if ratio else [wanted]
+        reached = all(affordable(network, scope, both.given.evidence) for scope in scopes)
+        if not (reached or network.cells(wanted) > most):
+            return both.sampled([wanted])[0]
+        return replace(both, read=self.law.reads((*wanted, *self.names)))
 
     def _with_rows(self, targets: Scope) -> ConditionedPosterior:
         """Return the draws in which observed numbers lie in bins by the rows of families with the targets."""
@@ -260,15 +264,6 @@ class ConditionedPosterior:
             rows = {each.variable.name: find_row_parts(states, each, numbers, targets, step) for each in side.observed}
             laws.append(add_observed(states, side.observed, {name: part for name, part in rows.items() if part}))
         return replace(self, given=laws[0], replicate=laws[1] if len(laws) > 1 else None, log_evidence=None)
-
-    def _for_targets(self, wanted: Scope, most: int, *, ratio: bool) -> ConditionedPosterior:
-        """Take exact laws where they are affordable, else sampled ones; see `for_targets`."""
-        network = self.given.cells.network
-        scopes = [wanted, ()] if ratio else [wanted]
-        reached = all(affordable(network, scope, self.given.evidence) for scope in scopes)
-        if not (reached or network.cells(wanted) > most):
-            return self.sampled([wanted])[0]
-        return replace(self, read=self.law.reads((*wanted, *self.names)))
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
         """Compute the conditional laws of several sets of targets by importance sampling, without replicate draws.

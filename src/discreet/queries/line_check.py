@@ -7,86 +7,30 @@ more than noise, z does not follow x along a straight line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
-
 import numpy as np
 
-from discreet.display.renderers import TextTable
-from discreet.errors import InputError, printable, require
+from discreet.errors import InputError, require
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.number_lines import LEAST_WEIGHT, bin_means, covary_inside
+from discreet.posterior.protocol import equal_tails
+from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.credible import check_level
 from discreet.util.option_texts import DEFAULT_LEVEL
-from discreet.util.tabular import Block, Result
-
-LEAST_CURVE = 0.05
-"""Least distance from the line that is told, in standard deviations: a curve of less changes no answer."""
 
 
-@dataclass(frozen=True)
-class LineCheck(Result):
-    """Distances of a number's means in the bins of another from a straight line.
-
-    Args:
-        target: number that follows the line.
-        on: number along which it does.
-        level: probability with which no bin is listed as off if the line is right.
-        rows: a row for each bin: "bin", "share", "mean" by tables and sums, "line" by least squares, "difference" and
-            "error", its posterior standard deviation, in the unit of the target; "off", whether it is beyond noise.
-
-    Example:
-        >>> import discreet as dc
-        >>> row = {"bin": "0_to_40", "mean": 3.0, "line": 2.0, "difference": 1.0, "error": 0.1, "off": True}
-        >>> print(dc.results.LineCheck("wait", "age", 0.99, (row,)))
-        wait leaves its straight line in age in 1 of 1 bins, by 1 in 0_to_40
-    """
-
-    target: str
-    on: str
-    level: float
-    rows: tuple[dict[str, Any], ...]
-
-    @property
-    def off(self) -> tuple[str, ...]:
-        """Bins in which the mean is not on the line, beyond noise."""
-        return tuple(row["bin"] for row in self.rows if row["off"])
-
-    def __str__(self) -> str:
-        """Write the result in one line."""
-        off = sorted((row for row in self.rows if row["off"]), key=lambda row: -abs(row["difference"]))
-        text = f"{self.target} leaves its straight line in {self.on} in {len(off)} of {len(self.rows)} bins"
-        return printable(text + "".join(f", by {row['difference']:.3g} in {row['bin']}" for row in off[:1]))
-
-    def tidy(self) -> list[dict[str, Any]]:
-        """List the rows, each with the names of both numbers."""
-        return [{"target": self.target, "on": self.on, **row} for row in self.rows]
-
-    def content(self) -> Iterator[str | Block]:
-        """Yield the table of bins, an empty line, and the result in one line."""
-        rows = []
-        for row in self.rows:
-            cells = (f"{row[name]:.4g}" for name in ("mean", "line", "difference", "error"))
-            rows.append((row["bin"], *cells, "off" * row["off"]))
-        yield TextTable((f"bin of {self.on}", f"mean {self.target}", "line", "difference", "error", ""), rows)
-        yield from ("", str(self))
-
-
-def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float = DEFAULT_LEVEL) -> LineCheck:
+def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float = DEFAULT_LEVEL) -> Answers:
     """Check whether the mean of one number follows another along a straight line, by what was released of both.
 
     Args:
         posterior: of a release with sums of both numbers.
         target: number whose mean is checked.
         on: another number, along whose bins it is.
-        level: probability with which no bin is listed as off if the line is right.
+        level: posterior probability of all intervals together; that of each is larger (Bonferroni).
 
     Returns:
-        A row for each bin. Bins share what is left of `level` (Bonferroni); one is off if its difference is beyond
-        noise and more than a twentieth of the target's standard deviation. Lines inside bins, by which answers given a
-        number are computed, bend at each bin; they are as wrong as this line is off inside one bin.
+        An answer for each bin: the target's mean less that of the line, in the unit of the target. Where the interval
+        leaves out 0 the line is wrong in that bin, beyond noise. Lines inside bins, by which answers given a number are
+        computed, bend at each bin; they are as wrong as this line would be inside one bin.
 
     Raises:
         InputError: no sums of both numbers were released, or a level outside (0, 1).
@@ -109,8 +53,9 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
         >>> counts = dc.count(dc.read_records(table, network.schema), network)
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
-        >>> dc.tools.check_line(dc.noise_aware(made, draws=200, rng=1), "z", "x").off
-        ('0_to_25', '25_to_50', '50_to_75', '75_to_100')
+        >>> checked = dc.tools.check_line(dc.noise_aware(made, draws=200, rng=1), "z", "x")
+        >>> [round(row["mean"]) for answer in checked for row in answer.rows]
+        [6, -6, -6, 6]
     """
     check_level(level)
     numbers = posterior.numbers if isinstance(posterior, PosteriorDraws) else None
@@ -124,16 +69,10 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
         together = together + covary_inside(numbers, on, target, means)
     slope = together / np.maximum(numbers.variance(on, means.shares), LEAST_WEIGHT)
     line = middle + slope * (means.own - centre)
-    difference = means.other - line
-    error = difference.std(axis=1)
-    beyond = NormalDist().inv_cdf(1 - (1 - level) / (2 * len(difference)))
-    least = LEAST_CURVE * float(np.sqrt(numbers.variance(target, means.pair.sum(axis=0)).mean()))
-    off = np.abs(difference.mean(axis=1)) > np.maximum(beyond * error, least)
-    shift, states = numbers.grids[target].shift, numbers.grids[on].variable.states
-    values = [part.mean(axis=1) for part in (means.shares, means.other - shift, line - shift, difference)]
-    names = ("share", "mean", "line", "difference", "error", "off")
-    rows = zip(*(part.tolist() for part in (*values, error, off)), strict=True)
-    listed = tuple(
-        {"bin": state, **dict(zip(names, row, strict=True))} for state, row in zip(states, rows, strict=False)
-    )
-    return LineCheck(target, on, level, listed)
+    bins = len(line)
+    each, answers = 1 - (1 - level) / bins, []
+    for state, difference in zip(numbers.grids[on].variable.states[:bins], means.other - line, strict=True):
+        lower, upper = map(float, equal_tails(difference, each))
+        row: AnswerRow = {"state": {on: state}, "mean": float(difference.mean()), "lower": lower, "upper": upper}
+        answers.append(Answer(f"E({target} | {on}={state}) - line", "mean", each, (row,), unit=f"number of {target}"))
+    return Answers(answers)
