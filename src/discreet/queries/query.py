@@ -287,6 +287,11 @@ def answer(
         cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
+        E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
+
+    Evidence that names a state is that state; any other number is one. At the edges of bins a comparison is a union of
+    states; else "law_lower" and "law_upper" take X to follow Z along lines inside Z's bins, and "lower" and "upper" do
+    not (docs/numbers.md). What the records of a bin of Z, or of a leaf of its ruler, have of X is then open to them.
 
     With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
 
