@@ -14,6 +14,7 @@ from .privacy.guarantee import RECORD_RELATIONS as RECORD_RELATIONS
 from .privacy.guarantee import compose as compose
 from .privacy.guarantee import convert as convert
 from .queries.credible import credible_interval as credible_interval
+from .queries.line_check import check_line as check_line
 from .queries.pooled_estimates import pool_estimates as pool_estimates
 from .queries.synthetic import simulate_records as simulate_records
 from .queries.synthetic import write_records as write_records

@@ -35,8 +35,8 @@ from bench.estimator_peers import ENVIRONMENT
 from bench.numbers import Floats, real
 
 __all__ = [
-    "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio", "made_up_tables", "measure",
-    "measure_loss", "sklearn_tables", "tables",
+    "BINS", "GROUPS", "LEVEL", "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio",
+    "made_up_tables", "measure", "measure_loss", "network_of", "sklearn_tables", "tables",
 ]  # fmt: skip
 
 dp.enable_features("contrib")
@@ -144,7 +144,7 @@ def _round_bounds(values: Floats) -> tuple[float, float]:
     return (min(0.0, float(step * np.floor(values.min() / step))), float(step * (np.floor(values.max() / step) + 1)))
 
 
-def _network(table: Table, bins: int) -> dc.Network:
+def network_of(table: Table, bins: int) -> dc.Network:
     """Declare the columns: x in bins of one width, z in six."""
     kind = "integer" if table.integer else "real"
     states = tuple(f"g{code}" for code in range(GROUPS))
@@ -226,7 +226,7 @@ def _release(
     table: Table, asked: Asked, taken: Ints, share: str | None, rng: np.random.Generator
 ) -> dc.results.PosteriorDraws:
     """Release the records that were taken of a table, and read the release."""
-    network = _network(table, asked.bins)
+    network = network_of(table, asked.bins)
     group = np.array(network.schema["group"].states)[table.group[taken].astype(int)]
     frame = pa.table({"group": group, "x": table.x[taken], "z": table.z[taken]})
     counts = dc.count(dc.read_records(frame, network.schema), network)
@@ -268,7 +268,7 @@ def measure_loss(table: Table, asked: Asked, seed: Sequence[int]) -> tuple[float
     Args:
         table, asked, seed: as of `measure`; noise has the same seed in both.
     """
-    network, taken = _network(table, asked.bins), _take(table, asked, np.random.default_rng(seed))
+    network, taken = network_of(table, asked.bins), _take(table, asked, np.random.default_rng(seed))
     codes = {name: np.searchsorted(network.schema[name].bins, getattr(table, name), side="right") for name in "xz"}
     codes["group"] = table.group.astype(int)
     errors = []

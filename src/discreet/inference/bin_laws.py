@@ -126,6 +126,27 @@ class BinLaw:
         share = np.expm1(self.rises[bin] * position) / np.expm1(self.rises[bin])
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * share)
 
+    def moved(self, shift: Floats, scale: Floats) -> BinLaw:
+        """Return the law of the numbers moved and drawn together about their mean, in the same bins.
+
+        Args:
+            shift: of the mean, shape `(draws,)`.
+            scale: of the distances from the mean, above 0, shape `(draws,)`.
+
+        Returns:
+            The law of `mean + shift + scale (x - mean)`; what would leave the bins is in the first and last one.
+        """
+        mean = (np.diff(self.below, axis=0) * self.centres()).sum(axis=0)
+        places = np.clip(mean + (self.edges[1:-1, None] - mean - shift) / scale, self.edges[0], self.edges[-1])
+        bins = np.clip(np.searchsorted(self.edges, places, side="right") - 1, 0, len(self.edges) - 2)
+        columns = np.arange(len(mean))
+        low, high = self.below[bins, columns], self.below[bins + 1, columns]
+        rises = self.rises[bins, columns]
+        parts = np.expm1(rises * (places - self.edges[bins]) / np.diff(self.edges)[bins]) / np.expm1(rises)
+        below = np.concatenate([np.zeros((1, len(mean))), low + (high - low) * parts, np.ones((1, len(mean)))])
+        shares = np.maximum(np.diff(below, axis=0), 0.0)
+        return BinLaw(self.edges, shares, _find_rises(self.edges, shares, "log-linear"), self.integer)
+
     def means(self) -> Floats:
         """Compute the mean of the numbers in each bin under the law inside bins, shape `(bins, draws)`.
 
@@ -160,6 +181,28 @@ class BinLaw:
         shares = self.shares[: len(self.edges) - 1] + LEAST_SHARE
         totals = np.add.reduceat(shares, np.searchsorted(bin_of_cell, np.arange(len(bins))))
         return BinLaw(self.edges, bins[bin_of_cell] * shares / totals[bin_of_cell], self.rises, self.integer)
+
+    def within(self, low: float, high: float) -> BinLaw:
+        """Restrict the law to [low, high), of which a part lies inside its edges; shares are not normalised.
+
+        Args:
+            low, high: in the unit of the variable; of whole numbers the first, and the first number beyond.
+
+        Returns:
+            A law whose first and last edge are the ends; the shares of its bins are what they were, of cut bins the
+            part inside.
+        """
+        low_ends, high_ends = np.clip(self.edges[:-1], low, high), np.clip(self.edges[1:], low, high)
+        cut = np.flatnonzero(high_ends > low_ends)
+        starts, rises = self.edges[cut], self.rises[cut]
+        first, last = (((ends[cut] - starts) / np.diff(self.edges)[cut])[:, None] for ends in (low_ends, high_ends))
+        # A density ~ exp(rise t) on [0, 1] has the share (e^(rise b) - e^(rise a)) / (e^rise - 1) between a and b.
+        growth = np.exp(rises * first) * np.expm1(rises * (last - first))
+        inside = np.where((first == 0) & (last == 1), 1.0, growth / np.expm1(rises))
+        edges = np.append(low_ends[cut], high_ends[cut[-1]])
+        part = rises * (last - first)
+        part = np.where(np.abs(part) < FLATTEST_RISE, FLATTEST_RISE, part)
+        return BinLaw(edges, self.shares[cut] * inside, part, self.integer)
 
     def mean(self) -> Floats:
         """Compute the mean of the numbers in every draw, shape `(draws,)`: the measured one if it is known."""
@@ -240,15 +283,24 @@ class BinLaw:
             edge of a bin of real numbers belongs to the next bin, except that of the last.
         """
         shares = np.diff(self.below, axis=0)
+        first, surely, maybe = self.beyond(number, inclusive=inclusive)
+        return 1 - self.up_to(first), surely @ shares, maybe @ shares
+
+    def beyond(self, number: float, *, inclusive: bool) -> tuple[float, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Find the bins whose numbers lie above a number.
+
+        Args:
+            number, inclusive: as in `above`.
+
+        Returns:
+            The number from which on they do; flags of the bins in which all numbers do, and of those in which some may.
+        """
         if self.integer:
             first = float(math.ceil(number) if inclusive else math.floor(number) + 1)
-            surely, maybe = self.lowest >= first, self.highest >= first
-        else:
-            first = number
-            surely = self.lowest >= number if inclusive else self.lowest > number
-            maybe = self.highest > number
-            maybe[-1] |= inclusive and number <= self.highest[-1]
-        return 1 - self.up_to(first), surely @ shares, maybe @ shares
+            return first, self.lowest >= first, self.highest >= first
+        maybe = self.highest > number
+        maybe[-1] |= inclusive and number <= self.highest[-1]
+        return number, self.lowest >= number if inclusive else self.lowest > number, maybe
 
     def sample(self, codes: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.generic]:
         """Draw a number in each of the given bins, under the shares and the law inside bins of the first draw.

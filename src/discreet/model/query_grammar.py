@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -47,16 +46,109 @@ STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
 @dataclass(frozen=True)
+class NumberRange:
+    """Range in which the number of a numeric variable is observed to lie, or the number itself.
+
+    Args:
+        low, high: ends of the range, infinite where there is none; equal for a single number.
+        above, below: whether the low, and the high, end itself is left out.
+
+    Example:
+        >>> age = Variable("age", bounds=(0, 120), bins=(18, 65), type="integer")
+        >>> over, under = NumberRange(40, math.inf, above=True), NumberRange(-math.inf, 70, below=True)
+        >>> both = over.narrow(under)
+        >>> both.write("age"), both.ends(age), both.value
+        ('age > 40, age < 70', (41.0, 70.0), False)
+    """
+
+    low: float
+    high: float
+    above: bool = False
+    below: bool = False
+
+    @staticmethod
+    def of_comparison(sign: str, number: float) -> NumberRange:
+        """Make the range of a comparison: ">", ">=", "<" or "<=" a number."""
+        if sign[0] == ">":
+            return NumberRange(number, math.inf, above=sign == ">")
+        return NumberRange(-math.inf, number, below=sign == "<")
+
+    @property
+    def value(self) -> bool:
+        """True if a single number is observed."""
+        return self.low == self.high
+
+    def narrow(self, other: NumberRange) -> NumberRange:
+        """Intersect two ranges of one variable."""
+        # Of two equal ends the one that is left out is the stricter.
+        low, above = max((self.low, self.above), (other.low, other.above))
+        high, closed = min((self.high, not self.below), (other.high, not other.below))
+        return NumberRange(low, high, above, not closed)
+
+    def ends(self, variable: Variable) -> tuple[float, float]:
+        """Find the ends of the range within the bounds, a whole number x as [x, x + 1).
+
+        Returns:
+            (low, high); the high end is below the low one, or equal to it, if no number lies in the range. For a single
+            real number both are it.
+        """
+        first, *_, last = variable.edges
+        low, high = self.low, self.high
+        if variable.type == "integer":
+            low = np.floor(low) + 1 if self.above else np.ceil(low)
+            high = np.ceil(high) if self.below else np.floor(high) + 1
+        return float(max(low, first)), float(min(high, last))
+
+    def contains_none(self, variable: Variable) -> bool:
+        """True if no number of a variable lies in the range."""
+        low, high = self.ends(variable)
+        if variable.type == "integer" or not self.value:
+            return not low < high
+        return self.above or self.below or low != high
+
+    def write(self, name: str) -> str:
+        """Write the range as evidence on a variable."""
+        if self.value and not (self.above or self.below):
+            return f"{_quote_name(name)}={_write_number(self.low)}"
+        ends = ((">" if self.above else ">=", self.low), ("<" if self.below else "<=", self.high))
+        return ", ".join(f"{_quote_name(name)} {sign} {_write_number(at)}" for sign, at in ends if math.isfinite(at))
+
+
+Observed = tuple[tuple[str, str | NumberRange], ...]
+"""Evidence: variables with their states, or with what is observed of their numbers."""
+
+
+def observed_codes(evidence: Observed, schema: Schema) -> dict[str, int]:
+    """List the codes of observed states, for what takes nothing else as evidence.
+
+    Args:
+        evidence: of a query.
+        schema: of its variables.
+
+    Raises:
+        InputError: evidence is a number or a comparison; or an unknown variable or state.
+    """
+    codes = {}
+    for name, state in evidence:
+        if isinstance(state, NumberRange):
+            raise InputError(
+                f"evidence {shown(state.write(name))} is a number; here evidence is a state of {shown(name)}"
+            )
+        codes[name] = schema[name].code(state)
+    return codes
+
+
+@dataclass(frozen=True)
 class Probability:
     """`P(targets | evidence)`.
 
     Args:
         targets: variables with a state, or None for all its states.
-        evidence: observed variables with their states.
+        evidence: observed variables with their states or numbers.
     """
 
     targets: tuple[tuple[str, str | None], ...]
-    evidence: tuple[tuple[str, str], ...] = ()
+    evidence: Observed = ()
 
     @property
     def kind(self) -> QueryKind:
@@ -74,11 +166,11 @@ class MostProbable:
 
     Args:
         targets: variables to explain; empty for all unobserved ones.
-        evidence: observed variables with their states.
+        evidence: observed variables with their states or numbers.
     """
 
     targets: tuple[str, ...]
-    evidence: tuple[tuple[str, str], ...] = ()
+    evidence: Observed = ()
 
     @property
     def kind(self) -> QueryKind:
@@ -99,14 +191,14 @@ class NumberQuery:
             "<=".
         variable: numeric, with bins.
         at: the share of a quantile, or the number of a comparison; None for others.
-        evidence: observed variables with their states.
+        evidence: observed variables with their states or numbers.
         second: another numeric variable, of a covariance or correlation; None for others.
     """
 
     quantity: str
     variable: str
     at: float | None
-    evidence: tuple[tuple[str, str], ...] = ()
+    evidence: Observed = ()
     second: str | None = None
 
     @property
@@ -193,30 +285,24 @@ def parse_query(text: str, schema: Schema) -> Query:
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
     targets, evidence = _read_items(body[1], text)
-    observed = []
-    for name, state in evidence:
-        if compared := _read_comparison(name, state, schema):
-            _refuse_observed(compared, schema[compared.variable], text)
-        if state is None:
-            _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
-        observed.append((name, state))
+    observed = _read_evidence(evidence, schema, text)
     query: Query
     if match[1] in HEADS or match[1] in ("median", "quantile"):
-        query = _read_number_query(match[1], targets, tuple(observed), text)
+        query = _read_number_query(match[1], targets, observed, text)
     elif match[1] == "P" and len(targets) == 1 and (compared := _read_comparison(*targets[0], schema)):
-        query = replace(compared, evidence=tuple(observed))
+        query = replace(compared, evidence=observed)
     elif match[1] == "P":
         if not targets:
             _refuse(text, "P needs at least one variable before the bar")
-        query = Probability(tuple(targets), tuple(observed))
+        query = Probability(tuple(targets), observed)
     else:
-        query = _read_explanation(match[1], targets, tuple(observed), text)
+        query = _read_explanation(match[1], targets, observed, text)
     check_names(query, schema)
     return query
 
 
 def _read_explanation(
-    kind: str, targets: Sequence[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
+    kind: str, targets: Sequence[tuple[str, str | None]], observed: Observed, text: str
 ) -> MostProbable:
     """Read a query for the most probable states."""
     if any(state is not None for _, state in targets):
@@ -288,7 +374,7 @@ def check_names(query: Query, schema: Schema) -> None:
         InputError: an unknown variable or state, a repeated variable, or nothing left to explain.
     """
     targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
-    named = [*targets, *query.evidence]
+    named: list[tuple[str, str | NumberRange | None]] = [*targets, *query.evidence]
     twice = first_repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
@@ -296,7 +382,9 @@ def check_names(query: Query, schema: Schema) -> None:
             _refuse(str(query), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
         if name == twice:
             _refuse(str(query), f"variable {shown(name)} occurs twice")
-        if state is not None and not schema[name].has(state):
+        if isinstance(state, NumberRange):
+            _check_range(query, schema[name], state)
+        elif state is not None and not schema[name].has(state):
             _refuse(str(query), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
         if not schema[name].numeric or not schema[name].size:
@@ -317,9 +405,7 @@ def _find_similar(name: str, schema: Schema) -> str | None:
 # ------------------------------------------------------------------------------------------------------------ text
 
 
-def _read_number_query(
-    head: str, targets: list[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
-) -> NumberQuery:
+def _read_number_query(head: str, targets: list[tuple[str, str | None]], observed: Observed, text: str) -> NumberQuery:
     """Read a mean or a quantile."""
     names, quantity = [name for name, _ in targets], HEADS.get(head, "quantile")
     if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile" or quantity in OF_TWO):
@@ -347,13 +433,43 @@ def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuer
     return NumberQuery(match[2], match[1], number)
 
 
-def _refuse_observed(compared: NumberQuery, variable: Variable, text: str) -> NoReturn:
-    """Refuse a comparison as evidence, with the bin of its number."""
-    near = ""
-    if variable.numeric and variable.size and compared.at is not None:
-        state = variable.states[bisect_right(variable.bins, compared.at)]
-        near = f", such as {_quote_name(variable.name)}={state}"
-    _refuse(text, f"evidence is a state, not a comparison of {shown(variable.name)}; give a state{near}")
+def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text: str) -> Observed:
+    """Read evidence: states, numbers and comparisons; several comparisons of one variable become one range.
+
+    A text that names a state is that state; else a number of a variable with bins is that number.
+    """
+    observed = dict[str, str | NumberRange]()
+    for name, state in items:
+        seen: str | NumberRange | None = state
+        compared = _read_comparison(name, state, schema)
+        if compared is not None and compared.at is not None:
+            name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
+        elif state is not None and name in schema and schema[name].numeric and not schema[name].has(state):
+            number = _read_float(state)
+            seen = state if number is None else NumberRange(number, number)
+        if seen is None:
+            _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
+        before = observed.get(name)
+        if isinstance(before, NumberRange) and isinstance(seen, NumberRange):
+            seen = before.narrow(seen)
+        elif before is not None:
+            _refuse(text, f"variable {shown(name)} occurs twice")
+        observed[name] = seen
+    return tuple(observed.items())
+
+
+def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
+    """Refuse a number or a comparison as evidence that says nothing of a variable, or that no number meets."""
+    name = variable.name
+    if not variable.numeric or not variable.size:
+        _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; observe a state, as in NAME=STATE")
+    assert variable.bounds is not None
+    low, high = variable.bounds
+    if seen.value and not low <= seen.low <= high:
+        _refuse(str(query), f"{_write_number(seen.low)} lies outside the bounds of {shown(name)}, {low:g} to {high:g}")
+    if seen.contains_none(variable):
+        whole = "whole " * (variable.type == "integer")
+        _refuse(str(query), f"no {whole}number of {shown(name)}, {low:g} to {high:g}, meets {seen.write(name)}")
 
 
 def _read_float(text: str) -> float | None:
@@ -409,13 +525,15 @@ def _read_state(body: str, position: int, text: str) -> tuple[str | None, int]:
     return (match["quoted"] if match["quoted"] is not None else match["word"].strip()), match.end()
 
 
-def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence: Sequence[tuple[str, str]]) -> str:
+def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence: Observed) -> str:
     """Write a query so that `parse_query` reads it back."""
 
-    def item(name: str, state: str | None) -> str:
+    def item(name: str, state: str | NumberRange | None) -> str:
         left = _quote_name(name)
         if state is None:
             return left
+        if isinstance(state, NumberRange):
+            return state.write(name)
         return f'{left}="{state}"' if re.search(r'[,|)"]|^\s|\s$', state) else f"{left}={state}"
 
     before = ", ".join(item(name, state) for name, state in targets)

@@ -35,6 +35,7 @@ from discreet.model.query_grammar import (
     Query,
     asked_cells,
     check_names,
+    observed_codes,
     parse_query,
 )
 from discreet.model.schema import Scope
@@ -227,7 +228,7 @@ def _differentiate_workload(
 def _list_parts(network: Network, query: Query) -> list[Part]:
     """List the probabilities to differentiate for a query: targets, evidence codes, and cells of the targets."""
     schema = network.schema
-    evidence = {name: schema[name].code(state) for name, state in query.evidence}
+    evidence = observed_codes(query.evidence, schema)
     if isinstance(query, NumberQuery):
         query = query.bins
     if isinstance(query, MostProbable):

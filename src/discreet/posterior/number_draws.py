@@ -267,32 +267,33 @@ class NumberDraws:
         """Estimated number of units, at least 1."""
         return max(self.evidence.records[0], 1.0)
 
-    def offsets_given(self, name: str, laws: ConditionalLaws, step: int = 1) -> Floats:
+    def offsets_given(self, name: str, laws: ConditionalLaws, step: int = 1, also: Scope = ()) -> Floats:
         """Compute the mean of a column less the middle of its bin, in each bin and given evidence.
 
         Args:
             name: of the column, which is not observed.
             laws: conditional laws under every `step`-th draw; they can hold the column and `open_names` together.
             step: as it says.
+            also: variables of which the laws know more than nothing and less than the state.
 
         Returns:
             Shape `(bins, draws)`: by the sums of the family that names most of what is observed; the column's own where
             none does. What the family does not name is taken to tell no more of the number than of its bin and row.
         """
         grid, observed = self.grids[name], tuple(laws.evidence)
-        family = self.family_for(name, observed)
+        family = self.family_for(name, (*observed, *also))
         if not family:
             return self.column(name).offsets[:, ::step]
         sizes = [self.schema[held].size for held in family]
         rows = self.rows(name, family)[..., ::step].reshape(grid.bins, *sizes, -1)
         rows = rows[(slice(None), *(laws.evidence.get(held, slice(None)) for held in family))]
-        law = laws.joint((name, *self.open_names(name, observed)))[: grid.bins] + LEAST_SHARE
+        law = laws.joint((name, *self.open_names(name, observed, also)))[: grid.bins] + LEAST_SHARE
         summed = tuple(range(1, law.ndim - 1))
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))
 
-    def open_names(self, name: str, observed: Scope) -> Scope:
-        """List the variables of the family for a column given others that are not observed themselves."""
-        return tuple(held for held in self.family_for(name, observed) if held not in observed)
+    def open_names(self, name: str, observed: Scope, also: Scope = ()) -> Scope:
+        """List the variables of the family for a column given others whose own states are not observed."""
+        return tuple(held for held in self.family_for(name, (*observed, *also)) if held not in observed)
 
     def offsets_by(self, name: str, other: str) -> Floats:
         """Compute the mean offset of a column in each of its bins and each state of another variable.
@@ -375,6 +376,17 @@ class NumberDraws:
         inner += np.einsum("kld,kd,ld->d", pair, *spreads)
         errors = self.generator(self.stream, *sorted(names)).standard_normal(expected.shape)
         return np.asarray(latent - expected + np.sqrt(np.maximum(inner, 0.0) / records) * errors)
+
+    def moment_deviation(self, first: str, second: str) -> float:
+        """Compute the standard deviation of the noise of the mean product of two columns, in their units."""
+        sides = (self.grids[first], self.grids[second])
+        unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * float(self.per_step.mean())
+        return self.evidence.noise.moment_scale * _cube_deviation(len(self.evidence.payload.moments)) * unit
+
+    def row_deviation(self, name: str) -> float:
+        """Compute the standard deviation of the noise of a column's sum in a row, over all records, in its unit."""
+        scale = self.evidence.noise.row_scale or 0.0
+        return float(np.sqrt(2) * scale * self.grids[name].step * self.per_step.mean())
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.

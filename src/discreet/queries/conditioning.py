@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from discreet.inference.exact_laws import ConditionalLaws, affordable
 from discreet.inference.weighted_records import Sampling, weighted_laws
-from discreet.model.query_grammar import Probability
+from discreet.model.query_grammar import NumberRange, Observed, Probability
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
@@ -26,7 +26,9 @@ from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
+from discreet.queries.observed_numbers import ObservedNumber, add_observed, find_row_parts, observe_numbers
 from discreet.util.arrays import Floats
+from discreet.util.option_texts import Inside
 
 Kind = TypeVar("Kind", bound=np.generic)
 
@@ -94,6 +96,10 @@ class ConditionedPosterior:
         step: every `step`-th draw, from the first one on, has a replicate.
         numbers: numbers of the numeric columns under every draw; None if no sums of them were released.
         log_evidence: `log P(evidence)` in every draw, shape (draws,), if the query's own pass computed it; else None.
+        observed: numbers that are evidence, under every draw; their variables are not in the evidence of `given`.
+        replicated: likewise in the replicate draws.
+        states: laws given the observed states alone, in every draw and in the replicate draws.
+        seen: evidence, in the order of names.
     """
 
     given: ConditionalLaws
@@ -108,6 +114,46 @@ class ConditionedPosterior:
     step: int = 1
     log_evidence: Floats | None = None
     numbers: NumberDraws | None = None
+    observed: tuple[ObservedNumber, ...] = ()
+    replicated: tuple[ObservedNumber, ...] = ()
+    states: tuple[ConditionalLaws | None, ...] = (None, None)
+    seen: Observed = ()
+
+    @property
+    def names(self) -> Scope:
+        """Variables that are evidence, by their states or numbers."""
+        return tuple(name for name, _ in self.seen)
+
+    @property
+    def ranged(self) -> Scope:
+        """Variables of which a comparison is evidence."""
+        return tuple(each.variable.name for each in self.observed if each.code is None)
+
+    @cached_property
+    def split(self) -> bool:
+        """True if some observed range has a part of a bin, so that answers depend on the law inside."""
+        return any(each.cut for each in self.observed)
+
+    @cached_property
+    def open(self) -> bool:
+        """True if some law inside bins or leaves changes the answers given the observed numbers."""
+        return self.split or any(not np.array_equal(*each.part_ends()) for each in self.observed)
+
+    @cached_property
+    def flat(self) -> ConditionalLaws:
+        """Laws given the evidence, in which the part of a bin is the same in all rows."""
+        return (
+            self.given
+            if not self.observed or self.states[0] is None
+            else add_observed(self.states[0], self.observed, {})
+        )
+
+    @property
+    def again(self) -> ConditionedPosterior:
+        """The replicate draws, as draws."""
+        assert self.replicate is not None
+        numbers, states = self.numbers and self.numbers.replicate, (self.states[1], None)
+        return replace(self, given=self.replicate, numbers=numbers, observed=self.replicated, states=states)
 
     def evidence(self, level: float) -> EvidenceProbability | None:
         """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
@@ -123,13 +169,20 @@ class ConditionedPosterior:
         Raises:
             InputError: a level outside (0, 1).
         """
-        if not self.given.evidence:
+        if not self.seen:
             return None
-        observed = np.exp(self.given.log_evidence if self.log_evidence is None else self.log_evidence)
-        schema = self.given.network.schema
-        states = tuple((name, schema[name].states[code]) for name, code in self.given.evidence.items())
+        log = self.flat.log_evidence if self.log_evidence is None or self.observed else self.log_evidence
+        schema, values = self.given.network.schema, {each.variable.name: each.code for each in self.observed}
+        # A single number has the probability of its bin.
+        seen = [
+            (name, state if (code := values.get(name)) is None else schema[name].states[code])
+            for name, state in self.seen
+        ]
+        observed = np.exp(log)
         lower, upper = credible_interval(observed, level)
-        return EvidenceProbability(str(Probability(states)), float(observed.mean()), float(lower), float(upper))
+        return EvidenceProbability(
+            str(Probability((), tuple(seen))).replace("| ", "", 1), float(observed.mean()), float(lower), float(upper)
+        )
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
         """Return a copy of an answer with its basis, its assumptions and the probability of the evidence added.
@@ -153,7 +206,7 @@ class ConditionedPosterior:
         answer = replace(answer, evidence=evidence, too_rare=too_rare)
         if self.basis is None:
             return answer
-        observed = set(self.given.evidence)
+        observed = set(self.names)
         names = observed | targets
         support, unmeasured = self.basis.of(names, given=observed, read=self.read)
         prior_only = self.basis.prior_only(names, given=observed)
@@ -194,12 +247,24 @@ class ConditionedPosterior:
         Raises:
             InputError: the evidence is too rare to be sampled.
         """
-        wanted, network = tuple(targets), self.given.cells.network
+        wanted = tuple(targets)
+        both = self._with_rows(wanted) if self.observed and self.numbers is not None else self
+        network = both.given.cells.network
         scopes = [wanted, ()] if ratio else [wanted]
-        reached = all(affordable(network, scope, self.given.evidence) for scope in scopes)
+        reached = all(affordable(network, scope, both.given.evidence) for scope in scopes)
         if not (reached or network.cells(wanted) > most):
-            return self.sampled([wanted])[0]
-        return replace(self, read=self.law.reads((*wanted, *self.given.evidence)))
+            return both.sampled([wanted])[0]
+        return replace(both, read=self.law.reads((*wanted, *self.names)))
+
+    def _with_rows(self, targets: Scope) -> ConditionedPosterior:
+        """Return the draws in which observed numbers lie in bins by the rows of families with the targets."""
+        laws = list[ConditionalLaws]()
+        for side, step in [(self, 1)] if self.replicate is None else [(self, 1), (self.again, self.step)]:
+            states, numbers = side.states[0], side.numbers
+            assert states is not None and numbers is not None
+            rows = {each.variable.name: find_row_parts(states, each, numbers, targets, step) for each in side.observed}
+            laws.append(add_observed(states, side.observed, {name: part for name, part in rows.items() if part}))
+        return replace(self, given=laws[0], replicate=laws[1] if len(laws) > 1 else None, log_evidence=None)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
         """Compute the conditional laws of several sets of targets by importance sampling, without replicate draws.
@@ -226,14 +291,14 @@ class ConditionedPosterior:
                 replicate=None,
                 sampling=sampled.sampling(scope),
                 log_evidence=laws.log_evidence,
-                read=self.law.reads((*scope, *laws.evidence)),
+                read=self.law.reads((*scope, *self.names)),
             )
             for scope in scopes
         ]
 
 
 def condition_on(
-    posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool
+    posterior: NetworkPosterior, evidence: Observed, predictive: bool, inside: Inside = "log-linear"
 ) -> ConditionedPosterior:
     """Condition the draws of a posterior, and their replicates if it has some, on evidence.
 
@@ -241,8 +306,9 @@ def condition_on(
 
     Args:
         posterior: posterior that is queried.
-        evidence: observed variables with their states; their order has no effect.
+        evidence: observed variables with their states or numbers; their order has no effect.
         predictive: whether draws are weighted by the probability of the evidence; replicates are then not used.
+        inside: law inside bins of observed numbers of which no sums were released.
 
     Returns:
         The draws given the evidence. `effective` is the effective sample size of all draws times the fraction of them
@@ -254,15 +320,22 @@ def condition_on(
     """
     schema = posterior.network.schema
     # Sorted, so that rounding does not depend on the order of the evidence.
-    codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
+    seen = tuple(sorted(evidence, key=lambda item: item[0]))
+    codes = {name: schema[name].code(state) for name, state in seen if isinstance(state, str)}
+    ranges = [(name, state) for name, state in seen if isinstance(state, NumberRange)]
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
-    laws = ConditionalLaws(law.cells, codes, law.network, saturated.probabilities)
+    states = ConditionalLaws(law.cells, codes, law.network, saturated.probabilities)
     basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
     numbers = None if drawn is None else drawn.numbers
-    without_replicates = ConditionedPosterior(laws, None, predictive, basis, table_draws, law, numbers=numbers)
+    observed = observe_numbers(states, ranges, numbers, inside)
+    laws = add_observed(states, observed, {})
+    both = ConditionedPosterior(laws, None, predictive, basis, table_draws, law, numbers=numbers, observed=observed)
+    both = replace(both, states=(states, None), seen=seen)
     if predictive or law.replicates is None:
-        return without_replicates
+        return both
     effective = None if drawn is None else drawn.ess() * (law.replicates.draws or 1) / (law.cells.draws or 1)
-    replicate = ConditionalLaws(law.replicates, codes, law.network, law.replicates)
-    return replace(without_replicates, replicate=replicate, effective=effective, step=law.step)
+    again = ConditionalLaws(law.replicates, codes, law.network, law.replicates)
+    replicated = observe_numbers(again, ranges, numbers and numbers.replicate, inside, law.step)
+    both = replace(both, replicate=add_observed(again, replicated, {}), effective=effective, step=law.step)
+    return replace(both, states=(states, again), replicated=replicated)

@@ -18,7 +18,7 @@ from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.exact_laws import Laws
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, parse_query
+from discreet.model.query_grammar import Probability, observed_codes, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
@@ -248,7 +248,7 @@ class Payoff:
             InputError: a response without payoffs, or a query too large for exact inference.
         """
         schema = cells.network.schema
-        evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
+        evidence = observed_codes(self.asked.evidence, schema)
         return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:

@@ -21,15 +21,18 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
-from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
+from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
+from discreet.posterior.number_draws import NumberDraws
+from discreet.posterior.number_lines import slopes_inside
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.column_moments import ColumnLaw, RegressionColumn, measured_moments
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.observed_numbers import bound_event
 from discreet.queries.partial_identification import identification_bounds
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL, Assume, Inside
@@ -163,7 +166,7 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
 
 
 def number_row(
-    query: NumberQuery, law: BinLaw, limits: BinLaw, level: float, weights: Floats, *, alike: bool
+    query: NumberQuery, law: BinLaw, limits: Sequence[BinLaw], level: float, weights: Floats, *, alike: bool
 ) -> AnswerRow:
     """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
@@ -174,7 +177,7 @@ def number_row(
     Args:
         query: query for a number.
         law: law of the numbers in the bins, for the draws that are used.
-        limits: law over whose bins "lower" and "upper" allow every law, for the same draws; mostly `law` itself.
+        limits: laws over whose bins "lower" and "upper" allow every law, for the same draws; mostly `law` itself.
         level: posterior probability of the intervals; not checked for a mean or quantile.
         weights: weights of the draws, which sum to 1, shape (draws,).
         alike: whether the weights are equal.
@@ -184,11 +187,12 @@ def number_row(
         over the draws under the given law; "lower", "upper", "law_lower" and "law_upper". "noise" and "noise_error" are
         missing.
     """
-    (numbers, *_), (_, low, high) = number_draws(query, law), number_draws(query, limits)
+    numbers, ends = number_draws(query, law)[0], [number_draws(query, limit)[1:] for limit in limits]
+    low, high = np.min([first for first, _ in ends], axis=0), np.max([last for _, last in ends], axis=0)
     picked = slice(None) if alike else resample(weights)
     counted, lowest, highest = (values[picked] for values in (numbers, low, high))
-    ends = credible_interval if query.kind in ("marginal", "conditional") else equal_tails
-    within, (first, _), (_, last) = (ends(values, level) for values in (counted, lowest, highest))
+    interval = credible_interval if query.kind in ("marginal", "conditional") else equal_tails
+    within, (first, _), (_, last) = (interval(values, level) for values in (counted, lowest, highest))
     at = "" if query.at is None else f" {query.at:.15g}"
     return {
         "state": {query.variable: f"{query.quantity}{at}"},
@@ -283,6 +287,11 @@ def answer(
         cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
+        E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
+
+    Evidence that names a state is that state; any other number is one. At the edges of bins a comparison is a union of
+    states; else "law_lower" and "law_upper" take X to follow Z along lines inside Z's bins, and "lower" and "upper" do
+    not (docs/numbers.md). What the records of a bin of Z, or of a leaf of its ruler, have of X is then open to them.
 
     With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
 
@@ -339,7 +348,7 @@ def answer(
     check_inside(inside)
     parsed = read_query(query, schema)
     with under_way("answering"):
-        both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive)
+        both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive, inside)
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
 
 
@@ -390,18 +399,18 @@ def answer_many(
     check_inside(inside)
     if isinstance(queries, str | Query):
         raise InputError("answer_many takes a list of queries; answer takes one")
-    groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
+    groups: dict[Observed, dict[str, tuple[Query, list[int]]]] = {}
     for position, query in enumerate(queries):
         with name_query(position, query):
             parsed = read_query(query, posterior.network.schema)
-        group = groups.setdefault(tuple(sorted(parsed.evidence)), {})
+        group = groups.setdefault(tuple(sorted(parsed.evidence, key=lambda item: item[0])), {})
         group.setdefault(str(parsed), (parsed, []))[1].append(position)
     answers: dict[int, Answer] = {}
     believed = _apply_assumption(posterior, assume, predictive)
     number = sum(len(positions) for group in groups.values() for _, positions in group.values())
     with under_way("answering") as bar:
         for evidence, group in groups.items():
-            both = condition_on(believed, evidence, predictive)
+            both = condition_on(believed, evidence, predictive, inside)
             for parsed, positions in group.values():
                 with name_query(positions[0], parsed):
                     result = _answer(parsed, both, level, inside, nothing=assume == "nothing")
@@ -532,6 +541,8 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
     """
     schema = both.given.network.schema
     match query:
+        case _ if nothing and both.observed:
+            raise InputError(f"{query}: bounds that assume nothing take states as evidence, not numbers")
         case Probability():
             ratio = any(state is not None for _, state in query.targets)
             draws = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
@@ -577,7 +588,67 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
     states = [dict(zip(names, row, strict=True)) for row in product(*states_of_targets)]
     draws, both = _draw_probabilities(query, both)
     replicates = None if both.replicate is None else _draw_probabilities(query, replace(both, given=both.replicate))[0]
-    return _summarise(query, states, draws, replicates, both, level)
+    answer = _summarise(query, states, draws, replicates, both, level)
+    return _widen_answer(query, both, answer, draws) if both.open else answer
+
+
+def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer, draws: Floats) -> Answer:
+    """Replace the intervals of an answer by those over all laws inside bins; its own become those of the law.
+
+    Args:
+        query: query with a number or a comparison as evidence.
+        both: draws given the evidence.
+        answer: under the law inside bins.
+        draws: probabilities of its rows, shape (rows, draws).
+    """
+    fixed, free = _split_targets(query, both)
+    event, everything = _weigh_cells(both, free, fixed)
+    event = event.reshape(-1, *everything.shape)
+    lower, upper = bound_event(event, everything, [each.part_ends() for each in both.observed])
+    possible, weights = possible_draws(query, draws, both.weights)
+    picked = slice(None) if both.weights is None else resample(weights)
+    first, last = (credible_interval(ends[:, possible][:, picked], answer.level) for ends in (lower, upper))
+    rows: list[AnswerRow] = [
+        {**row, "lower": min(row["lower"], float(low)), "upper": max(row["upper"], float(high)),
+         "law_lower": row["lower"], "law_upper": row["upper"]}
+        for row, low, high in zip(answer.rows, first[0], last[1], strict=True)
+    ]  # fmt: skip
+    assumes = _list_laws(both, [name for name, _ in query.targets])
+    return replace(answer, rows=tuple(rows), assumes=(*answer.assumes, *assumes))
+
+
+def _split_targets(query: Probability, both: ConditionedPosterior) -> tuple[dict[str, int], list[str]]:
+    """Split the targets of a query: codes of those with a state, and names of the others."""
+    schema = both.given.network.schema
+    fixed = {name: schema[name].code(state) for name, state in query.targets if state is not None}
+    return fixed, [name for name, state in query.targets if state is None]
+
+
+def _weigh_cells(both: ConditionedPosterior, free: Sequence[str], fixed: Mapping[str, int]) -> tuple[Floats, Floats]:
+    """Compute the joint law of targets and observed numbers' bins, given the observed states alone.
+
+    Args:
+        both: draws given the evidence.
+        free, fixed: targets.
+
+    Returns:
+        (probabilities of the free targets and the fixed states, shape `(*sizes of free, *bins, draws)`; those of the
+        bins, shape `(*bins, draws)`); the bin of a single number is given, and its axis has the length 1.
+    """
+    states = both.states[0]
+    assert states is not None
+    codes = {each.variable.name: each.code for each in both.observed if each.code is not None}
+    laws = replace(states, evidence={**states.evidence, **codes})
+    bins = [each.variable.name for each in both.observed if each.code is None]
+    shape = [1 if each.code is not None else each.variable.size for each in both.observed]
+    names = [*free, *bins]
+    draws = both.observed[0].law.shares.shape[1]
+    everything = laws.joint(bins) if bins else np.ones(draws)
+    event = laws.joint(names, fixed) if names else np.ones(draws)
+    if fixed:
+        event = np.nan_to_num(event) * laws.probability(fixed)
+    sizes = [states.network.schema[name].size for name in free]
+    return event.reshape(*sizes, *shape, draws), everything.reshape(*shape, draws)
 
 
 def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
@@ -622,9 +693,7 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
         copy with the probability of the evidence if no target is fixed and the pass computed it, else unchanged.
     """
     laws = both.given
-    schema = laws.network.schema
-    fixed = {name: schema[name].code(state) for name, state in query.targets if state is not None}
-    free = [name for name, state in query.targets if state is None]
+    fixed, free = _split_targets(query, both)
     if not fixed:
         table, log = laws.joint_and_evidence(free)
         return table.reshape(-1, table.shape[-1]), both if log is None else replace(both, log_evidence=log)
@@ -662,6 +731,8 @@ def _answer_most_probable(
     laws, replicate = both.given, both.replicate
     schema = laws.network.schema
     table = _find_joint(laws, targets)
+    if table is None and both.observed:
+        raise InputError(f"{query}: evidence of so many variables is their states, not numbers; ask for fewer targets")
     if table is None:
         leading = laws.most_probable(targets, both.weights)
         codes = [tuple(candidate.states[name] for name in targets) for candidate in leading]
@@ -868,15 +939,23 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     possible, weights = possible_draws(query, draws, both.weights)
     every = _find_number_law(query, both, draws, inside)
     law = every.of_draws(possible)
-    limits, assumes = law, tuple[str, ...]()
-    if both.numbers is not None and (untold := both.numbers.list_untold(query.variable, tuple(both.given.evidence))):
+    limits, assumes = tuple[BinLaw, ...]((law,)), tuple[str, ...]()
+    if both.numbers is not None and (untold := both.numbers.list_untold(query.variable, both.names)):
         # Of where in a bin such records lie, no sum tells.
-        limits = BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible)
+        limits = (BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible),)
         assumes = (INSIDE_ROWS.format(listed(untold), query.variable),)
+    if both.open:
+        limits = tuple(each.of_draws(possible) for each in _find_extreme_laws(query, both))
+        assumes = (*assumes, *_list_laws(both, [query.variable]))
     row = number_row(query, law, limits, level, weights, alike=both.weights is None)
+    if both.open and query.quantity not in ("sd", "variance"):
+        # The line is the law that is assumed; where the number lies in its own leaf stays open.
+        by_line = number_row(query, law, (law,), level, weights, alike=both.weights is None)
+        row["law_lower"], row["law_upper"] = by_line["lower"], by_line["upper"]
+        row["lower"], row["upper"] = min(row["lower"], by_line["lower"]), max(row["upper"], by_line["upper"])
     row["noise"] = row["noise_error"] = None
     if both.replicate is not None:
-        again = replace(both, given=both.replicate, numbers=both.numbers and both.numbers.replicate)
+        again = both.again
         replicate = _find_number_law(query, again, _draw_probabilities(query.bins, again)[0], inside, both.step)
         paired = both.paired(possible)
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
@@ -919,16 +998,88 @@ def _find_number_law(
     variable = both.given.network.schema[name]
     if numbers is None or name not in numbers.grids:
         return BinLaw.of_bins(variable, shares, inside)
-    law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step), step)
-    if both.given.evidence or query.quantity not in ("sd", "variance"):
+    if both.split:
+        return _follow_lines(name, both, numbers, step)
+    law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step, both.ranged), step)
+    if both.seen or query.quantity not in ("sd", "variance"):
         return law
     bins = shares[: len(numbers.grids[name].middles)]
     return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
 
 
+def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[BinLaw, BinLaw]:
+    """Find the laws with the smallest and the largest numbers over all laws inside the bins of observed numbers.
+
+    Args:
+        query: query for a number.
+        both: draws given the evidence, which splits a bin.
+
+    Returns:
+        Laws of which every share beyond an edge is the least, and the largest, that any law inside bins allows; for a
+        deviation, whose bounds are not at these, laws that have all numbers in one bin and half at either bound.
+    """
+    variable = both.given.network.schema[query.variable]
+    bins = len(variable.edges) - 1
+    event, _ = _weigh_cells(both, [query.variable], {})
+    event = event[:bins]
+    beyond = np.cumsum(event[::-1], axis=0)[::-1]
+    ends = bound_event(beyond, beyond[0], [each.part_ends() for each in both.observed])
+    if query.quantity in ("sd", "variance"):
+        ends = (np.zeros_like(ends[0]), np.full_like(ends[1], 0.5))
+        ends[0][0] = ends[1][0] = 1.0
+    return tuple(  # type: ignore[return-value]
+        BinLaw.of_bins(variable, np.maximum(-np.diff(shares, axis=0, append=0.0), 0.0), "uniform") for shares in ends
+    )
+
+
+def _follow_lines(name: str, both: ConditionedPosterior, numbers: NumberDraws, step: int) -> BinLaw:
+    """Find the law of a number whose mean follows lines inside the bins of observed numbers.
+
+    In bin k of an observed number x the mean of z is `E(z | k) + slope (E(x | k, observed) - E(x | k))`; what varies
+    about the line varies in the whole bin, so that the variance falls by `slope^2 (Var(x | k) - Var(x | k, observed))`.
+
+    Args:
+        name: of the number z.
+        both: draws given the evidence.
+        numbers: of the release.
+        step: the draws are every `step`-th of the posterior.
+    """
+    flat = both.flat
+    shares = flat.joint((name,))
+    law = numbers.given(name, shares, numbers.offsets_given(name, flat, step, both.ranged), step)
+    shift, less = np.zeros((2, shares.shape[1]))
+    for each in both.observed:
+        known = each.variable.name
+        if known in numbers.grids:
+            slopes = slopes_inside(numbers, known, name)[:, ::step]
+            means, variances = each.shifts()
+            weights = np.ones(1) if each.code is not None else flat.joint((known,))[: len(slopes)]
+            at = slice(each.code, each.code + 1) if each.code is not None else slice(None)
+            shift = shift + (weights * slopes[at] * means[at]).sum(axis=0) / weights.sum(axis=0)
+            less = less + (weights * slopes[at] ** 2 * variances[at]).sum(axis=0) / weights.sum(axis=0)
+    scale = np.sqrt(np.clip(1 + less / np.maximum(law.variance(), np.finfo(float).tiny), LEAST_RESIDUAL, 1.0))
+    mean = np.clip(law.mean() + shift, *numbers.grids[name].bounds)
+    return replace(law.moved(mean - law.mean(), scale), known_mean=mean)
+
+
+LEAST_RESIDUAL = 0.02
+"""Least variance about a line, relative to that of all numbers: beyond it the noise of the slope is what is seen."""
+LINES = "inside the bins of {}, {} taken to follow its number along lines; the interval above is not by them"
+"""Assumption of an answer given a number or a comparison that splits a bin."""
+
+
+def _list_laws(both: ConditionedPosterior, targets: Sequence[str]) -> tuple[str, ...]:
+    """Say by which law the targets depend on the numbers inside the bins that evidence splits."""
+    split = [each.variable.name for each in both.observed if each.cut]
+    if not split:
+        return ()
+    verb = "is" if len(targets) == 1 else "are"
+    return (LINES.format(listed(split), f"{listed(targets)} {verb}"),)
+
+
 def _list_sums(query: NumberQuery, both: ConditionedPosterior) -> tuple[str, ...]:
     """List the released sums from which a query's numbers are read; empty without any."""
-    numbers, observed = both.numbers, tuple(both.given.evidence)
+    numbers, observed = both.numbers, both.names
     if numbers is None or query.variable not in numbers.grids:
         return ()
     if query.second is None:
@@ -970,7 +1121,7 @@ def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scop
     """List the variables whose joint law an answer on a number needs: its own, and those of the family that it uses."""
     if both.numbers is None or query.variable not in both.numbers.grids:
         return (query.variable,)
-    return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence)))
+    return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence), both.ranged))
 
 
 def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:

@@ -20,7 +20,7 @@ Berkson (1950) for covariates that are known by their class; Reiersol (1945) for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.display.renderers import IntervalTable, text_of
-from discreet.errors import InputError, listed, require_word, shown
+from discreet.errors import InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
@@ -323,6 +323,34 @@ class Regression(Result):
         """
         check_level(level)
         return name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
+
+    def at(self, values: Mapping[str, float], *, level: float = DEFAULT_LEVEL) -> NamedRow:
+        """Compute the mean of the target at some values of the columns: their sum, each times its coefficient.
+
+        Where all variables are normal together it is the conditional mean, in closed form by their moments.
+
+        Args:
+            values: number of each numeric covariate by its name; 1 for states by the names of their coefficients, such
+                as "sex=m", where a covariate is in another state than its first.
+            level: posterior probability of the interval, between 0 and 1.
+
+        Returns:
+            "name", the target, and its "mean", "lower" and "upper"; of a logistic regression they are log odds.
+
+        Raises:
+            InputError: a name that is no coefficient's, a numeric covariate without a value, a value that is not
+                finite, or a level outside (0, 1).
+        """
+        check_level(level)
+        unknown = sorted(set(values) - set(self.names[:-1]))
+        require(not unknown, f"no coefficient is named {listed(map(shown, unknown))}")
+        missing = [name for name in self.on if name in self.names and name not in values]
+        require(not missing, f"give a value of {listed(map(shown, missing))}")
+        point = np.array([*(values.get(name, 0.0) for name in self.names[:-1]), 1.0])
+        require(bool(np.isfinite(point).all()), "values are finite numbers")
+        row: NamedRow
+        (row,) = name_rows([{"name": self.target}], self.coefficients @ point[:, None], equal_tails, level)
+        return row
 
 
 @delegates_to_server

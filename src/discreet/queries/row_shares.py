@@ -20,7 +20,7 @@ from discreet.errors import InputError
 from discreet.inference.exact_laws import Laws
 from discreet.model.graphs import requisite
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, asked_cells
+from discreet.model.query_grammar import Probability, asked_cells, observed_codes
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.credible import credible_interval
@@ -324,7 +324,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     # Families that do not affect the answer are never drawn.
     theta = Tables(posterior.network, lambda node: posterior.probabilities[node].mean(axis=-1))
     targets = tuple(name for name, _ in query.targets)
-    evidence = {name: schema[name].code(state) for name, state in query.evidence}
+    evidence = observed_codes(query.evidence, schema)
     effects = row_effects(theta, targets, evidence)
     positions = asked_cells(query, schema)
     cells = np.stack(np.unravel_index(positions, effects.value.shape), axis=-1).tolist()
@@ -423,7 +423,7 @@ class _ExplainedQuery:
         It is 0 in draws in which the evidence is impossible, which the mean leaves out.
         """
         schema = self.posterior.network.schema
-        evidence = {name: schema[name].code(state) for name, state in query.evidence}
+        evidence = observed_codes(query.evidence, schema)
         table = Laws(self.posterior.probabilities).joint([name for name, _ in query.targets], evidence)
         return _centre(table.reshape(-1, table.shape[-1])[self.kept])
 

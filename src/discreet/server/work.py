@@ -77,12 +77,15 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     Returns:
         The number, up to a factor of two or three.
     """
-    network, seen, draws = _law_network(posterior), dict(query.evidence), _draws(posterior)
+    network, draws = _law_network(posterior), _draws(posterior)
+    seen = {name: state for name, state in query.evidence if isinstance(state, str)}
     if isinstance(query, MostProbable):
         targets = query.targets or tuple(name for name in posterior.network.nodes if name not in seen)
         return float(_explanation_cells(posterior, targets, seen) * draws)
     probability = query if isinstance(query, Probability) else query.bins
+    # The bins of numbers that are evidence are summed over.
     free = tuple(name for name, state in probability.targets if state is None)
+    free += tuple(name for name, _ in query.evidence if name not in seen)
     fixed = tuple(name for name, state in probability.targets if state is not None)
     names = (*free, *fixed, *seen)
     rows = network.cells(free)

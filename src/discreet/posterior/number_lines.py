@@ -1,0 +1,188 @@
+"""Lines inside bins: how the mean of one number follows another inside the bins of that other, under every draw.
+
+Tables and sums by rows tell the mean of z in each bin of x, `m_k = E(z | x in bin k)`, and that of x itself, `u_k`.
+Moments tell what varies together inside the bins,
+
+    T = E(x z) - sum_k P(k) u_k m_k  =  sum_k P(k) Cov(x, z | k),      W = sum_k P(k) Var(x | k).
+
+A line inside bin k has a slope whose prior is that of the means of the bin and of its neighbours, with a doubt of
+`SLOPE_DOUBT`. T measures the slopes' sum, each times `P(k) Var(x | k)`: they move to it by Matheron's rule, as in
+`number_draws.py`. Where the noise of T is large they are the slopes between the bins. By measurement
+(`studies/bench/number_lines.py`) such lines are as near to E(z | x) without noise as one common slope T / W.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.model.schema import Scope
+from discreet.posterior.number_draws import WIDEST, NumberDraws
+from discreet.util.arrays import Floats
+
+SLOPE_DOUBT = 0.3
+"""Prior standard deviation of a slope inside a bin about that between bins, in sd(z) / sd(x): set on columns of Adult
+and Pima, where the mean square is .09 to .12; on tables of scikit-learn it is 0 to .06."""
+LEAST_WEIGHT = 1e-12
+"""Least weight of a bin, and least share of a variance, that is divided by."""
+
+
+class BinMeans(NamedTuple):
+    """Means of two numbers in the bins of the first, in every draw; a whole number x stands for x + 1/2.
+
+    Args:
+        shares: P(k), of records that have both numbers, shape (bins, draws).
+        own: u_k, of the first, same shape.
+        other: m_k, of the second, same shape.
+        pair: law of both variables' bins, shape (bins, bins of the second, draws).
+    """
+
+    shares: Floats
+    own: Floats
+    other: Floats
+    pair: Floats
+
+
+def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
+    """Compute the means of two numbers in the bins of the first.
+
+    Args:
+        numbers: of the release.
+        first, second: different columns with sums.
+    """
+    grids = [numbers.grids[name] for name in (first, second)]
+    pair = numbers.joint((first, second))[: grids[0].bins, : grids[1].bins]
+    pair = pair / pair.sum(axis=(0, 1)) + LEAST_WEIGHT
+    pair = pair / pair.sum(axis=(0, 1))
+    shares = pair.sum(axis=1)
+    places = grids[1].middles[:, None, None] + numbers.offsets_by(second, first)[:, : grids[0].bins]
+    places_here = grids[0].middles[:, None] + numbers.column(first).offsets
+    return BinMeans(shares, places_here, np.einsum("kld,lkd->kd", pair, places) / shares, pair)
+
+
+def covary_inside(numbers: NumberDraws, first: str, second: str, means: BinMeans) -> Floats:
+    """Compute T, what two numbers vary together inside the bins of the first, shape (draws,).
+
+    Args:
+        numbers: of the release.
+        first, second: columns as in `bin_means`, whose product was released.
+        means: of them.
+    """
+    centres = [(numbers.grids[name].edges[0] + numbers.grids[name].edges[-1]) / 2 for name in (first, second)]
+    product = numbers.products(first, second, means.pair)
+    return np.asarray(product - (means.shares * (means.own - centres[0]) * (means.other - centres[1])).sum(axis=0))
+
+
+def slopes_inside(numbers: NumberDraws, first: str, second: str) -> Floats:
+    """Compute the slope of the second number's mean in the first one, inside each bin of the first.
+
+    Args:
+        numbers: of the release.
+        first, second: different columns with sums.
+
+    Returns:
+        Shape (bins of the first, draws). Without a released product the slopes are those between bins, with the doubt.
+    """
+    means = bin_means(numbers, first, second)
+    spread = float(np.sqrt(numbers.variance(second, means.pair.sum(axis=0)).mean()))
+    rng = numbers.generator("slope", first, second)
+    if not numbers.measures(first, second):
+        return fit_slopes(numbers, first, means, None, spread, rng)
+    # The noise of the product, and of the sums of z by bins of x, each times the distance of the bin.
+    family = numbers.family_for(second, (first,))
+    network = numbers.evidence.payload.network
+    rows = network.cells(family) / network.schema[first].size if family else 0.0
+    away = (means.own - (means.shares * means.own).sum(axis=0)).mean(axis=1)
+    noise = numbers.moment_deviation(first, second) ** 2 + rows * numbers.row_deviation(second) ** 2 * (away**2).sum()
+    together = covary_inside(numbers, first, second, means)
+    return fit_slopes(numbers, first, means, (together, float(noise)), spread, rng)
+
+
+def fit_slopes(
+    numbers: NumberDraws,
+    name: str,
+    means: BinMeans,
+    together: tuple[Floats, float] | None,
+    spread: float,
+    rng: np.random.Generator,
+    step: int = 1,
+) -> Floats:
+    """Fit the slopes of lines inside the bins of a number, in every draw.
+
+    Args:
+        numbers: of the release.
+        name: of the number.
+        means: of it, and of what follows it, in its bins.
+        together: T, what they vary together inside the bins, shape (draws,), and the variance of its noise; None if it
+            was not measured.
+        spread: standard deviation of what follows it.
+        rng: source of the doubt.
+        step: the draws are every `step`-th.
+
+    Returns:
+        Shape (bins, draws).
+    """
+    inside = means.shares * numbers.column(name).spread[:, ::step]
+    width = np.maximum(inside.sum(axis=0), LEAST_WEIGHT)
+    between = (means.shares * (means.own - (means.shares * means.own).sum(axis=0)) ** 2).sum(axis=0)
+    doubt = SLOPE_DOUBT * spread / max(float(np.sqrt((between + width).mean())), LEAST_WEIGHT)
+    slopes = slope_between(means)
+    slopes = slopes + doubt * rng.standard_normal(slopes.shape)
+    if together is None:
+        return np.asarray(slopes)
+    # Draws of T vary by the sampling errors of bins and means, each drawn alone, which cancel in T itself. Its own
+    # error is that of noise, of a covariance of n records, and of the mean number in each bin.
+    shares, level = means.shares.mean(axis=1), means.other.mean(axis=1)
+    places = (shares**2 * (level - shares @ level) ** 2 * means.own.var(axis=1)).sum()
+    variance = together[1] + float(width.mean()) * spread**2 / numbers.units + places
+    measured = (together[0].mean() + np.sqrt(variance) * rng.standard_normal(width.shape)) / width
+    weights = inside / width
+    gain = doubt**2 * weights / (doubt**2 * (weights**2).sum(axis=0) + variance / width**2)
+    return np.asarray(slopes + gain * (measured - (weights * slopes).sum(axis=0)))
+
+
+def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, label: Scope, step: int = 1) -> Floats:
+    """Move the mean offsets of rows in each bin to what lines inside bins say of them.
+
+    The share of a row follows the number along a line, `P(row | x, k) = P(row | k) + slope (x - u_k)`, so that the
+    numbers of the row have the mean offset `slope Var(x | k) / P(row | k)` from those of the bin.
+
+    Args:
+        numbers: of the release.
+        name: of the number.
+        law: of its bins and the rows, shape (bins, rows, draws).
+        offsets: mean offset in each bin and row by sums, same shape.
+        label: names of what makes rows, for the stream of the doubt.
+        step: the draws are every `step`-th.
+
+    Returns:
+        Offsets, same shape; within the widths of the bins.
+    """
+    observed = law.sum(axis=(0, 1))
+    law = law / observed
+    shares = law.sum(axis=1)
+    grid, spread = numbers.grids[name], numbers.column(name).spread[:, ::step]
+    average = (law * offsets).sum(axis=1) / shares
+    moved, reach = np.empty_like(offsets), WIDEST * np.diff(grid.edges)[:, None] / 2
+    noise = (numbers.row_deviation(name) / float(observed.mean())) ** 2
+    for row in range(law.shape[1]):
+        part = law[:, row]
+        means = BinMeans(shares, grid.middles[:, None] + average, part / shares, law)
+        together = (part * (offsets[:, row] - average)).sum(axis=0)
+        total = float(part.sum(axis=0).mean())
+        rng = numbers.generator("slope", name, *label, str(row))
+        slopes = fit_slopes(numbers, name, means, (together, noise), float(np.sqrt(total * (1 - total))), rng, step)
+        moved[:, row] = np.clip(average + slopes * spread * shares / part, -reach, reach)
+    return moved
+
+
+def slope_between(means: BinMeans) -> Floats:
+    """Compute the slope of least squares through the means of each bin and its neighbours, shape (bins, draws)."""
+    slopes = np.zeros_like(means.own)
+    for bin in range(len(slopes)):
+        near = slice(max(bin - 1, 0), bin + 2)
+        weights = means.shares[near] / means.shares[near].sum(axis=0)
+        here, there = (part[near] - (weights * part[near]).sum(axis=0) for part in (means.own, means.other))
+        slopes[bin] = (weights * here * there).sum(axis=0) / np.maximum((weights * here**2).sum(axis=0), LEAST_WEIGHT)
+    return slopes
