@@ -983,7 +983,7 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    _, moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
     if query.quantity == "covariance":
         return np.asarray(moments[:, 0, 1])
     scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
