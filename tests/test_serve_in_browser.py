@@ -24,6 +24,7 @@ from networks import asia
 from releases import guarantee, simulated
 from served_kinds import plain, save
 from serving import Local, Served, served
+from test_distributions import made
 
 WALKED = 8
 """Tabs after which whatever is looked for must have been reached, for each element of a page."""
@@ -51,7 +52,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(many), guarantee(), rng=1).save(place / "many.json")
     plain(5).save(place / "again.json")
     names = ("plain", "laplace", "family", "linear", "classes", "structure", "states")
-    files = [place / "asia.draws", place / "many.json", place / "again.json", *(save(name, place) for name in names)]
+    made(1).save(place / "study.json")
+    files = [
+        place / "study.json",
+        place / "asia.draws",
+        place / "many.json",
+        place / "again.json",
+        *(save(name, place) for name in names),
+    ]
     with served(files, "--no-prepare") as running:
         yield running
 
@@ -257,7 +265,7 @@ def test_a_release_that_is_replaced_meanwhile_is_told(browser: Any, tmp_path: Pa
 def test_pages_keep_the_rules_of_accessibility_on_every_screen(browser: Any, server: Served) -> None:
     paths = ("/", "/pages/laplace", "/pages/asia?e=smoke%3Dyes&q=MAP(lung,%20bronc)", "/pages/asia?view=table&noise=1",
              "/compare?one=plain&other=again", "/pages/family", "/pages/linear?x.age=0.5&x.dose=1", "/pages/classes",
-             "/pages/structure", "/pages/states")  # fmt: skip
+             "/pages/structure", "/pages/states", "/pages/study?e=age%3D60_to_120")  # fmt: skip
     for path in paths:
         for size in (DESK, PHONE):
             with opened(browser, server, path, size) as page:

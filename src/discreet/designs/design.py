@@ -414,6 +414,19 @@ class Design(Over):
         constant = weights[..., -1] * self.constant if self.intercept else 0.0
         return half * slopes, middle + half * (constant - slopes @ self.middles)
 
+    def weights_of(self, coefficients: Floats) -> Floats:
+        """Convert slopes and an intercept in the units of the columns to weights; the inverse of `slopes`.
+
+        Args:
+            coefficients: shape `(draws, features + 1)`, the intercept last, of a numeric target.
+
+        Returns:
+            float64, shape `(draws, size)`, of a design with an intercept.
+        """
+        (middle, half), slopes = self._target_scale, coefficients[:, :-1]
+        constant = (coefficients[:, -1] + slopes @ self.middles - middle) / self.constant
+        return np.column_stack([slopes * self._halves, constant]) / half
+
     def vectors(self, scaled: Floats) -> Floats:
         """Convert differences in scaled features to the units of the columns.
 

@@ -1,11 +1,15 @@
-"""Draw small charts as SVG: lines on logarithmic axes, and an interval as a bar. No scripts, no meaning of colours."""
+"""Draw small charts as SVG: lines on logarithmic axes, an interval as a bar, and a histogram with a band.
+
+They have no scripts, and colours have no meaning.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
-from discreet.display.text_tables import html_text
+from discreet.display.text_tables import cut, html_text
 
 Points = Sequence[tuple[float, float]]
 
@@ -117,6 +121,104 @@ def interval_bar(
     )
 
 
+HISTOGRAM_WIDTH, HISTOGRAM_HEIGHT = 480, 190
+"""Width and height of a histogram, in pixels."""
+HISTOGRAM_LEFT, HISTOGRAM_RIGHT, HISTOGRAM_TOP, HISTOGRAM_BOTTOM = 58, 26, 26, 24
+"""Space around the plane of a histogram, in pixels."""
+MOST_TITLE = 40
+"""Most characters of a name on a histogram."""
+
+
+def histogram(
+    title: str,
+    edges: Sequence[float],
+    shares: Sequence[float],
+    band: tuple[Sequence[float], Sequence[float]],
+    *,
+    level: float,
+) -> str:
+    """Draw shares of numbers between edges as steps, with a band for their intervals.
+
+    Heights are shares of a round length, near that of the parts, so that parts of different lengths compare.
+
+    Args:
+        title: name of the numbers.
+        edges: ends of the parts, rising.
+        shares: of each part.
+        band: lower and upper end of the interval of each share.
+        level: of each interval.
+
+    Returns:
+        An `<svg>` element, with the ends and the highest part as text.
+
+    Example:
+        >>> chart = histogram("age", [0, 40, 60], [0.4, 0.6], ([0.3, 0.5], [0.5, 0.7]), level=0.9)
+        >>> "highest from 40 to 60: 60 % (50 to 70 %)" in chart
+        True
+    """
+    lengths = [high - low for low, high in pairwise(edges)]
+    unit = _round_down(sorted(lengths)[len(lengths) // 2])
+    heights = [[unit * part / length for part, length in zip(parts, lengths, strict=True)] for parts in (shares, *band)]
+    top, floor = max(heights[2]) or 1.0, HISTOGRAM_HEIGHT - HISTOGRAM_BOTTOM
+    across, up = HISTOGRAM_WIDTH - HISTOGRAM_LEFT - HISTOGRAM_RIGHT, floor - HISTOGRAM_TOP
+
+    def x(number: float) -> float:
+        return HISTOGRAM_LEFT + across * (number - edges[0]) / (edges[-1] - edges[0])
+
+    def y(height: float) -> float:
+        return floor - up * height / top
+
+    line, lower, upper = (
+        [f"{x(end):.1f} {y(height):.1f}" for ends, height in zip(pairwise(edges), steps, strict=True) for end in ends]
+        for steps in heights
+    )
+    highest = max(range(len(shares)), key=heights[0].__getitem__)
+    share, low, high = (f"{100 * parts[highest]:.3g}" for parts in (shares, *band))
+    description = (
+        f"{len(shares)} parts from {edges[0]:g} to {edges[-1]:g}; highest from {edges[highest]:g} to "
+        f"{edges[highest + 1]:g}: {share} % ({low} to {high} %). band: {100 * level:g} % interval of each"
+    )
+    marks = [_draw_level(y(tick), across, f"{100 * tick:.3g} %") for tick in _list_multiples(0.0, top)]
+    marks += [_draw_tick(x(tick), floor, f"{tick:.6g}") for tick in _list_multiples(edges[0], edges[-1])]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {HISTOGRAM_WIDTH} {HISTOGRAM_HEIGHT}" '
+        f'width="{HISTOGRAM_WIDTH}" height="{HISTOGRAM_HEIGHT}" {FONT}><title>{html_text(title)}</title>'
+        f"<desc>{description}</desc>"
+        f'<text x="4" y="16" fill="#111111"><tspan font-weight="600">{html_text(cut(title, MOST_TITLE))}</tspan>, '
+        f'share in every {unit:g}</text>{"".join(marks)}<path d="M{"L".join([*upper, *lower[::-1]])}Z" fill="#c9ced6"/>'
+        f'<path d="M{"L".join(line)}" fill="none" stroke="#222222" stroke-width="1.6"/>'
+        f'<path d="M{HISTOGRAM_LEFT} {floor}h{across}" stroke="#555555"/></svg>'
+    )
+
+
+def _draw_level(y: float, across: float, text: str) -> str:
+    """Draw a faint horizontal line of a histogram, with its number."""
+    return (
+        f'<path d="M{HISTOGRAM_LEFT} {y:.1f}h{across}" stroke="#ececec"/><text x="{HISTOGRAM_LEFT - 6}" '
+        f'y="{y + 4:.1f}" text-anchor="end" fill="#333333">{text}</text>'
+    )
+
+
+def _draw_tick(x: float, floor: float, text: str) -> str:
+    """Draw a tick below a chart, with its number."""
+    return (
+        f'<path d="M{x:.1f} {floor}v5" stroke="#555555"/>'
+        f'<text x="{x:.1f}" y="{floor + 18}" text-anchor="middle" fill="#333333">{text}</text>'
+    )
+
+
+def _round_down(value: float) -> float:
+    """Round a positive number down to 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return max((factor * power for factor in TICKS_OF_A_DECADE if factor * power <= value * (1 + 1e-9)), default=power)
+
+
+def _list_multiples(low: float, high: float) -> list[float]:
+    """List the multiples of a round number between two ends, three to eight."""
+    step = _round_down((high - low) / 3)
+    return [step * number for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
 def sampling_ends(mean: float, lower: float, upper: float, noise: float | None) -> tuple[float, float] | None:
     """Ends of what sampling alone makes of an interval.
 
@@ -157,9 +259,7 @@ class _Plane:
         floor = HEIGHT - BOTTOM
         yield f'<path d="M{LEFT} {TOP}V{floor}H{WIDTH - RIGHT}" fill="none" stroke="#555555"/>'
         for value in _list_ticks(self.left, self.right):
-            x = self.x(value)
-            yield f'<path d="M{x:.1f} {floor}v5" stroke="#555555"/>'
-            yield f'<text x="{x:.1f}" y="{floor + 18}" text-anchor="middle" fill="#333333">{_number(value)}</text>'
+            yield _draw_tick(self.x(value), floor, _number(value))
         for value in _list_ticks(self.low, self.high):
             y = self.y(value)
             yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ececec"/>'

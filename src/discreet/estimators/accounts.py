@@ -37,20 +37,21 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
         guarantee = Guarantee(
             epsilon=epsilon, delta=0 if delta is None else delta, relation=limit.relation, unit=limit.unit
         )
-        return _check_budget(guarantee, paying(estimator))
-    if not isinstance(guarantee, Guarantee):
+        account = paying(estimator)
+    elif not isinstance(guarantee, Guarantee):
         raise InputError(
             "fit needs guarantee=Guarantee(epsilon=1, delta=0, relation='add-remove', unit='record'), the promise, "
             f"and account=, which is charged; {IN_ONE_LINE}"
         )
-    if delta is not None:
+    elif delta is not None:
         raise InputError("fit takes delta= only with epsilon=; a guarantee has its own delta")
-    if account is None:
+    elif account is None:
         raise InputError(
             "fit needs account=Ledger('sqlite:///budget.db').open('patients', limit): every fit spends from it; "
             f"{IN_ONE_LINE}"
         )
-    return _check_budget(guarantee, account)
+    account.check(guarantee)
+    return guarantee, account
 
 
 def paying(estimator: Any) -> Account:
@@ -70,9 +71,3 @@ def paying(estimator: Any) -> Account:
     if not isinstance(estimator.account, Account):
         raise InputError(f"no account pays: pass account=Ledger('sqlite:///budget.db').account(name), {IN_ONE_LINE}")
     return estimator.account
-
-
-def _check_budget(guarantee: Guarantee, account: Account) -> tuple[Guarantee, Account]:
-    """Refuse a guarantee that the account cannot pay."""
-    account.check(guarantee)
-    return guarantee, account

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
@@ -19,10 +18,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from discreet.designs.indicators import first_state
 from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Variable
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[Any]
-Codes = npt.NDArray[np.intp]
+from discreet.util.arrays import Array, Floats, Positions
 
 EXAMPLE = "bounds={'age': (0, 120), 'sex': ('f', 'm')}"
 """Example of a declaration, for messages; names of the caller's own frame may be the values of a record."""
@@ -132,7 +128,7 @@ def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) 
 # ------------------------------------------------------------------------------------------------------------- values
 
 
-def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
+def codes_of(values: Array, keys: Mapping[Any, int], refusal: str) -> Positions:
     """Find the positions of values among declared ones.
 
     Args:
@@ -159,7 +155,7 @@ def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
     return positions
 
 
-def variable_codes(variable: Variable, values: Values) -> Codes:
+def variable_codes(variable: Variable, values: Array) -> Positions:
     """Find the positions of bins or states.
 
     Args:
@@ -183,7 +179,7 @@ def variable_codes(variable: Variable, values: Values) -> Codes:
     return codes_of(values, _list_keys(variable), refusal + listed(variable.states))
 
 
-def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) -> Any:
+def indicated(columns: Sequence[Variable], X: Array, *, grouped: bool = False) -> Any:
     """Convert values of columns to the features of a design that represent them (`designs/indicators.py`).
 
     Args:
@@ -219,7 +215,7 @@ def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) 
     return hstack(list(map(csr_array, blocks)), "csr") if grouped else np.hstack(blocks)
 
 
-def refuse_standardised(X: Values) -> None:
+def refuse_standardised(X: Array) -> None:
     """Refuse private records that a `StandardScaler` has scaled: each number depends on the means and deviations.
 
     An estimator cannot see the steps before it in a pipeline, so this check reads the records. It refuses them if every
@@ -247,7 +243,7 @@ def refuse_standardised(X: Values) -> None:
         )
 
 
-def _read_numbers(variable: Variable, values: Values) -> Floats:
+def _read_numbers(variable: Variable, values: Array) -> Floats:
     """Read finite numbers; refuse other values without showing them."""
     try:
         numbers = values.astype(np.float64)

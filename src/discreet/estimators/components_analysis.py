@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,12 +18,7 @@ from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
-from discreet.estimators.declared_designs import (
-    by_column,
-    declared_features,
-    of_release,
-    scaled_blocks,
-)
+from discreet.estimators.declared_designs import by_column, declared_features, of_release, scaled_blocks
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
@@ -34,9 +28,8 @@ from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
 from discreet.research.readers.components import ComponentPosterior, Spectrum, quick_components
+from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 HIDDEN_VARIANCE = 0.1
 """Scaled variance of the noise from which on "auto" chooses a direction. Set on seeds 0 to 3 of three data sets of

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -30,12 +30,10 @@ from discreet.estimators.options import InputTypeError
 from discreet.estimators.table_input import MaskedInput, TableInput, declared_of, is_table, require_target
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
+from discreet.util.arrays import Array, Floats, Positions
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.tabular import Block, Result
 
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[Any]
-Positions = npt.NDArray[np.intp]
 T = TypeVar("T")
 
 RELEASES = {"release_", "bounds_release_"}
@@ -113,12 +111,11 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
         """List the estimates, a row for each number with its interval of this level."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a pickle: the release as its document, and draws as a file of draws."""
+        """Return the state for a pickle: the release as its document, without draws that know a release."""
         state = dict(super().__getstate__())
-        for name in RELEASES & state.keys():
-            state[name] = None if state[name] is None else state[name].dumps()
+        state |= {name: state[name] and state[name].dumps() for name in RELEASES & state.keys()}
         if "_posterior" in state:
-            state["_posterior"] = state["_posterior"].pack()
+            state["_posterior"] = copy(state["_posterior"])
         return state
 
     def __dir__(self) -> list[str]:
@@ -137,10 +134,7 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `__getstate__` saved."""
         state = dict(state)
-        for name in RELEASES & state.keys():
-            state[name] = None if state[name] is None else Release.loads(state[name])
-        if "_posterior" in state:
-            state["_posterior"] = state["_posterior"].unpack(state["release_"])
+        state |= {name: state[name] and Release.loads(state[name]) for name in RELEASES & state.keys()}
         super().__setstate__(state)
 
 
@@ -160,8 +154,8 @@ class ArrayInput:
         grouped: whether categories are in groups of the design.
     """
 
-    X: Values
-    y: Values | None
+    X: Array
+    y: Array | None
     names: tuple[str, ...] | None
     columns: tuple[tuple[str, ...] | None, int]
     declared: tuple[Variable, ...] | None
@@ -175,7 +169,7 @@ class ArrayInput:
         """Number of features."""
         return int(self.X.shape[1])
 
-    def rows(self, design: Design, columns: Positions, labels: Values | None, one_record_a_unit: bool) -> Rows:
+    def rows(self, design: Design, columns: Positions, labels: Array | None, one_record_a_unit: bool) -> Rows:
         """Round the records to the grid of a design.
 
         Args:
@@ -269,6 +263,12 @@ def _put_indicators(inputs: ArrayInput, declared: tuple[Variable, ...], *, group
     return replace(inputs, X=X, names=names, declared=ordered, grouped=grouped)
 
 
+def design_behind(estimator: Any) -> Design:
+    """Find the design of a fitted estimator: that of its release, or over a network that of its reader."""
+    reader = getattr(estimator, "_reader", None)
+    return design_of(estimator.release_) if reader is None else reader.design
+
+
 def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Any:
     """Read features alone, for `predict` and similar methods.
 
@@ -287,10 +287,10 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     dtype = np.float64 if numeric and declared is None else None
     options = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
     read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **options), "X")
-    return read if declared is None else indicated(declared, read, grouped=bool(design_of(estimator.release_).groups))
+    return read if declared is None else indicated(declared, read, grouped=bool(design_behind(estimator).groups))
 
 
-def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Values:
+def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool) -> Array:
     """Read the targets of a score.
 
     Args:
@@ -352,7 +352,7 @@ def columns_of(names: Sequence[str], inputs: ArrayInput | TableInput, *, by_name
     return np.array([inputs.names.index(name) for name in names])
 
 
-def class_labels(classes: Any) -> Values:
+def class_labels(classes: Any) -> Array:
     """Read the declared classes, in the order of scikit-learn's `classes_`.
 
     Args:
@@ -377,7 +377,7 @@ def class_labels(classes: Any) -> Values:
         raise InputError("classes must be a list of labels, all text or all numbers")
     if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
         raise InputError("Unknown label type: continuous; classes of a classifier must be names or whole numbers")
-    distinct: Values = np.unique(labels)
+    distinct: Array = np.unique(labels)
     if distinct.size < labels.size:
         raise InputError("a class is declared twice; list each class once")
     return distinct

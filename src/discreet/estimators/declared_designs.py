@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -17,13 +16,12 @@ from discreet.designs.design import Design, design_of
 from discreet.designs.indicators import features_of
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
-from discreet.estimators.contract import ArrayInput, generated_names, read_features
+from discreet.estimators.contract import ArrayInput, design_behind, generated_names, read_features
 from discreet.estimators.table_input import TableInput
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats, Positions
 
-Floats = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.intp]
 E = TypeVar("E", bound=BaseEstimator)
 
 SPARSE_BLOCK_NUMBERS = 2**22
@@ -198,20 +196,23 @@ def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
         NotFittedError: by scikit-learn, if the estimator is not fitted.
     """
     check_is_fitted(estimator, "release_")
-    read, design = read_features(estimator, X), design_of(estimator.release_)
+    read, design = read_features(estimator, X), design_behind(estimator)
     step = SPARSE_BLOCK_NUMBERS // design.size if issparse(read) else read.shape[0]
     for start in range(0, read.shape[0], max(step, 1)):
         block = read[start : start + max(step, 1)]
         yield design.scaled((block.toarray() if issparse(block) else block)[:, estimator._columns])
 
 
-def of_release(kind: type[E], release: Release, bounds: Mapping[str, Any] | None, **arguments: Any) -> E:
+def of_release(
+    kind: type[E], release: Release, bounds: Mapping[str, Any] | None, design: Design | None = None, **arguments: Any
+) -> E:
     """Make an estimator from a release alone: its arguments and scikit-learn's attributes of the columns.
 
     Args:
         kind: class of the estimator.
-        release: over a design.
+        release: over a design, or a network.
         bounds: as for `written_bounds`.
+        design: of an estimator from a release over a network; None for that of the release.
         arguments: of the constructor, except the bounds and the guarantee.
 
     Returns:
@@ -220,7 +221,7 @@ def of_release(kind: type[E], release: Release, bounds: Mapping[str, Any] | None
     Raises:
         InputError: bounds of features other than those of the release.
     """
-    design = design_of(release)
+    design = design or design_of(release)
     estimator: E = kind(bounds=written_bounds(design, bounds), guarantee=release.guarantee, **arguments)
     named = isinstance(estimator.bounds, Mapping)
     columns = declared_columns(estimator.bounds) if named else design.features

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import _num_samples
 
 from discreet.estimators.options import whole_number
-
-Positions = npt.NDArray[np.intp]
+from discreet.util.arrays import Positions
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.designs.records.rows import Rows
@@ -44,6 +43,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats
 
 HISTOGRAM_CELLS = 32
 """Number of cells of a histogram, including the two outside the bounds."""
@@ -67,9 +67,6 @@ SUBSTANTIAL_SHARE, SURE_DEVIATIONS = 0.02, 6.0
 it must be exceeded."""
 LEAST_RELATIVE_WIDTH = 1e-9
 """Least width of bounds that are searched, relative to the size of the numbers."""
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class ClippedWarning(UserWarning):

@@ -30,7 +30,7 @@ from discreet.designs.records.rows import read_rows
 from discreet.errors import BudgetError, DiscreetError, InputError, listed
 from discreet.estimators.accounts import paying, promised
 from discreet.estimators.columns import codes_of, declared_pair
-from discreet.estimators.contract import RELEASES, PrivateEstimator, Values, read_target
+from discreet.estimators.contract import RELEASES, PrivateEstimator, design_behind, read_target
 from discreet.estimators.options import generator, refuse_options, require_drawable, whole_number
 from discreet.estimators.scaling import PublicScaler
 from discreet.estimators.table_input import MaskedInput, is_table
@@ -43,6 +43,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.records.counts import count_codes
 from discreet.releases.release import Release
+from discreet.util.arrays import Array, Floats, Positions
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 
@@ -53,7 +54,6 @@ from discreet.util.progress import under_way
 # record alone. One record therefore moves one count (or one error of a sum). Other estimators, and transformers that
 # learn, do not have this property and are refused.
 
-Codes = npt.NDArray[np.intp]
 
 LEAST_EPSILON = 1e-4
 """Least epsilon of a score: with noise of 100,000 records its posterior could fail after the charge."""
@@ -214,7 +214,7 @@ def _find_private(estimator: Any) -> PrivateEstimator:
     return fitted
 
 
-def release_hits(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
+def release_hits(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
     """Release the number of right predictions, or the errors of predictions.
 
     Args:
@@ -254,7 +254,7 @@ def check_score(estimator: Any, guarantee: Guarantee) -> None:
         laplace().calibrate(network, Dirichlet.uniform(network, 1.0), guarantee)
 
 
-def gains(fitted: Any, predicted: Values, target: Values) -> Codes:
+def gains(fitted: Any, predicted: Array, target: Array) -> Positions:
     """Compute each record's gain for a search: `FULL_GAIN` for a right prediction, decreasing in an absolute error.
 
     Args:
@@ -281,7 +281,7 @@ def _require_readable(guarantee: Guarantee) -> None:
         raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; with less it is all noise")
 
 
-def _judge(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.bool_]:
+def _judge(fitted: Any, predicted: Array, target: Array) -> npt.NDArray[np.bool_]:
     """Compare each prediction with its label."""
     labels = fitted.classes_.tolist()
     refusal = f"y holds a label that is none of the declared classes: {', '.join(map(str, labels[:12]))}"
@@ -289,9 +289,7 @@ def _judge(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.boo
     return np.asarray(codes_of(target, position, refusal) == codes_of(predicted, position, refusal))
 
 
-def _measure_errors(
-    bounds: tuple[float, float], predicted: Values, target: Values
-) -> tuple[npt.NDArray[np.float64], float]:
+def _measure_errors(bounds: tuple[float, float], predicted: Array, target: Array) -> tuple[Floats, float]:
     """Compute absolute errors, at most the width of a target's bounds, and that width."""
     lower, upper = bounds
     # An extreme target overflows to infinity, which is clipped; a warning would reveal something about a record.
@@ -299,9 +297,7 @@ def _measure_errors(
         return np.fmin(np.abs(target - predicted), upper - lower), upper - lower
 
 
-def _release_accuracy(
-    fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account
-) -> Release:
+def _release_accuracy(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
     """Release counts of wrong and right predictions."""
     right = _judge(fitted, predicted, target)
     network = accuracy_network()
@@ -310,15 +306,14 @@ def _release_accuracy(
     return release(laplace(), counts, Dirichlet.uniform(network, 1.0), guarantee, account=account)
 
 
-def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
+def _release_error(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
     """Release sums of absolute errors and of their squares."""
-    errors, width = _measure_errors(fitted.release_.over.target.bounds, predicted, target)
+    errors, width = _measure_errors(design_behind(fitted).target.bounds, predicted, target)  # type: ignore[union-attr,arg-type]
     design = error_design(width)
     statistic = sum_moments(read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)
 
 
-Flags = npt.NDArray[np.bool_]
 PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
 """Arguments that each try replaces, and that are restored on the chosen estimator. `random_state` is among them because
 the state of a generator that all tries drew from would reveal their number."""
@@ -429,7 +424,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             self._check_setting(plan, setting, training, None)
         target = read_target(self.estimator, y, len(held_out), numeric=is_regressor(self.estimator))[held_out]
 
-        def attempt(index: int, fit_account: Account) -> tuple[int, tuple[Any, Values] | None]:
+        def attempt(index: int, fit_account: Account) -> tuple[int, tuple[Any, Array] | None]:
             return _attempt(self._make_estimator(plan, settings[index], fit_account, seed), training, target)
 
         with under_way("searching"):  # it hides inner progress bars, which would reveal the number of tries
@@ -450,7 +445,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
         return self
 
-    def predict(self, X: Any) -> Values:
+    def predict(self, X: Any) -> Array:
         """Predict by the chosen estimator.
 
         Args:
@@ -463,7 +458,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             InputError: columns other than those of the fit.
         """
         check_is_fitted(self, "best_estimator_")
-        predicted: Values = self.best_estimator_.predict(X)
+        predicted: Array = self.best_estimator_.predict(X)
         return predicted
 
     @available_if(lambda self: getattr(self.estimator, "scored_records", "private") == "public")  # type: ignore[untyped-decorator]
@@ -543,14 +538,14 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         raise DiscreetError("an account that cannot pay did not stop a fit; please report this as a bug")
 
 
-def _toss_coins(records: int, holdout: Any) -> Flags:
+def _toss_coins(records: int, holdout: Any) -> npt.NDArray[np.bool_]:
     """Draw the records on which settings are compared: 64 random bits of the operating system for each."""
     if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
         raise InputError("holdout must be a share of the records, greater than 0 and less than 1")
     return np.frombuffer(os.urandom(8 * records), np.uint64) < np.uint64(int(float(holdout) * 2**64))
 
 
-def _attempt(estimator: Any, training: MaskedInput, target: Values) -> tuple[int, tuple[Any, Values] | None]:
+def _attempt(estimator: Any, training: MaskedInput, target: Array) -> tuple[int, tuple[Any, Array] | None]:
     """Make one try: its gain, and the fitted estimator with its predictions for the held-out records.
 
     Errors after the release are functions of it, but must stay hidden: they would reveal one try among many. The same

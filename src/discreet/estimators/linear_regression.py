@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -19,8 +18,10 @@ from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_pair
+from discreet.estimators.contract import design_behind
 from discreet.estimators.declared_designs import of_release, positive_number, scaled_blocks
 from discreet.estimators.lazy_posterior import LazyPosterior
+from discreet.estimators.network_regression import NetworkReader
 from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import RegressionEstimator
@@ -31,9 +32,9 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import WeightDraws, truncated_posterior
+from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
-Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
 """Names of the estimator's methods, by mechanism."""
 FIXED = "without an intercept, and by methods other than 'moments', models are declared in coordinates of the bounds"
@@ -137,14 +138,20 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         release: Release,
         *,
         bounds: Mapping[str, Any] | None = None,
+        target: str | None = None,
+        features: Sequence[str] | None = None,
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:
         """Build a fitted estimator from a release alone, without records.
 
         Args:
-            release: of a linear regression, such as the `release_` of another estimator.
-            bounds: as in the constructor, where some columns are categories, so that `predict` takes their texts.
+            release: of a linear regression, such as the `release_` of another estimator; or over a network, with sums
+                of the target, of the features, and of all of them in pairs.
+            bounds: as in the constructor, where some columns are categories, so that `predict` takes their texts; not
+                for a network, which has them.
+            target: of a release over a network: name of the numeric variable that is predicted.
+            features: of a release over a network: names of the others; None for all of them.
             draws: of the posterior.
             random_state: of these draws.
 
@@ -152,17 +159,18 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             An estimator that predicts, and has no account for another fit.
 
         Raises:
-            InputError: a release of something else.
+            InputError: a release of something else, or sums that are missing.
         """
+        if release.networks:
+            return cls._from_network(release, NetworkReader.of(release.network, target, features), draws, random_state)
         design = design_of(release)
         if design.target is None or design.predicts != "number":
             raise InputError("this release is not of a linear regression: its target is no number")
+        sampling: dict[str, Any] = {}
         if is_read_by("released", release):
             sampled = release.payload_as(WeightDraws)
-            sampling = {"residual_variance": sampled.variance, "radius": sampled.radius}
+            sampling |= {"residual_variance": sampled.variance, "radius": sampled.radius}
             sampling["released_draws"] = len(sampled.weights)
-        else:
-            sampling = {}
         estimator = of_release(
             cls,
             release,
@@ -178,6 +186,15 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         estimator._keep(release, posterior=estimator._plan_draws())
         return estimator
 
+    @classmethod
+    def _from_network(cls, release: Release, reader: NetworkReader, draws: int, random_state: Any) -> Self:
+        """Build an estimator from sums of numbers beside the tables of a network."""
+        bounds = {feature.name: feature.bounds or feature.states for feature in reader.features}
+        estimator = of_release(cls, release, bounds, reader.design, target_bounds=reader.target.bounds)
+        estimator.draws, estimator.random_state = draws, random_state
+        estimator._keep(release, posterior=LazyPosterior(draws, random_state, reader), reader=reader)
+        return estimator
+
     @property
     def posterior_(self) -> WeightPosterior:
         """Posterior draws of the weights, computed on first access.
@@ -186,7 +203,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             InputError: "exact" with too much noise.
         """
         check_is_fitted(self, "release_")
-        return self._posterior.draw_weights(self.release_)
+        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     def predict(self, X: Any) -> Floats:
         """Predict the target's expectation by `coef_` and `intercept_`.
@@ -201,7 +218,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
             InputError: columns other than those of the fit.
         """
         scaled = self._predict_linearly(X)[0]
-        return design_of(self.release_).predicted(scaled)
+        return design_behind(self).predicted(scaled)
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -250,7 +267,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         """
         expected = self._draw_expected(X)
         assert self.posterior_.variance is not None
-        spread = np.sqrt(self.posterior_.variance) * _scale_of_target(self.posterior_.design)
+        spread = np.sqrt(self.posterior_.variance) * np.diff(self.posterior_.design.predicted(np.array([0.0, 1.0])))
         residuals = generator(self.random_state).standard_normal(expected.shape)
         return self.posterior_.tails(expected + spread[:, None] * residuals, level)
 
@@ -294,7 +311,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
 
     def _reading_options(self) -> dict[str, Any]:
         """List the arguments of `read` besides the release."""
-        return {"method": "exact" if self.release_.mechanism == "noisy_moments" else "auto"}
+        return {"method": "exact"} if self.release_.mechanism == "noisy_moments" else {}
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """Return the draws that all intervals share."""
@@ -303,10 +320,4 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
     def _draw_expected(self, X: Any) -> Floats:
         """Compute the target's expectation under each draw, shape (draws, records)."""
         blocks = [self.posterior_.weights @ block.T for block in scaled_blocks(self, X)]
-        return design_of(self.release_).predicted(np.concatenate(blocks, axis=1))
-
-
-def _scale_of_target(design: Design) -> float:
-    """Compute the width of one unit of the scaled target, in the target's unit."""
-    ends = design.predicted(np.array([0.0, 1.0]))
-    return float(ends[1] - ends[0])
+        return design_behind(self).predicted(np.concatenate(blocks, axis=1))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
@@ -30,15 +29,13 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import noisy_gradients
+from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
 ONE_SHOT_RECORDS = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
 are declared symmetric; see `chosen_method`."""
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[Any]
 
 
 def chosen_method(*, epsilon: float, records: int, features: int, symmetric: bool) -> str:
@@ -241,7 +238,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         odds = self._predict_linearly(X)
         return odds[0] if len(odds) == 1 else odds.T
 
-    def predict(self, X: Any) -> Values:
+    def predict(self, X: Any) -> Array:
         """Predict the most probable class of each record by the log odds.
 
         Args:
@@ -255,7 +252,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         """
         odds = self._predict_linearly(X)
         best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
-        labels: Values = self.classes_[best]
+        labels: Array = self.classes_[best]
         return labels
 
     @of_public_records
@@ -334,7 +331,7 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             return None
         return "norm, symmetric, covariates, public_records and gradients use features scaled by the declared bounds"
 
-    def _declare_target(self) -> tuple[Variable, Values]:
+    def _declare_target(self) -> tuple[Variable, Array]:
         """Check the classes; the labels that y may hold are their states."""
         labels = class_labels(self.classes)
         if len(labels) < 2:

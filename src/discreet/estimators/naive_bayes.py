@@ -11,20 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
-from discreet.estimators.columns import (
-    EXAMPLE,
-    codes_of,
-    declared_bounds,
-    declared_columns,
-    variable_codes,
-)
+from discreet.estimators.columns import EXAMPLE, codes_of, declared_bounds, declared_columns, variable_codes
 from discreet.estimators.contract import (
     ArrayInput,
     PrivateEstimator,
@@ -53,6 +46,7 @@ from discreet.records.counts import Counts, count, count_codes
 from discreet.records.records import Records
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
+from discreet.util.arrays import Array, Floats, Positions
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -104,10 +98,6 @@ def class_rows(cells: Tables, star: Sequence[str], labels: Sequence[str], level:
                 rows.append({"feature": name, "state": state, "class": label, "mean": float(shares[at].mean()), **ends})
     return rows
 
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[Any]
-Codes = npt.NDArray[np.intp]
 
 MOST_BINS = 2**20
 """Most bins of all features together: their names and cut points take some 100 MB."""
@@ -301,7 +291,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         draws = whole_number(draws, "draws", 1)
         return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).probabilities
 
-    def predict(self, X: Any) -> Values:
+    def predict(self, X: Any) -> Array:
         """Predict the class of the largest posterior mean for each record.
 
         Args:
@@ -314,7 +304,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             InputError: as `predict_proba`.
         """
         probabilities = self.predict_proba(X)
-        labels: Values = self.classes_[probabilities.argmax(axis=1)]
+        labels: Array = self.classes_[probabilities.argmax(axis=1)]
         return labels
 
     @of_public_records
@@ -384,7 +374,12 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     # ------------------------------------------------------------------------------------------------ features
 
     def _count_inputs(
-        self, network: Network, inputs: ArrayInput | TableInput, columns: Codes, labels: Values, scopes: Iterable[Scope]
+        self,
+        network: Network,
+        inputs: ArrayInput | TableInput,
+        columns: Positions,
+        labels: Array,
+        scopes: Iterable[Scope],
     ) -> Counts:
         """Count records in memory, or a table in place."""
         if isinstance(inputs, TableInput):
@@ -438,7 +433,7 @@ def _plan_draws(draws: int, random_state: Any) -> LazyPosterior:
     return LazyPosterior(draws, random_state, trust_network=True)
 
 
-def _classify_blocks(cells: Tables, codes: Codes) -> Iterator[Floats]:
+def _classify_blocks(cells: Tables, codes: Positions) -> Iterator[Floats]:
     """Compute P(class | features) under each draw: `pi_c prod_f theta_f[c, x_f]`, normalised over the classes.
 
     Logarithms are added: with a learned prior, products of a few dozen entries underflow.
@@ -467,7 +462,7 @@ def _classify_blocks(cells: Tables, codes: Codes) -> Iterator[Floats]:
 # -------------------------------------------------------------------------------------------------------- the network
 
 
-def _make_star(target: str, labels: Values, variables: Sequence[Variable]) -> Network:
+def _make_star(target: str, labels: Array, variables: Sequence[Variable]) -> Network:
     """Make the network in which the class is the parent of every feature."""
     states = tuple(str(label) for label in labels.tolist())
     parents: dict[str, tuple[str, ...]] = {variable.name: (target,) for variable in variables}
@@ -519,18 +514,18 @@ def _make_mechanism(mechanism: Any) -> Mechanism:
 # -------------------------------------------------------------------------------------------------------- records
 
 
-def _count_codes(network: Network, X: Values, y: Any, labels: Values, scopes: Iterable[Scope]) -> Counts:
+def _count_codes(network: Network, X: Array, y: Any, labels: Array, scopes: Iterable[Scope]) -> Counts:
     """Count the class with every feature; numbers out of bounds are in the outer bins."""
     target, *names = _list_star(network)
     shown = ", ".join(network.schema[target].states[:12])
     refusal = f"Unknown label type: y holds a label that is none of the declared classes: {shown}"
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
     features = _code_features(tuple(map(network.schema.__getitem__, names)), X)
-    codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
+    codes: Mapping[str, Positions] = {target: classes, **dict(zip(names, features.T, strict=True))}
     return count_codes(network, codes, scopes)
 
 
-def _code_features(variables: Sequence[Variable], X: Values) -> Codes:
+def _code_features(variables: Sequence[Variable], X: Array) -> Positions:
     """Find positions of bins and states, shape (records, features)."""
     codes = np.empty(X.shape, np.intp)
     for position, variable in enumerate(variables):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
@@ -24,9 +23,8 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -114,12 +112,7 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
 
     @classmethod
     def from_release(
-        cls,
-        release: Release,
-        *,
-        bounds: Mapping[str, Any] | None = None,
-        draws: int = 1000,
-        random_state: Any = None,
+        cls, release: Release, *, bounds: Mapping[str, Any] | None = None, draws: int = 1000, random_state: Any = None
     ) -> Self:
         """Build a fitted estimator from a release alone, without records.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,9 +31,8 @@ from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, FactoredChoice, factored, spread_candidates
 from discreet.research.readers.direction import ChoiceLikelihood, mean_axis
+from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -195,7 +193,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def posterior_(self) -> WeightPosterior:
         """Posterior draws of theta, computed on first access."""
         check_is_fitted(self, "release_")
-        return self._posterior.draw_weights(self.release_)
+        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     @property
     def components_(self) -> Floats:

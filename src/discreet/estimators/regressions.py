@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.designs.design import Design, Normal, design_of
+from discreet.designs.design import Design, Normal
 from discreet.designs.indicators import worth_groups
 from discreet.designs.kinds.gradient_trace import GradientTrace
 from discreet.designs.mechanisms.objective_perturbation import objective_perturbation
@@ -18,7 +17,7 @@ from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, read_inputs
+from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, design_behind, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -30,6 +29,7 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.found_bounds import FoundBounds, describe_found, plan_search
 from discreet.estimators.groups import declared_groups
 from discreet.estimators.lazy_posterior import LazyPosterior
+from discreet.estimators.network_regression import NetworkReader
 from discreet.estimators.options import (
     generator,
     generator_after,
@@ -45,6 +45,7 @@ from discreet.posterior.protocol import require_level, tails
 from discreet.posterior.read import is_read_by, quick_estimate, read
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.release import Release
+from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 EXPECTED_RECORDS = 10**6
@@ -52,9 +53,6 @@ EXPECTED_RECORDS = 10**6
 of so many records, up to 30 features."""
 INTERVAL_NUMBERS = 2**24
 """Numbers in memory at once in the computation of intervals: 128 MiB."""
-
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[Any]
 
 
 class RegressionEstimator(PrivateEstimator):
@@ -70,6 +68,7 @@ class RegressionEstimator(PrivateEstimator):
     groups: Any = None
     norm: float | None = None
     _counted = False
+    _reader: NetworkReader | None = None
     _named = "coefficient"
 
     def fit(
@@ -118,7 +117,7 @@ class RegressionEstimator(PrivateEstimator):
         self._keep(released, labels, posterior, found_bounds)
         return self
 
-    def _declare_target(self) -> tuple[Variable, Values | None]:
+    def _declare_target(self) -> tuple[Variable, Array | None]:
         """Check the target's declaration: its states or bounds, and the labels that y may hold, if any.
 
         The variable's name is the default for a target without a column name.
@@ -173,13 +172,16 @@ class RegressionEstimator(PrivateEstimator):
     def _keep(
         self,
         released: Release,
-        labels: Values | None = None,
+        labels: Array | None = None,
         posterior: LazyPosterior | None = None,
         found_bounds: FoundBounds | None = None,
+        reader: NetworkReader | None = None,
     ) -> None:
-        """Set the attributes of a fit: the release, its draws, the found bounds, and the estimate."""
-        design = design_of(released)
-        self.release_, self._weights = released, quick_estimate(released).reshape(design.outputs, design.size)
+        """Set the attributes of a fit: the release, its reader, draws, the found bounds, and the estimate."""
+        self.release_, self._reader = released, reader
+        design, rng = design_behind(self), generator(self.random_state)
+        weights = quick_estimate(released) if reader is None else reader.estimate(released, draws=self.draws, rng=rng)
+        self._weights = weights.reshape(design.outputs, design.size)
         slopes, intercepts = design.slopes(self._weights)
         self.coef_, self.intercept_ = by_column(slopes, self._columns), intercepts
         if labels is None:  # one linear predictor: scikit-learn has its coefficients as a vector
@@ -205,7 +207,8 @@ class RegressionEstimator(PrivateEstimator):
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 1)
-        return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, **self._reading_options()))
+        options = {"draws": number, "rng": rng, **self._reading_options()}
+        return cast(WeightPosterior, (self._reader or read)(self.release_, **options))
 
     def _reading_options(self) -> dict[str, Any]:
         """List the arguments of `read` besides the release."""
@@ -354,5 +357,5 @@ def perturb_objective(estimator: Any, records: int) -> Mechanism:
 def trace_of(release: Release) -> GradientTrace:
     """Read the gradients of a logistic or Poisson regression's release; any other release is an InputError."""
     if not is_read_by("gradients", release):
-        raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
+        raise InputError("this release is of no logistic or Poisson regression; of one over a network ask `regress`")
     return release.payload_as(GradientTrace)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_bounds
 from discreet.estimators.contract import ArrayInput, read_features, read_inputs
+from discreet.util.arrays import Floats
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         inputs.describe(self)
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Scale records to [-1, 1].
 
         Args:

@@ -22,6 +22,7 @@ from discreet.errors import InputError, shown
 from discreet.estimators.columns import EXAMPLE, declared_columns
 from discreet.model.schema import Schema, Variable
 from discreet.records.records import Records, read_records
+from discreet.util.arrays import Positions
 
 READERS = ("ibis", "pyarrow", "pyspark")
 """Packages whose tables are read in place and not as arrays. Frames of other packages are, if a target is named."""
@@ -158,7 +159,7 @@ class TableInput:
         )
 
     def rows(
-        self, design: Design, columns: npt.NDArray[np.intp], labels: npt.NDArray[Any] | None, one_record_a_unit: bool
+        self, design: Design, columns: Positions, labels: npt.NDArray[Any] | None, one_record_a_unit: bool
     ) -> Rows:
         """Round the records to the grid of a design over all columns; the last three arguments are not used.
 

@@ -381,12 +381,13 @@ class NumberDraws:
         """Compute the standard deviation of the noise of the mean product of two columns, in their units."""
         sides = (self.grids[first], self.grids[second])
         unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * float(self.per_step.mean())
-        return self.evidence.noise.moment_scale * _cube_deviation(len(self.evidence.payload.moments)) * unit
+        return self.evidence.deviations[1] * unit
 
     def row_deviation(self, name: str) -> float:
         """Compute the standard deviation of the noise of a column's sum in a row, over all records, in its unit."""
-        scale = self.evidence.noise.row_scale or 0.0
-        return float(np.sqrt(2) * scale * self.grids[name].step * self.per_step.mean())
+        noise = self.evidence.noise
+        variance = 0.0 if noise.row_scale is None else noise.row_law.variance
+        return float(np.sqrt(variance) * self.grids[name].step * self.per_step.mean())
 
     def variance(self, name: str, bins: Floats, step: int = 1) -> Floats:
         """Compute the variance of a column, shape `(draws,)`.

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from discreet.errors import InputError
 from discreet.inference.bin_laws import BinLaw
 from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Scope, Variable
@@ -268,6 +269,68 @@ class ColumnMoments:
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
+@dataclass(frozen=True, eq=False)
+class NumberMoments:
+    """Means and covariances of a linear regression's columns in every draw, from released sums of numbers.
+
+    Args:
+        means: of the covariates' columns and then of the target, shape `(draws, columns + 1)`.
+        covariances: of the same, shape `(draws, columns + 1, columns + 1)`.
+    """
+
+    means: Floats
+    covariances: Floats
+
+    @cached_property
+    def of_covariates(self) -> ColumnMoments:
+        """Moments of the covariates' columns."""
+        covariances = self.covariances[:, :-1, :-1]
+        return ColumnMoments(covariances, covariances, self.means[:, :-1])
+
+    @cached_property
+    def coefficients(self) -> Floats:
+        """Least squares in every draw, the intercept last, shape `(draws, columns + 1)`; NaN if unidentified."""
+        return self._add_intercept(self.of_covariates.slopes(self.covariances[:, :-1, -1]), self.means)
+
+    @cached_property
+    def residual_variance(self) -> Floats:
+        """Variance of the target about the line in every draw, shape `(draws,)`; at least 0, NaN if unidentified."""
+        signed = np.column_stack([-self.coefficients[:, :-1], np.ones(len(self.means))])
+        return np.asarray(np.maximum(np.einsum("di,dij,dj->d", signed, self.covariances, signed), 0.0))
+
+    def identified(self) -> tuple[Floats, Floats]:
+        """Select coefficients and residual variances of the draws that identify them.
+
+        Raises:
+            InputError: most draws do not.
+        """
+        valid = np.isfinite(self.coefficients).all(axis=-1)
+        if valid.mean() < 0.5:
+            raise InputError(
+                "noise leaves the coefficients open in most draws: they have an estimate, but no intervals"
+            )
+        return self.coefficients[valid], self.residual_variance[valid]
+
+    def estimate(self) -> Floats:
+        """Compute ridge regression on the posterior means of the moments, shape `(columns + 1,)`.
+
+        Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. The ridge on
+        standardised columns is the root mean square of the correlations' standard deviations: it vanishes with them.
+        """
+        means, covariances = self.means.mean(axis=0), self.covariances.mean(axis=0)
+        unit = np.sqrt(np.maximum(np.diag(covariances), np.finfo(float).tiny))
+        scale, pairs = np.outer(unit, unit), np.triu_indices(len(unit), 1)
+        ridge = np.sqrt((self.covariances.var(axis=0) / scale**2)[pairs].mean())
+        related = covariances / scale
+        slopes = np.linalg.lstsq(related[:-1, :-1] + ridge * np.eye(len(unit) - 1), related[:-1, -1], rcond=None)[0]
+        return np.asarray(self._add_intercept((slopes * unit[-1] / unit[:-1])[None], means[None])[0])
+
+    @staticmethod
+    def _add_intercept(slopes: Floats, means: Floats) -> Floats:
+        """Append the intercept of the line through the means; shapes `(draws, columns)`, `(draws, columns + 1)`."""
+        return np.column_stack([slopes, means[:, -1] - (slopes * means[:, :-1]).sum(axis=-1)])
+
+
 def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
     """Compute the means and covariances of a regression's columns in every draw.
 
@@ -313,9 +376,7 @@ def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> F
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))
 
 
-def measured_moments(
-    law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]
-) -> tuple[Floats, Floats]:
+def measured_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> NumberMoments:
     """Compute the means and covariances of columns from released sums of numbers, without a law inside bins.
 
     Args:
@@ -324,7 +385,7 @@ def measured_moments(
         columns: of different variables.
 
     Returns:
-        (means, covariances), shapes `(draws, columns)` and `(draws, columns, columns)`, in the unit of the numbers.
+        Moments in the unit of the numbers; the last column is the target of a regression.
     """
     ends = np.cumsum([0, *(len(column.names) for column in columns)])
     means = np.zeros((law.draws, int(ends[-1])))
@@ -346,7 +407,7 @@ def measured_moments(
             held = slice(ends[j], ends[j + 1])
             covariances[:, rows, held] = _covary(law, numbers, column, before)
             covariances[:, held, rows] = covariances[:, rows, held].swapaxes(1, 2)
-    return means, covariances
+    return NumberMoments(means, covariances)
 
 
 def _share_bins(shares: Floats, grid: NumberGrid) -> Floats:

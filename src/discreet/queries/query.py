@@ -1134,7 +1134,7 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    _, moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
     if query.quantity == "covariance":
         return np.asarray(moments[:, 0, 1])
     scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
@@ -1155,9 +1155,24 @@ def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
     Raises:
         InputError: two numbers of which no sums were released.
     """
-    both = condition_on(posterior, query.evidence, predictive=False)
     if query.second is not None:
+        both = condition_on(posterior, query.evidence, predictive=False)
         return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))
+    return number_draws(query, find_number_law(query, posterior))[0]
+
+
+def find_number_law(query: NumberQuery, posterior: NetworkPosterior) -> BinLaw:
+    """Find the law of the number that a query asks for in every draw.
+
+    Args:
+        query: query for one number, which fits the posterior's schema.
+        posterior: draws.
+
+    Returns:
+        By released sums where there are some, with the leaves of its ruler as bins; else by the log-linear law inside
+        bins. NaN where the evidence is impossible.
+    """
+    both = condition_on(posterior, query.evidence, predictive=False)
     both = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
     shares, both = _draw_probabilities(query.bins, both)
-    return number_draws(query, _find_number_law(query, both, shares, "log-linear"))[0]
+    return _find_number_law(query, both, shares, "log-linear")

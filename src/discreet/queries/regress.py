@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
+from discreet.model.network import Network
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -42,6 +44,7 @@ from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,
     ColumnMoments,
+    NumberMoments,
     RegressionColumn,
     column_moments,
     covariance,
@@ -421,7 +424,8 @@ def regress(
     with under_way("regressing"):
         measured = kind == "linear" and _measures_numbers(both.numbers, (*names, target), schema)
         if measured and both.numbers is not None:
-            moments, drawn = _fit_to_sums(law, both.numbers, covariates, RegressionColumn(schema[target]))
+            sums = measured_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
+            moments, drawn = sums.of_covariates, sums.coefficients
         else:
             moments = column_moments(law, covariates)
             fit = _fit_linear if kind == "linear" else _fit_logistic
@@ -439,6 +443,45 @@ def regress(
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
     return _add_basis(regression, law, measured=measured)
+
+
+def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) -> NumberMoments:
+    """Read the moments of a linear regression from released sums of numbers, if all that it needs were released.
+
+    Args:
+        posterior: posterior made from a release.
+        target: numeric variable.
+        on: covariates, numeric or categorical.
+
+    Returns:
+        Moments in every draw; each of two states and more has a column, but the first.
+
+    Raises:
+        InputError: as `regress`; no sums of a number; or no sums or table of two variables together, which are named.
+    """
+    schema = posterior.network.schema
+    names = (*_check_covariates(schema, target, on, "linear"), target)
+    both = condition_on(posterior, (), predictive=False)
+    if both.numbers is None or not _measures_numbers(both.numbers, names, schema) or not schema[target].numeric:
+        wanted = [target, *(name for name in names if schema[name].numeric and name != target)]
+        raise InputError(f"this release holds no sums of all of {listed(map(shown, wanted))}; `regress` reads bins")
+    if apart := [pair for pair in combinations(names, 2) if not _are_together(both.numbers, posterior.network, pair)]:
+        raise InputError(
+            f"nothing that was released tells how these go together: {listed(' and '.join(pair) for pair in apart)}; "
+            "in the network one must depend on the other, or a third variable on both"
+        )
+    law = ColumnLaw(both.for_targets(names, most=MOST_JOINT_STATES), names, "log-linear")
+    return measured_moments(law, both.numbers, [RegressionColumn(schema[name]) for name in names])
+
+
+def _are_together(numbers: NumberDraws, network: Network, pair: tuple[str, str]) -> bool:
+    """True if sums of two variables were released, or of two categorical ones a table of a family."""
+    numeric = [name for name in pair if name in numbers.grids]
+    if len(numeric) == 2:
+        return numbers.measures(*pair)
+    if numeric:
+        return bool(numbers.family_for(numeric[0], tuple({*pair} - {*numeric})))
+    return any({*pair} <= {*network.family(node)} for node in network.nodes)
 
 
 # ---------------------------------------------------------------------------------------------- what can be regressed
@@ -547,28 +590,6 @@ def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema)
     """True if there is a numeric variable, and sums of all of them were released."""
     numeric = [name for name in names if schema[name].numeric]
     return numbers is not None and bool(numeric) and all(name in numbers.grids for name in numeric)
-
-
-def _fit_to_sums(
-    law: ColumnLaw, numbers: NumberDraws, covariates: Sequence[RegressionColumn], target: RegressionColumn
-) -> tuple[ColumnMoments, Floats]:
-    """Fit a linear regression to moments of the numbers themselves.
-
-    Args:
-        law: laws of the variables.
-        numbers: with sums of all numeric ones.
-        covariates: covariates.
-        target: dependent variable; of two states the second one's indicator.
-
-    Returns:
-        (moments of the covariates; coefficients and the intercept, shape (draws, columns + 1), NaN where a coefficient
-        is not identified).
-    """
-    means, covariances = measured_moments(law, numbers, [*covariates, target])
-    of_covariates = covariances[:, :-1, :-1]
-    moments = ColumnMoments(of_covariates, of_covariates, means[:, :-1])
-    slopes = moments.slopes(covariances[:, :-1, -1])
-    return moments, np.column_stack([slopes, means[:, -1] - (slopes * means[:, :-1]).sum(axis=-1)])
 
 
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:

@@ -21,7 +21,6 @@ from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, printable, require_word
-from discreet.model.query_grammar import NumberQuery
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -29,9 +28,10 @@ from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import equal_tails
 from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answers import Answers, state_text
+from discreet.queries.distributions import distributions
 from discreet.queries.explain import describe_promise
 from discreet.queries.explanation import InferenceLimits, MetricLimits, write_factor
-from discreet.queries.query import answer_many, marginals
+from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.lazy_imports import lazy_import
@@ -49,8 +49,6 @@ MOST_LISTED_STATES = 12
 """Largest number of states of a variable that a report lists."""
 MOST_LISTED_VARIABLES = 60
 """Largest number of variables whose states a report lists."""
-REPORTED_QUANTILES = (0.1, 0.5, 0.9)
-"""Quantiles of numeric columns that a report lists."""
 
 
 def report(
@@ -66,7 +64,7 @@ def report(
     """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
     If the release has no posterior over a network, the report gives the reason in place of the answers. Otherwise it
-    lists the law of every variable, means, deviations and quantiles of the numeric columns of which sums were released,
+    lists the law of every variable, means, deviations and quartiles of the numeric columns of which sums were released,
     and the mean width of each table's intervals; a posterior over the network without
     missing values gets a note. The network's independences are tested if the release has measurements (`check_fit`).
     The HTML alone draws a network of at most MOST_DRAWN_NODES variables, and lists the MOST_UNCERTAIN entries with the
@@ -113,6 +111,7 @@ def report(
         "uncertain": None,
         "no_answers": [],
         "numbers": None,
+        "distributions": (),
         "level": f"{100 * level:g}",
         "widths": None,
     }
@@ -122,11 +121,12 @@ def report(
         drawn, by_state = answers
         if drawn.network != release.network:
             context["dropped"] = [*context["dropped"], AT_RANDOM]
-        spans = _find_intervals(drawn, level)
+        spans, shown = _find_intervals(drawn, level), distributions(drawn, level=level)
         context |= {
             "marginals": IntervalTable([dict(list(row.items())[1:]) for row in by_state.tidy()], most=None),
             "uncertain": IntervalTable(_list_uncertain(drawn, spans), most=None),
-            "numbers": _list_numbers(drawn, level),
+            "distributions": shown,
+            "numbers": IntervalTable([row for column in shown for row in column.rows()], most=None) if shown else None,
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
     if context["drawn"]:
@@ -553,22 +553,6 @@ def _read(
     if posterior.network not in (release.network, *gaps):
         raise InputError("the posterior is of another network than the release")
     return posterior, marginals(posterior, level=level)
-
-
-def _list_numbers(posterior: PosteriorDraws, level: float) -> IntervalTable | None:
-    """List means, deviations and quantiles of the numeric columns of which sums were released; None without any."""
-    if posterior.numbers is None:
-        return None
-    names = [name for name in posterior.numbers.grids if name in posterior.network.schema][:MOST_LISTED_VARIABLES]
-    queries = [
-        NumberQuery(quantity, name, at)
-        for name in names
-        for quantity, at in (("mean", None), ("sd", None), *(("quantile", share) for share in REPORTED_QUANTILES))
-    ]
-    answers = answer_many(posterior, queries, level=level)
-    numbers = [{part: answer.rows[0][part] for part in ("mean", "lower", "upper")} for answer in answers]
-    rows = [{"query": query.variable, "name": str(query), **row} for query, row in zip(queries, numbers, strict=True)]
-    return IntervalTable(rows, most=None)
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:

@@ -37,6 +37,7 @@ from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
 from discreet.server.readings import ServedPosterior
 from discreet.server.release_page import (
+    ask_distributions,
     ask_expected,
     ask_fit_words,
     ask_numbers,
@@ -143,7 +144,7 @@ FEW = 12
 """Most variables of a network without a search box."""
 BLANK: Mapping[str, Any] = MappingProxyType(
     {
-        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected", "fit"), ""),
+        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected", "fit", "distributions"), ""),
         **dict.fromkeys(("query_error", "field_error", "problem"), ""),
         "fields": (),
         "retry": None,
@@ -333,6 +334,8 @@ class _Pages:
         context: dict[str, Any] = {"states": states.body.decode().replace(KEPT, carried)}
         if version.over_network:
             context["fit"] = (await serving.answer(version, ask_fit_words)).body.decode()
+        shown = await serving.answer(version, lambda reading: ask_distributions(reading, page))
+        context["distributions"] = shown.body.decode()
         if version.kind == "family":
             numbers = await serving.answer(version, lambda reading: ask_numbers(reading, page))
             context |= {"numbers": numbers.body.decode(), "lead": "Parameters of the family"}

@@ -10,6 +10,7 @@ from discreet.display.text_tables import html_text
 from discreet.errors import InputError, listed
 from discreet.model.network import Network
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.queries.distributions import distributions
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.release_report import promise_words
 from discreet.releases.combined import Evidence, evidence_of
@@ -91,6 +92,28 @@ def ask_states(reading: ServedPosterior, page: PageRequest) -> replies.Question:
         return ResponseBody("".join(parts).encode(), HTML)
 
     key = ("page", tuple(evidence.items()), page.level, with_network, page.view, page.noise, page.missing)
+    return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
+
+
+def ask_distributions(reading: ServedPosterior, page: PageRequest) -> replies.Question:
+    """Ask for the distributions of numeric columns of which sums were released, given what is observed.
+
+    Raises:
+        InputError: invalid evidence.
+        Problem: there is no posterior over a network.
+    """
+    posterior = _posterior(reading, page.model_copy(update={"noise": False}))
+    evidence = read_evidence(posterior.network.schema, page.e)
+
+    def make() -> ResponseBody:
+        parts = [
+            f'<div class="scroll" tabindex="0" role="region" aria-label="Distribution of {html_text(column.variable)}">'
+            f"{column.svg()}{number_table(column.rows(), page.level, 'number')}</div>"
+            for column in distributions(posterior, evidence, level=page.level)
+        ]
+        return ResponseBody("".join(parts).encode(), HTML)
+
+    key = ("page distributions", tuple(sorted(evidence.items())), page.level, page.missing)
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
@@ -242,6 +265,8 @@ def page_questions(reading: ServedPosterior) -> Iterator[replies.Question]:
     yield _bounded(ask_states(reading, PageRequest()))
     if len(schema) > MOST_DRAWN:
         return
+    if reading.plain.numbers is not None:
+        yield _bounded(ask_distributions(reading, PageRequest()))
     yield _bounded(replies.ask_marginals(reading, MarginalsRequest()))
     texts = [f"{variable.name}={state}" for variable in schema for state in variable.states]
     for text in texts[: round(MOST_PREPARED_BYTES / (STATE_BYTES * len(texts)))]:

@@ -15,6 +15,7 @@ from discreet.errors import InputError, shown
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
 
 QUANTILE_BISECTIONS = 40
 """Bisections of a level between 0 and the number of draws: far finer than the distance of two draws."""

@@ -37,12 +37,13 @@ class PlannedWidth:
         query: as text.
         epsilons: rising.
         widths: expected half-width at each of them, of the widest of the question's rows.
-        sampling: half-width without any noise: what so many records tell.
+        sampling: half-width without any noise: what so many records tell, and what bins leave open.
         largest: half-width that no interval exceeds: 0.5 of probabilities.
         spread: factors of the half-width between which eight in ten releases lie, were their logarithms normal; where
             probabilities are not known, eight in ten releases about networks of other probabilities.
         error: expected distance of the answer from the truth, as a share of the half-width.
         uncertainty: relative standard error of the half-widths near the wanted budget: few releases were simulated.
+        binned: whether bins, or leaves of a ruler, leave a part of `sampling` open, which no number of records narrows.
 
     Raises:
         Nothing: `plan_accuracy` makes these.
@@ -61,6 +62,7 @@ class PlannedWidth:
     spread: tuple[float, float] = (1.0, 1.0)
     error: float = NORMAL_ERROR
     uncertainty: float = 0.0
+    binned: bool = False
 
     def at(self, epsilon: float, *, records: float = 1.0) -> float:
         """The expected half-width at any budget, and for any number of records.
@@ -68,12 +70,14 @@ class PlannedWidth:
         Args:
             epsilon: greater than 0.
             records: factor of the number of records that was planned for. Noise in records does not depend on their
-                number, so that as many more records are worth as much more budget; sampling falls with their root.
+                number, so that as many more records are worth as much more budget; sampling falls with their root, but
+                for what bins leave open.
 
         Returns:
             The half-width.
         """
-        return min(self.largest, math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records)))
+        sampling = self.sampling if self.binned else self.sampling / math.sqrt(records)
+        return min(self.largest, math.hypot(sampling, self.noise(epsilon * records)))
 
     def noise(self, epsilon: float) -> float:
         """Noise part of the half-width: half-width^2 = noise^2 + sampling^2.
@@ -216,7 +220,8 @@ class AccuracyPlan(Result):
             for row in self.rows()
         ]
         spread = "8 in 10 random networks" if self.over_networks else "8 in 10 releases"
-        widths = (f"half-width at {self.epsilon:g}", "+-", "sampling", "noise", spread, "error")
+        sampling = "sampling, bins" if any(width.binned for width in self.questions) else "sampling"
+        widths = (f"half-width at {self.epsilon:g}", "+-", sampling, "noise", spread, "error")
         return TextTable(("question", *(["needs epsilon"] if sought else []), *widths), rows)
 
     def _list_widths(self) -> TextTable:

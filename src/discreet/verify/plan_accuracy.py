@@ -31,6 +31,7 @@ from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import MostProbable, NumberQuery, Query, check_names, parse_query
+from discreet.model.schema import Schema
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
@@ -67,6 +68,8 @@ NORMAL_RELEASES = 4
 """Weight, in releases, of `NORMAL_ERROR` beside the simulated errors."""
 LARGEST_HALF_WIDTH = 0.5
 """Half-width of a probability about which nothing is known."""
+BINNED_RATIO = 1.1
+"""Ratio of an interval to that by one law inside bins above which bins, and not records alone, make it wide."""
 LEAST_HALF_WIDTH = 1e-12
 """Half-width that stands for 0, of a certain answer."""
 
@@ -168,6 +171,7 @@ class _Simulated:
         self._asked, self._worlds, self._mechanism, self._promise = queries, worlds, mechanism, promise
         self._rng, self._typical, self._measured = rng, typical, False
         self._budgets: list[float] = []
+        self._binned = [False] * len(queries)
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
         noiseless = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
@@ -200,10 +204,11 @@ class _Simulated:
                 budgets,
                 tuple(widths[:, index].tolist()),
                 float(curves.sampling[index]),
-                math.inf if isinstance(query, NumberQuery) else LARGEST_HALF_WIDTH,
+                _find_largest(query, self._worlds[0].counts.over.schema),
                 (float(curves.spread[0, index]), float(curves.spread[1, index])),
                 float(shares[index]),
                 float(curves.uncertainty[index]),
+                self._binned[index],
             )
             for index, query in enumerate(self._asked)
         )
@@ -224,7 +229,7 @@ class _Simulated:
     def _ask(self, posterior: PosteriorDraws, truth: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Find half-widths of the widest rows, and absolute errors of their means."""
         pairs = []
-        for query, true in zip(self._asked, truth, strict=True):
+        for index, (query, true) in enumerate(zip(self._asked, truth, strict=True)):
             if self._measured and posterior.numbers is None and isinstance(query, NumberQuery):
                 # What noise leaves of a number is known of releases that hold its sums; bins say something else.
                 pairs.append((1.0, 0.0))
@@ -239,8 +244,21 @@ class _Simulated:
             widths = [max(row["upper"] - row["lower"], LEAST_HALF_WIDTH) / 2 for row in rows]
             widest = int(np.argmax(widths))
             pairs.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
+            if "law_lower" in rows[widest]:
+                by_law = rows[widest]["law_upper"] - rows[widest]["law_lower"]
+                self._binned[index] |= bool(2 * widths[widest] > BINNED_RATIO * by_law)
         widths_of, errors = np.array(pairs).T
         return widths_of, errors
+
+
+def _find_largest(query: Query, schema: Schema) -> float:
+    """Find the half-width that no interval of a query exceeds: of a mean or quantile half the range of its numbers."""
+    if not isinstance(query, NumberQuery) or query.kind in ("marginal", "conditional"):
+        return LARGEST_HALF_WIDTH
+    ranges = [high - low for name, _ in query.targets for low, high in [schema[name].bounds or (-math.inf, math.inf)]]
+    # A variance lies between 0 and a quarter of the squared range, a covariance within a quarter of the product.
+    largest = {"sd": ranges[0] / 4, "variance": ranges[0] ** 2 / 8, "covariance": math.prod(ranges) / 4}
+    return 1.0 if query.quantity == "correlation" else largest.get(query.quantity, ranges[0] / 2)
 
 
 def _without_replicates(posterior: PosteriorDraws) -> PosteriorDraws:
@@ -341,13 +359,11 @@ def _make_plan(
     """Make the plan, with the budget rounded up, or the reason why there is none."""
     too_wide = [width for width in questions if width.sampling >= within]
     if too_wide:
-        worst = max(width.sampling for width in too_wide)
-        enough = float(f"{1.05 * records * (worst / within) ** 2:.1e}")
-        reason = (
-            f"sampling alone is wider for {listed([width.query for width in too_wide])}: up to {worst:.3g} with "
-            f"{records:,} records; about {enough:,.0f} records would leave room for noise"
-        )
-        return AccuracyPlan(mechanism, None, within, records, questions, reason)
+        reasons = [
+            _say_too_wide([width for width in too_wide if width.binned is binned], within, records)
+            for binned in dict.fromkeys(width.binned for width in too_wide)
+        ]
+        return AccuracyPlan(mechanism, None, within, records, questions, "; ".join(reasons))
     needed = max(width.needed(within) for width in questions)
     if math.isinf(needed):
         reason = f"no budget up to {HIGHEST_EPSILON:g} is enough"
@@ -356,3 +372,18 @@ def _make_plan(
     stated = f"{math.ceil(needed / unit - 1e-9) * unit:.10g}"
     stated_promise = Guarantee(epsilon=stated, delta=promise.delta, relation=promise.relation, unit=promise.unit)
     return AccuracyPlan(mechanism, stated_promise, within, records, questions)
+
+
+def _say_too_wide(questions: Sequence[PlannedWidth], within: float, records: int) -> str:
+    """Explain why no budget is enough for some queries, all of them or none `binned`, and what would help."""
+    names, worst = listed([width.query for width in questions]), max(width.sampling for width in questions)
+    if questions[0].binned:
+        return (
+            f"bins and sampling leave {names} wider, up to {worst:.3g}, whatever the budget; narrower bins help, and "
+            "for means and deviations sums of numbers (option numbers_share)"
+        )
+    enough = float(f"{1.05 * records * (worst / within) ** 2:.1e}")
+    return (
+        f"sampling alone is wider for {names}: up to {worst:.3g} with {records:,} records; about {enough:,.0f} records "
+        "would leave room for noise"
+    )
