@@ -357,5 +357,5 @@ def perturb_objective(estimator: Any, records: int) -> Mechanism:
 def trace_of(release: Release) -> GradientTrace:
     """Read the gradients of a logistic or Poisson regression's release; any other release is an InputError."""
     if not is_read_by("gradients", release):
-        raise InputError("this release is of no logistic or Poisson regression; of one over a network ask `regress`")
+        raise InputError("this release is not of a logistic or Poisson regression; over a network ask `regress`")
     return release.payload_as(GradientTrace)
