@@ -35,9 +35,10 @@ they use the same model with three corrections for model doubt:
   constraint.
 * *of margins of rows*: hundreds of rows of few records with a prior each imply, by the law of large numbers, a strong
   prior on the table's margins that was not intended. Therefore the child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`draw_pair_counts`). They are drawn from the evidence
-  on themselves. The rows' counts are then raked to them, with minimal change (`raking.py`), and the rows' probabilities
-  to margins that are drawn from these counts alone (`draw_moved_rows`).
+  (Dirichlet(1/2); for the bins of a numeric column that of `ordered_bins.py`), and so has each parent's table with the
+  child (`draw_pair_counts`). They are drawn from the evidence on themselves. The rows' counts are then raked to them,
+  with minimal change (`raking.py`), and the rows' probabilities to margins that are drawn from these counts alone
+  (`draw_moved_rows`).
 * *of the learned prior* (`shrinkage.py`): it fits the average cell, but intervals must cover the rare cells, too.
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
@@ -688,8 +689,8 @@ class LatentCounts:
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
         """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
 
-        The child's counts have the prior Dirichlet(1/2); those with a parent are drawn given both of their margins
-        (`draw_pair_counts`).
+        The child's counts have the prior Dirichlet(1/2), or that of ordered bins (`_draw_ordered`); those with a parent
+        are drawn given both of their margins (`draw_pair_counts`).
 
         Args:
             part: names of the parents and the child, the child last.
@@ -726,7 +727,7 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw counts of parts, each from its own margin alone, rake the rows' counts to all, draw probabilities anew.
 
-        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2).
+        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins.
 
         Args:
             rows: draws to move; not changed.
