@@ -28,7 +28,8 @@ XML = (
     "<DEFINITION><FOR>a</FOR><TABLE>0.25 0.75</TABLE></DEFINITION></NETWORK></BIF>"
 )
 NET = (
-    '% drawn by hand\nnet { node_size = (80 40); }\nnode A { states = ("y" "n"); }\nnode B { states = ("u" "v"); }\n'
+    "% drawn by hand\n/// by a program\nnet { node_size = (80 40); }\n"
+    'node A { states = ("y" "n"); }\nnode B { states = ("u" "v"); }\n'
     "potential (A) { data = (0.2 0.8); }\npotential (B | A) { data = ((0.1 0.9) (0.5 0.5)); }\n"
 )
 XDSL = (
@@ -255,7 +256,7 @@ def test_rounded_rows_of_other_programs_are_scaled_and_others_refused(tmp_path: 
 def test_what_pyagrum_refuses_is_one_line_with_the_place(tmp_path: Path) -> None:
     pytest.importorskip("pyagrum")
     for text, message in (
-        (NET.replace("node A {", "node A {{"), r"n, line 3: pyAgrum cannot read this Hugin NET: "),
+        (NET.replace("node A {", "node A {{"), r"n, line 4: pyAgrum cannot read this Hugin NET: "),
         (XDSL.replace("</cpt>", "", 1), "n, line 3: pyAgrum cannot read this GeNIe XDSL: "),
         (XDSL.replace("extensions", "others"), "n: pyAgrum cannot read this GeNIe XDSL: "),
         (UAI.replace("2 0 1", "2 0 9"), "n, line 6: pyAgrum cannot read this UAI: "),

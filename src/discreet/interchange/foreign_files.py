@@ -140,7 +140,7 @@ FOREIGN_FORMATS = (
         "its factors are no probabilities of a node given its parents: give a Bayesian network",
     ),
     _read_by_pyagrum("UAI", r"(?:\s++|#[^\n]*+)*+BAYES\s++\d", ".uai"),
-    _read_by_pyagrum("Hugin NET", r"(?:\s++|%[^\n]*+)*+(?:class\s++\w++\s*+\{\s*+)?net\s*+\{", ".net"),
+    _read_by_pyagrum("Hugin NET", r"(?:\s++|(?:%|//)[^\n]*+)*+(?:class\s++\w++\s*+\{\s*+)?net\s*+\{", ".net"),
     _read_by_pyagrum("GeNIe DSL", r"\s*+net\s++\w++\s*+\{", ".dsl"),
     _read_by_pyagrum("GeNIe XDSL", rf"{XML_HEAD}<smile\b", ".xdsl"),
     _not_read(
