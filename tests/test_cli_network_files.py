@@ -114,3 +114,23 @@ def test_what_a_network_file_has_not_is_refused(run: Shell) -> None:
         .replace("0.01 0.99", "0.01 0.99 0.5 0.5", 1)
     )
     assert "cycle" in run.fails("export cycle.xml --output x.bif")
+
+
+@pytest.mark.filterwarnings("default:.*printed digits:UserWarning")
+def test_a_scaled_row_is_told_in_a_line(run: Shell) -> None:
+    text = Path("asia.bif").read_text().replace("table 0.5, 0.5;", "table 0.4999, 0.5;")
+    Path("rounded.bif").write_text(text)
+    code, _, err = run("export rounded.bif --output whole.bif")
+    assert code == 0 and dc.Tables.read("whole.bif")["smoke"].sum() == pytest.approx(1, abs=1e-15)
+    (line,) = (line for line in err.splitlines() if "smoke" in line)
+    assert line.startswith("discreet: rounded.bif, line ") and line.endswith("it is scaled to 1"), err
+    assert run("show rounded.bif") == run("show asia.bif")
+
+
+def test_a_model_string_is_a_network_over_a_schema(run: Shell) -> None:
+    schema = {"variables": [{"name": v.name, "states": list(v.states)} for v in asia().network.schema]}
+    Path("s.json").write_text(json.dumps(schema))
+    Path("model").write_text(
+        "[asia][smoke][tub|asia][lung|smoke][bronc|smoke][either|tub:lung][xray|either][dysp|either:bronc]\n"
+    )
+    assert run.json("show model --schema s.json") == run.json("show asia.bif")
