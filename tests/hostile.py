@@ -19,10 +19,10 @@ import numpy as np
 
 import design_releases
 import discreet as dc
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_writing import format_bif
 from discreet.formats.network_files import network_of
-from discreet.formats.xmlbif import format_xmlbif, parse_xmlbif
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif
+from discreet.interchange.xmlbif import format_xmlbif, parse_xmlbif
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_word
 from registry import VARIANTS
 from strategies import same, same_file

@@ -1,4 +1,4 @@
-"""The kernel without any pack: a copy of it, and the tests that need nothing else.
+"""The kernel without any pack: a copy of it, and the tests that need nothing else but readers of network files.
 
 `python tests/kernel_alone.py` runs all of them (`make test-kernel`); `test_kernel_alone.py` looks at a few each time.
 """
@@ -11,13 +11,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "discreet"
-PACKS = ("designs", "research", "estimators", "server")
+FILES = "interchange"
+"""The pack that reads network files, which most tests and the demo begin with."""
+PACKS = (FILES, "designs", "research", "estimators", "server")
 OF_PACKS = re.compile(
-    rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b|\"(exact|particles)\"|noisy_(gradients|moments)|factored"
+    rf"\b(dc|discreet)[./]({'|'.join(PACKS[1:])})\b|\bserve\b|\"(exact|particles)\"|noisy_(gradients|moments)|factored"
     r"|grouped_moments|objective_perturbation|--design\b"
 )
 BESIDE = ("pages", "mutants")
@@ -30,24 +33,31 @@ APART = {
 """Tests of the whole tree, with its packs; and two that ask a reader of a pack without naming it."""
 
 
-def make_copy(folder: Path) -> Path:
-    """Copy the kernel, as if it were installed without packs: its metadata has no entry points of theirs.
+def make_copy(folder: Path, *packs: str) -> Path:
+    """Copy the kernel, as if it were installed without other packs: its metadata has no entry points of theirs.
 
     Args:
         folder: an empty one.
+        packs: that are copied, too.
 
     Returns:
         The same, for `PYTHONPATH`.
     """
-    shutil.copytree(SOURCE, folder / "discreet", ignore=lambda at, _: PACKS if Path(at) == SOURCE else ())
+    left_out = {*PACKS} - {*packs}
+    shutil.copytree(SOURCE, folder / "discreet", ignore=lambda at, _: left_out if Path(at) == SOURCE else ())
     told = folder / "discreet-0.1.0.dist-info"
     told.mkdir()
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: discreet\nVersion: 0.1.0\n")
+    points = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [
+        f"[{group}]\n{pack} = {points[group][pack]}\n" for group in points for pack in packs if pack in points[group]
+    ]
+    (told / "entry_points.txt").write_text("\n".join(lines))
     return folder
 
 
 def kernel_tests() -> list[Path]:
-    """Files of tests that name no pack, and import no helper that does."""
+    """Files of tests that name no pack but that of network files, and import no helper that does."""
     texts = {path.stem: path for path in TESTS.rglob("*.py") if not {*path.parts} & {*BESIDE}}
     needs = {
         name: {
@@ -77,9 +87,9 @@ def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def main() -> int:
-    """Run the kernel's tests on the kernel alone."""
+    """Run the kernel's tests on the kernel and the reader of network files alone."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = make_copy(Path(folder))
+        copy = make_copy(Path(folder), FILES)
         files = [str(path) for path in kernel_tests()]
         place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent / "studies")])}
         marks = "not slow and not thorough"

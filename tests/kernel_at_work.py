@@ -33,6 +33,8 @@ assert all(finding.holds for finding in dc.audit(dc.laplace(), promise, most=1))
 told = CliRunner().invoke(app, ["query", str(folder / "release.json"), "P(lung|smoke=yes)", "--json"])
 assert told.exit_code == 0 and len(json.loads(told.stdout)["answers"][0]["values"]) == 2, told.output
 
+(folder / "asia.bif").write_text("network asia { }")
+
 # what a pack would bring is refused in a sentence
 for path in foreign:
     try:
@@ -46,6 +48,11 @@ except dc.InputError as error:
 for options in ("--score score.json", "--score score.json --option draws=2", "--design design.json"):
     told = CliRunner().invoke(app, ["plan", *options.split(), "--epsilon", "1", "--records", "9"])
     assert isinstance(told.exception, dc.InputError) and "not installed" in str(told.exception), told.exception
-packs = tuple(f"discreet.{pack}" for pack in ("designs", "research", "estimators", "server"))
+for wanted in (lambda: dc.Network.read(folder / "asia.bif"), lambda: asia().text(), network.to_networkx):
+    try:
+        print(wanted())
+    except dc.InputError as error:
+        print(error)
+packs = tuple(f"discreet.{pack}" for pack in ("interchange", "designs", "research", "estimators", "server"))
 assert not [name for name in sys.modules if name.startswith(packs)]
 print("the kernel is at work")

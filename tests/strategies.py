@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.formats.bif_content import Bif
+from discreet.formats.network_content import NetworkContent
 from oracle import stacked
 
 ODD_NAMES = (
@@ -129,7 +129,7 @@ def same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool
     )
 
 
-def same_file(one: Bif, other: Bif) -> bool:
+def same_file(one: NetworkContent, other: NetworkContent) -> bool:
     """Whether two BIF files describe the same network with the same probabilities, bit for bit."""
     return (
         one.variables == other.variables and dict(one.parents) == dict(other.parents) and same(one.arrays, other.arrays)

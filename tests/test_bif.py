@@ -1,4 +1,4 @@
-"""`discreet.formats.bif`, reading: real files and their oddities are understood, and errors name the line."""
+"""`discreet.interchange.bif`, reading: real files and their oddities are understood, and errors name the line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_writing import format_bif
 from discreet.formats.network_files import read_network, write_network
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif
 from folding import every
 from networks import network_path
 from strategies import same_file
@@ -203,13 +203,13 @@ def test_bytes_may_be_marked_or_packed(tmp_path: Path, pack: Callable[[bytes], b
         (4, "probability ( a ) { table nan, 1; }", "must lie between 0 and 1, got nan"),
         (4, "probability ( a ) { table 0, 1e999; }", "must lie between 0 and 1, got 1e999"),
         (4, "probability ( a ) { table 0.25, 0.5, 0.25; }", "the table of 'a' needs 2 numbers, got 3"),
-        (4, "probability ( a ) { table 0.25, 0.76; }", "a row of 'a' sums to 1.01 instead of 1"),
-        (4, "probability ( a ) { table 0.25, 0.750002; }", "a row of 'a' sums to 1.000002 instead of 1"),
+        (4, "probability ( a ) { table 0.25, 0.77; }", "a row of 'a' sums to 1.02 instead of 1"),
+        (4, "probability ( a ) { table 0.250000, 0.750002; }", "a row of 'a' sums to 1.000002 instead of 1"),
         (4, "probability ( a ) { table 0, 1; table 0, 1; }", "'a' has two 'table' entries"),
         (4, "probability ( a ) { table 0, 1; default 0, 1; }", "'a' has a 'table' and other entries"),
         (4, "probability ( a ) { rows 0, 1; }", "expected 'table' or 'default', got 'rows'"),
         (6, "  (no) 0.5, 0.25;", "a row of 'b' needs 3 numbers, got 2"),
-        (6, "  (no) 0.5, 0.25, 0.2499;", "a row of 'b' sums to 0.9999 instead of 1"),
+        (6, "  (no) 0.5000, 0.2500, 0.2498;", "a row of 'b' sums to 0.9998 instead of 1"),
         (6, "  (maybe) 0.5, 0.25, 0.25;", "'a' has no state 'maybe'; its states: no, yes"),
         (6, "  (no, yes) 0.5, 0.25, 0.25;", "'b' has 1 parents, the row names 2 states"),
         (6, "  default 0.5, 0.25;", "a row of 'b' needs 3 numbers, got 2"),
@@ -233,7 +233,6 @@ def test_what_is_not_bif_is_refused_with_the_line(number: int, line: str, messag
     [
         ("", r"my\.bif: no variable block; is this a BIF file"),
         ("network test { }", r"my\.bif: no variable block"),
-        (ONE, r"my\.bif: variable 'a' has no probability block; add one"),
         (with_line(6, ""), r"my\.bif, line 5: 'b' has no row for \(no\); add it or a default"),
     ],
 )

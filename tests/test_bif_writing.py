@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_content import Bif
-from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_content import NetworkContent
 from discreet.formats.network_files import network_of, read_network, write_network
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif
 from networks import ASIA
 from strategies import names, same_file, thetas
 
@@ -27,7 +27,7 @@ lines = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r
 @given(thetas(), names() | wide, st.lists(lines.filter(lambda line: not re.fullmatch('"[^"]*"', line)), max_size=3))
 @example(dc.Tables(dc.Network((dc.Variable("{", ("}",)),), {"{": ()}), {"{": [1.0]}), "{", ['by "A. Smith"'])
 def test_names_properties_and_numbers_survive_writing(theta: dc.Tables, name: str, properties: list[str]) -> None:
-    bif = Bif(theta.network.variables, theta.network.parents, theta, name, tuple(properties))
+    bif = NetworkContent(theta.network.variables, theta.network.parents, theta, name, tuple(properties))
     again = parse_bif(format_bif(bif))
     assert same_file(again, bif)
     assert (again.name, again.properties) == (bif.name, bif.properties)
@@ -41,33 +41,33 @@ def test_any_name_without_a_quote_survives_writing(odd: list[str]) -> None:
     a, b = dc.Variable(odd[0], odd), dc.Variable(odd[1], odd)
     uniform = np.full(len(odd), 1 / len(odd))
     table = np.tile(uniform, (len(odd), 1))
-    bif = Bif((a, b), {a.name: (), b.name: (a.name,)}, {a.name: uniform, b.name: table}, odd[-1])
+    bif = NetworkContent((a, b), {a.name: (), b.name: (a.name,)}, {a.name: uniform, b.name: table}, odd[-1])
     assert same_file(parse_bif(format_bif(bif)), bif)
 
 
 @given(st.floats(0, 1e-6) | st.floats(0, 1))
 def test_every_float_survives_writing(value: float) -> None:
-    bif = Bif((dc.Variable("a", ("x", "y")),), {"a": ()}, {"a": np.array([value, 1 - value])})
+    bif = NetworkContent((dc.Variable("a", ("x", "y")),), {"a": ()}, {"a": np.array([value, 1 - value])})
     assert same_file(parse_bif(format_bif(bif)), bif)
 
 
 def test_plain_names_are_not_quoted() -> None:
-    bif = Bif((dc.Variable("Asy/Patch", ("<5", ">=7.5", "two words")),), {"Asy/Patch": ()}, {})
+    bif = NetworkContent((dc.Variable("Asy/Patch", ("<5", ">=7.5", "two words")),), {"Asy/Patch": ()}, {})
     assert 'variable Asy/Patch {\n  type discrete [ 3 ] { <5, >=7.5, "two words" };\n}' in format_bif(bif)
 
 
 @pytest.mark.parametrize(
     ("bif", "message"),
     [
-        (Bif((dc.Variable('a"', ("x",)),), {'a"': ()}, {}), "'a\"' has a quote or a line break"),
-        (Bif((dc.Variable("a", ("x\ny",)),), {"a": ()}, {}), "has a quote or a line break"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, name="x\ry"), "has a quote or a line break"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, name=""), "name"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\rb",)), "cannot have a line break"),
-        (Bif((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\nb",)), "cannot have a line break"),
+        (NetworkContent((dc.Variable('a"', ("x",)),), {'a"': ()}, {}), "'a\"' has a quote or a line break"),
+        (NetworkContent((dc.Variable("a", ("x\ny",)),), {"a": ()}, {}), "has a quote or a line break"),
+        (NetworkContent((dc.Variable("a", ("x",)),), {"a": ()}, {}, name="x\ry"), "has a quote or a line break"),
+        (NetworkContent((dc.Variable("a", ("x",)),), {"a": ()}, {}, name=""), "name"),
+        (NetworkContent((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\rb",)), "cannot have a line break"),
+        (NetworkContent((dc.Variable("a", ("x",)),), {"a": ()}, {}, properties=("a\nb",)), "cannot have a line break"),
     ],
 )
-def test_what_bif_cannot_express_is_refused(tmp_path: Path, bif: Bif, message: str) -> None:
+def test_what_bif_cannot_express_is_refused(tmp_path: Path, bif: NetworkContent, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
         write_network(tmp_path / "odd.bif", bif)
     assert not (tmp_path / "odd.bif").exists()

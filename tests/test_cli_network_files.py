@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.formats.network_files import bif_of
+from discreet.formats.network_files import content_of
 from networks import asia
 from shell import RELEASE, Shell, opened
 from strategies import same_file
@@ -53,14 +53,14 @@ def test_what_is_no_xmlbif_is_refused_in_one_line(run: Shell) -> None:
     Path("broken.xml").write_text(Path("asia.xml").read_text().replace("</NAME>", "", 1))
     assert "broken.xml, line" in run.fails("check d.parquet --network broken.xml")
     Path("arcs").write_text("asia -> tub")
-    assert "is neither BIF nor XMLBIF" in run.fails("show arcs")
+    assert "is no network file" in run.fails("show arcs")
 
 
 def test_a_release_is_exported_as_xmlbif(run: Shell) -> None:
     run(RELEASE)
     assert run.json(f"export r.json --output a.xml {FEW} --seed 3") == {"output": "a.xml", "format": "xmlbif"}
     run(f"export r.json --output a.bif {FEW} --seed 3")
-    assert same_file(bif_of(dc.Tables.read("a.xml")), bif_of(dc.Tables.read("a.bif")))
+    assert same_file(content_of(dc.Tables.read("a.xml")), content_of(dc.Tables.read("a.bif")))
     text = Path("a.xml").read_text()
     assert text.startswith("<?xml") and "<PROPERTY>released with " in text and "<PROPERTY>release " in text
     code, out, err = run(f"export r.json --to xmlbif --output - {FEW} --seed 3")
@@ -83,7 +83,7 @@ def test_all_draws_are_what_a_name_of_netcdf_asks_for(run: Shell) -> None:
 
 def test_a_network_file_is_written_in_another_notation(run: Shell) -> None:
     assert run.json("export asia.bif --output b.xml") == {"output": "b.xml", "format": "xmlbif"}
-    assert same_file(bif_of(dc.Tables.read("b.xml")), bif_of(asia()))
+    assert same_file(content_of(dc.Tables.read("b.xml")), content_of(asia()))
     code, out, _ = run("export asia.xml --output -")
     assert code == 0 and out.startswith("network") and "// discreet: by me" in out
     odd = dc.Network((dc.Variable("a b", ("<5", "&")),), {"a b": ()})
@@ -114,3 +114,23 @@ def test_what_a_network_file_has_not_is_refused(run: Shell) -> None:
         .replace("0.01 0.99", "0.01 0.99 0.5 0.5", 1)
     )
     assert "cycle" in run.fails("export cycle.xml --output x.bif")
+
+
+@pytest.mark.filterwarnings("default:.*printed digits:UserWarning")
+def test_a_scaled_row_is_told_in_a_line(run: Shell) -> None:
+    text = Path("asia.bif").read_text().replace("table 0.5, 0.5;", "table 0.4999, 0.5;")
+    Path("rounded.bif").write_text(text)
+    code, _, err = run("export rounded.bif --output whole.bif")
+    assert code == 0 and dc.Tables.read("whole.bif")["smoke"].sum() == pytest.approx(1, abs=1e-15)
+    (line,) = (line for line in err.splitlines() if "smoke" in line)
+    assert line.startswith("discreet: rounded.bif, line ") and line.endswith("it is scaled to 1"), err
+    assert run("show rounded.bif") == run("show asia.bif")
+
+
+def test_a_model_string_is_a_network_over_a_schema(run: Shell) -> None:
+    schema = {"variables": [{"name": v.name, "states": list(v.states)} for v in asia().network.schema]}
+    Path("s.json").write_text(json.dumps(schema))
+    Path("model").write_text(
+        "[asia][smoke][tub|asia][lung|smoke][bronc|smoke][either|tub:lung][xray|either][dysp|either:bronc]\n"
+    )
+    assert run.json("show model --schema s.json") == run.json("show asia.bif")

@@ -21,10 +21,10 @@ import pytest
 
 import discreet as dc
 import fuzzing
-from discreet.formats.bif import parse_bif
 from discreet.formats.network_files import network_of
 from discreet.formats.project_file import Project
-from discreet.formats.xmlbif import parse_xmlbif
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.xmlbif import parse_xmlbif
 from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
 from hostile_sources import TABLE_READERS

@@ -48,6 +48,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "util/lazy_imports.py lazy_exports": OWN,
     "model/network.py Network": (*NETWORKS, "arcs"),
     "formats/network_files.py read_network": NETWORKS,
+    "formats/network_files.py read_structure": NETWORKS,
     "formats/project_file.py Project": ("project",),
     "model/schema.py Schema": ("schema",),
     "research/scores/score_files.py read_score_file": ("score",),

@@ -29,10 +29,11 @@ def test_the_kernel_works_without_its_packs(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("foreign.json", "design.json")]
     done = run(copy, str(HERE / "kernel_at_work.py"), str(tmp_path), *files)
     assert done.returncode == 0, done.stderr[-3000:]
-    refused, without, missing, last = done.stdout.splitlines()
+    refused, without, missing, *files, last = done.stdout.splitlines()
     assert "coefficient_noise" in refused and "pack" in refused
     assert "'network'" in without and "pack" in without
     assert "discreet.research" in missing
+    assert len(files) == 3 and all("pack discreet.interchange" in line for line in files), files
     assert last == "the kernel is at work"
 
 

@@ -19,7 +19,7 @@ import pytest
 import discreet as dc
 from discreet.cli.arguments import queries_in, queries_of
 from discreet.errors import listed, shortened, shown
-from discreet.formats.bif import parse_bif
+from discreet.interchange.bif import parse_bif
 from discreet.util import limits
 from discreet.util.json_files import decompress, read_bytes, read_json, write_whole
 from fuzzing import fault_of_message

@@ -14,9 +14,9 @@ import pytest
 from pyarrow import csv
 
 import discreet as dc
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_content import Bif
-from discreet.formats.bif_writing import format_bif, plain_names
+from discreet.formats.network_content import NetworkContent
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif, plain_names
 from discreet.model.tables import Tables
 from discreet.queries.synthetic import sample_codes
 from folding import every
@@ -137,7 +137,7 @@ def test_a_metric_knows_no_distance_to_a_gap() -> None:
 def test_files_keep_the_state(tmp_path: Path) -> None:
     age = dc.Variable("age", bounds=(0, 90), bins=(18,), missing="not said")
     network = dc.Network((age, dc.Variable("a b", ("<5", "y"), missing="?")), {"age": (), "a b": ("age",)})
-    bif = Bif(network.variables, dict(network.parents), {})
+    bif = NetworkContent(network.variables, dict(network.parents), {})
     assert parse_bif(format_bif(bif)).variables == network.variables
     assert [one.missing for one in plain_names(bif).variables] == ["not_said", "_"]
     path = tmp_path / "schema.json"
@@ -337,7 +337,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     drawn = np.random.default_rng(3).integers((0, 0), (2, 3), (400, 2))
     Path("gaps.csv").write_text("\n".join(["a,b", *(f"{STATES[x]},{(*STATES, '')[y]}" for x, y in drawn)]) + "\n")
-    Path("pair.bif").write_text(format_bif(Bif(PAIR.without_missing().variables, dict(PAIR.parents), {})))
+    Path("pair.bif").write_text(format_bif(NetworkContent(PAIR.without_missing().variables, dict(PAIR.parents), {})))
     run("ledger open kept --epsilon 9 --relation replace")
     run("ledger open cut --epsilon 9 --relation add-remove")
     keep = "gaps.csv --network pair.bif --missing keep --may-be-missing"
@@ -404,7 +404,7 @@ def test_a_column_that_does_not_apply_stays_empty_where_it_does_not(run: Shell) 
 def test_a_release_that_dropped_does_not_say_that_it_kept(run: Shell) -> None:
     """Whatever states its variables have; and a score brings its own."""
     Path("gaps.csv").write_text("a,b\n" + "no,yes\nyes,no\nyes,yes\nno,\n" * 50)
-    Path("pair.bif").write_text(format_bif(Bif(PAIR.variables, dict(PAIR.parents), {})))
+    Path("pair.bif").write_text(format_bif(NetworkContent(PAIR.variables, dict(PAIR.parents), {})))
     run("ledger open cut --epsilon 9 --relation add-remove")
     for how, said in (("drop", False), ("keep", True)):
         assert (

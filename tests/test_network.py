@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.formats.bif import parse_bif
 from discreet.formats.network_files import network_of
+from discreet.interchange.bif import parse_bif
 from folding import every
 from networks import asia, network_path
 from strategies import networks

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 
 import discreet as dc
+from discreet.interchange.bif import begins_as_bif
 from discreet.model import arcs as arcs_module
-from discreet.model.arcs import begins_as_bif, parents_in, quoted, schema_of
+from discreet.model.arcs import parents_in, quoted, schema_of
 from folding import every
 from fuzzing import fault_of_message
 from hostile import damaged_text
@@ -330,7 +331,8 @@ def refusals() -> Iterable[tuple[str, str]]:
     """Networks of a command, and what is said of them."""
     schema = "--schema asia.json"
     need = "--schema FILE, with all variables and their states"
-    yield "arcs.txt", f"'arcs.txt' is neither BIF nor XMLBIF, so it is read as arcs: add {need}"
+    known = "bif, markov.uai, uai, net, dsl, xdsl, dsc, dne, xbn, xmlbif"
+    yield "arcs.txt", f"'arcs.txt' is no network file ({known}), so it is read as arcs: add {need}"
     yield "none", f"the network 'none' needs variables: add {need}"
     yield "naive-bayes:lung", f"the network 'naive-bayes:lung' needs variables: add {need}"
     yield (

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import discreet as dc
 import shell
 from discreet.designs.design_document import DesignPart, read_design, write_design
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_content import Bif
-from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_content import NetworkContent
 from discreet.inference.bin_laws import BinLaw, Inside
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif
 from discreet.model.query_grammar import NumberQuery, parse_query
 from sources import PEER_WARNINGS
 
@@ -81,7 +81,7 @@ def test_bins_from_bounds() -> None:
 
 
 def test_types_travel_with_files(tmp_path: Path) -> None:
-    text = format_bif(Bif(NETWORK.variables, NETWORK.parents, {}))
+    text = format_bif(NetworkContent(NETWORK.variables, NETWORK.parents, {}))
     assert parse_bif(text).variables == NETWORK.variables
     (tmp_path / "s.json").write_text(
         '{"variables": [{"name": "age", "bounds": [0, 99], "bins": [18, 40, 65], "type": "integer"}]}', "utf-8"

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.formats.bif import parse_bif
-from discreet.formats.bif_content import Bif
-from discreet.formats.bif_writing import format_bif, odd_names, plain_names
-from discreet.formats.network_files import bif_of
+from discreet.formats.network_content import NetworkContent
+from discreet.formats.network_files import content_of
+from discreet.interchange.bif import parse_bif
+from discreet.interchange.bif_writing import format_bif, odd_names, plain_names
 from networks import asia
 from releases import simulated
 from shell import Shell, opened
@@ -135,7 +135,7 @@ def test_names_that_others_do_not_read_are_said(shell: Shell) -> None:
 
 
 def test_plain_names_are_different_and_say_what_they_were() -> None:
-    bif = bif_of(odd_theta(), properties=("first",))
+    bif = content_of(odd_theta(), properties=("first",))
     plain = plain_names(bif)
     assert odd_names(plain) == ()
     assert [v.name for v in plain.variables] == ["Asy_Patch", "age_group", "_1", "_table"]
@@ -153,7 +153,7 @@ def test_plain_names_are_different_and_say_what_they_were() -> None:
 
 def test_odd_names_that_would_become_one_stay_apart() -> None:
     odd = (dc.Variable("a b", ("<5", ">5", "x")), dc.Variable("a/b", ("x",)), dc.Variable("a+b", ("x",)))
-    plain = plain_names(Bif(odd, {variable.name: () for variable in odd}, {}))
+    plain = plain_names(NetworkContent(odd, {variable.name: () for variable in odd}, {}))
     assert [variable.name for variable in plain.variables] == ["a_b", "a_b_2", "a_b_3"]
     assert plain.variables[0].states == ("_5", "_5_2", "x")
 

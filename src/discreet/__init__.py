@@ -34,8 +34,9 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Four packs stand around this kernel, and use its doors:
+Five packs stand around this kernel, and use its doors:
 
+    interchange  network files and objects of other programs: what `Network.read` and `Network.from_pgmpy` need
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
                  noisy_moments, grouped_moments and objective_perturbation, posteriors of weights
     estimators   scikit-learn: PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression,

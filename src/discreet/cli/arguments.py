@@ -11,7 +11,7 @@ from typing import Any
 import discreet as dc
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown, shown_path
-from discreet.formats.network_files import holds_network, network_of, parse_network
+from discreet.formats.network_files import NO_FORMATS, holds_network, network_formats, parse_structure
 from discreet.mechanisms import MECHANISMS, MechanismEntry, mechanisms_over
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 from discreet.model.over import Over, Prior
@@ -148,13 +148,11 @@ def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
     if not (chosen or holds_network(text, where)):
         if schema is None:
             raise InputError(
-                f"{shown_path(where)} is neither BIF nor XMLBIF, so it is read as arcs: add --schema "
-                f"FILE, {ALL_VARIABLES}"
+                f"{shown_path(where)} is no network file ({', '.join(network_formats()) or NO_FORMATS}), so it is read "
+                f"as arcs: add --schema FILE, {ALL_VARIABLES}"
             )
         return dc.Network.parse_edges(text, schema, where=where)
-    network = (
-        dc.Release.loads(text).learned_network if chosen else network_of(parse_network(text, where=where), where=where)
-    )
+    network = dc.Release.loads(text).learned_network if chosen else parse_structure(text, where=where)
     if schema is None:
         return network
     beside = [variable.name for variable in schema if variable.name not in network.schema]

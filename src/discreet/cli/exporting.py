@@ -14,17 +14,17 @@ from discreet.cli import flags
 from discreet.cli.posteriors import Drawing, load_source, posterior_of, say_unmeasured
 from discreet.display.terminal import check_output, check_writable, say, show, write_out
 from discreet.errors import InputError, listed, shown
-from discreet.formats.bif_content import Bif
-from discreet.formats.bif_writing import odd_names, plain_names
+from discreet.formats.network_content import NetworkContent
 from discreet.formats.network_files import (
-    Notation,
-    bif_of,
+    content_of,
     ends_as_network,
     format_network,
     network_of,
     notation_of,
     read_network,
     write_network,
+    written_format,
+    written_names,
 )
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
@@ -33,7 +33,7 @@ from discreet.util.progress import under_way
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = (*get_args(Notation), "arviz")
+FORMATS = (*written_names(), "arviz")
 NETCDF = ".nc"
 """Suffix of a file of all draws."""
 
@@ -100,7 +100,7 @@ def export(
             raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and drawing options")
         bif = read_network(source)
         network_of(bif, where=source)
-        _write(plain_names(bif) if plain else bif, kind, output, replace)
+        _write(bif, kind, output, plain, replace)
     else:
         evidence, stored = load_source(source)
         if output != "-":
@@ -111,7 +111,7 @@ def export(
             dc.tools.to_arviz(posterior).to_netcdf(output)
         else:
             bif = _tables_of_least_loss(evidence, posterior, loss or "absolute")
-            _write(plain_names(bif) if plain else bif, kind, output, replace)
+            _write(bif, kind, output, plain, replace)
     if output != "-":
         show(as_json, {"output": output, "format": kind}, f"wrote {output}")
 
@@ -133,20 +133,21 @@ def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> Non
         raise InputError("netCDF needs a file; give one with --output")
 
 
-def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
+def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace: bool) -> None:
     """Write a network file; list on stderr the names that other programs may not read."""
-    odd = odd_names(bif) if kind == "bif" else ()
-    if odd:
+    form = written_format(kind)
+    if plain and form.plain_names is not None:
+        content = form.plain_names(content)
+    if odd := form.odd_names(content):
         say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; use --plain-names to replace them")
-    notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
     if output == "-":
-        write_out(format_network(bif, notation))
+        write_out(format_network(content, kind))
         return
     check_output(Path(output), replace)
-    write_network(output, bif, notation)
+    write_network(output, content, kind)
 
 
-def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
+def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> NetworkContent:
     """Make a network file of the tables with least expected loss, and of their guarantees."""
     combined = dc.tools.evidence_of(evidence)
     promises = [
@@ -164,7 +165,7 @@ def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDra
         if loss == "absolute"
         else (posterior.mean(), "posterior mean")
     )
-    return bif_of(tables, properties=(*promises, *named, f"{content}, without intervals"))
+    return content_of(tables, properties=(*promises, *named, f"{content}, without intervals"))
 
 
 def sample(

@@ -15,7 +15,7 @@ from discreet.cli.report import origin_lines
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.posterior.read import posterior_kind
-from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole
+from discreet.util.json_files import decode_declared, read_at_most, read_packed_text, write_whole
 from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import DOCUMENT_BYTES
 
@@ -67,7 +67,7 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
         return named
     label = "network or release"
     if source == "-":
-        text = decode_text(
+        text = decode_declared(
             read_at_most(sys.stdin.buffer, f"the {label} from stdin", DOCUMENT_BYTES), f"the {label} from stdin"
         )
     else:

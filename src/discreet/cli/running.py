@@ -10,12 +10,15 @@ import gc
 import io
 import sys
 import traceback
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import typer
 
-from discreet.display.terminal import abandon_stdout
+from discreet.display.terminal import abandon_stdout, say
 from discreet.errors import BudgetError, DiscreetError, InputError
 
 INTERRUPTED = "interrupted; `discreet ledger show` shows any charge"
@@ -42,7 +45,8 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not fail
     arguments = [word for word in words if word != "--debug"]
     try:
-        with _collect_seldom():
+        with _collect_seldom(), warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
             code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
         return _report_failure(INTERRUPTED, 1, debug) if code == TYPER_INTERRUPTED else _as_exit_code(code)
     except SystemExit as ended:  # Typer's completion exits by itself
@@ -76,6 +80,14 @@ def _collect_seldom() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Print what users are told as a line on stderr, without a place in the code; show other warnings as before."""
+    if category is UserWarning:
+        say(f"discreet: {' '.join(str(message).split())}")
+    else:
+        show(message, category, *place)
 
 
 def _as_exit_code(code: object) -> int:

@@ -2,7 +2,8 @@
 
 A line is blank, a comment (`#`), a chain of names with `->` between them, or two names with a comma between them: the
 parent, then the child. The first line of CSV may be a header (`from,to`, `parent,child`, `source,target`). A name may
-stand in double quotes, doubled inside; one with a blank or `->` in a chain, or with a comma in CSV, has to.
+stand in double quotes, doubled inside; one with a blank or `->` in a chain, or with a comma in CSV, has to. A text such
+as `[smoke][lung|smoke]` is a model string of bnlearn: each node with its parents, which `:` separates.
 
 The text may come from anybody: time and memory are proportional to its length (`limits.py`).
 """
@@ -20,24 +21,15 @@ from discreet.model.schema import Schema, Variable
 from discreet.util.limits import ARCS, NETWORK_BYTES, at_most
 
 CSV_HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
-BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
-"""Beginning of BIF text: a block, after comments. An arc may begin with a node of the same name."""
 CHAIN_WORD = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"|(?P<arrow>->)|(?P<bare>(?:(?!->)[^\s"])++))')
 """A name or an arrow in a chain."""
 CSV_COLUMN = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"\s*+|(?P<bare>[^,"]*+))(?P<end>,|$)')
 """A name in CSV, and the comma after it."""
+MODEL_STRING = re.compile(r"(?:\s*+\[[^\[\]]*+\])++\s*+")
+"""Model string of bnlearn, as `modelstring(network)` writes it in R."""
+MODEL_NODE = re.compile(r"\[([^\[\]]*+)\]")
 PLAIN_ARC_NAME = re.compile(r'(?:(?!->)[^\s",])++')
 """A name that needs no quotes."""
-
-
-def begins_as_bif(text: str) -> bool:
-    r"""Return True if a network file begins as BIF; other files can only be arcs.
-
-    Example:
-        >>> begins_as_bif("// a study\nnetwork study { }"), begins_as_bif("network -> cost")
-        (True, False)
-    """
-    return BIF_START.match(text) is not None
 
 
 def schema_of(variables: Schema | Iterable[Variable]) -> Schema:
@@ -131,18 +123,43 @@ def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str,
         >>> a, b, c = (Variable(name, ("no", "yes")) for name in ("a", "b", "c 1"))
         >>> parents_in('a -> b -> "c 1"  # a chain', Schema((a, b, c)), where="text")
         {'a': (), 'b': ('a',), 'c 1': ('b',)}
+        >>> parents_in("[b][a][c 1|a:b]", Schema((a, b, c)), where="text")
+        {'a': (), 'b': (), 'c 1': ('a', 'b')}
     """
     at_most(NETWORK_BYTES, text, "characters of arcs")
     where = shortened(where)
     arcs: list[tuple[str, str]] = []
     lines: list[int] = []
-    for parent, child, line in _read_arcs(text, where):
+    is_model = MODEL_STRING.fullmatch(text) is not None
+    for parent, child, line in _read_model_string(text, schema, where) if is_model else _read_arcs(text, where):
         arcs.append((parent, child))
         lines.append(line)
         at_most(ARCS, arcs, "arcs")
-    if not arcs:
+    if not arcs and not is_model:
         raise InputError(f"{where}: no arcs; write lines such as 'smoke -> lung'")
     return parents_of(arcs, schema, lambda index: f"{where}, line {lines[index]}")
+
+
+def _read_model_string(text: str, schema: Schema, where: str) -> Iterator[tuple[str, str, int]]:
+    """Read parent, child and line of each arc of a model string; its nodes occur once, and are all there."""
+    nodes: dict[str, tuple[tuple[str, ...], int]] = {}
+    line, end = 1, 0
+    for match in MODEL_NODE.finditer(text):
+        line, end = line + text.count("\n", end, match.start()), match.start()
+        child, _, parents = (part.strip() for part in match[1].partition("|"))
+        location = f"{where}, line {line}"
+        if child not in schema:
+            raise _describe_unknown(child, schema, location)
+        if child in nodes:
+            raise InputError(f"{location}: the node {shown(child)} occurs twice in the model string; remove one")
+        nodes[child] = (tuple(name.strip() for name in parents.split(":")) if parents else (), line)
+    for child, (names, at) in nodes.items():
+        for parent in names:
+            if parent in schema and parent not in nodes:
+                raise InputError(
+                    f"{where}, line {at}: the model string has no node [{shortened(parent)}]; is it whole?"
+                )
+            yield parent, child, at
 
 
 def _read_arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:

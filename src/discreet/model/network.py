@@ -103,16 +103,17 @@ class Network(Graph, Tabular, Over):
 
     @staticmethod
     def read(path: str | Path) -> Network:
-        """Read the structure of a network from a BIF or XMLBIF file.
+        """Read the structure of a network from a file in BIF, XMLBIF or another notation of an installed pack.
 
         Args:
-            path: of the file, possibly packed by gzip; probabilities are optional, and ignored.
+            path: of the file, possibly packed by gzip; probabilities are optional, and not looked at.
 
         Returns:
             The network.
 
         Raises:
-            InputError: the file is missing, is neither BIF nor XMLBIF (with the line number), or its arcs form a cycle.
+            InputError: the file is missing, in no notation that is read (with the line number), or its arcs form a
+                cycle.
         """
         network: Network = above("Network.read")(path)
         return network
@@ -157,10 +158,11 @@ class Network(Graph, Tabular, Over):
 
     @staticmethod
     def read_edges(path: str | Path, variables: Schema | Iterable[Variable]) -> Network:
-        """Read arcs from a file: lines such as `smoke -> lung`, chains, or CSV of two columns, parent and child.
+        """Read arcs from a file: lines such as `smoke -> lung`, chains, CSV of parent and child, or a model string.
 
         Args:
-            path: text, possibly packed by gzip; `#` begins a comment, and names with blanks are in double quotes.
+            path: text, possibly packed by gzip; `#` begins a comment, and names with blanks are in double quotes. A
+                model string is that of bnlearn, such as `[smoke][lung|smoke]`.
             variables: as in `from_edges`.
 
         Returns:

@@ -149,16 +149,17 @@ class Tables(Mapping[str, Array]):
 
     @staticmethod
     def read(path: str | Path) -> Tables:
-        """Read the probabilities of a network, and the network itself, from a BIF or XMLBIF file.
+        """Read the probabilities of a network, and the network itself, from a file as `Network.read` reads it.
 
         Args:
             path: of the file, possibly packed by gzip.
 
         Returns:
-            Probabilities, float64; `.network` is the network.
+            Probabilities, float64; `.network` is the network. A row whose sum differs from 1 as its printed digits
+            allow is scaled to 1, with a warning.
 
         Raises:
-            InputError: the file is missing, is neither BIF nor XMLBIF, has a cycle, or lacks probabilities of a node.
+            InputError: the file is missing, in no notation that is read, has a cycle, or lacks probabilities of a node.
         """
         tables: Tables = above("Tables.read")(path)
         return tables

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import DiscreetError, InputError, listed, shown
-from discreet.formats.bif_content import ROW_TOLERANCE
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -18,6 +17,8 @@ from discreet.util.lazy_imports import lazy_import
 arviz = lazy_import("arviz")
 
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
+SUM_TOLERANCE = 1.000001e-6
+"""Largest distance of a row's sum from 1: other programs hold draws in single precision."""
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 
@@ -152,7 +153,7 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
             raise InputError(f"{shown(dim)} of {shown(node)} has other coordinates than the states {listed(states)}")
         picked[dim] = [labels.index(state) for state in states]
     cells = drawn.isel(picked).transpose(*dims, "draw", "chain").values
-    if (cells < 0).any() or not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
+    if (cells < 0).any() or not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=SUM_TOLERANCE):
         raise InputError(f"rows of {shown(node)} fall below 0 or do not sum to 1: these are no draws of probabilities")
     return np.asarray(cells, float).reshape(*cells.shape[: len(dims)], -1)
 

@@ -1,7 +1,8 @@
 """Attach methods that a class declares and a higher room implements, so that the class does not import that room.
 
 `Network.read` belongs to a network, but a higher room reads files. The class declares the method, with its docstring
-and types, and gets its implementation from `above`; `discreet/fluent.py`, at the top, lists the implementations.
+and types, and gets its implementation from `above`; `discreet/fluent.py`, at the top, lists the implementations, and
+packs list theirs under the group of entry points "discreet.methods".
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from discreet.errors import InputError
+from discreet.util.pack_entries import of_packs
 
 _homes: dict[str, str] = {}
 
@@ -29,10 +33,16 @@ def above(method: str) -> Callable[..., Any]:
     Args:
         method: `Class.method`.
 
+    Raises:
+        InputError: a pack brings it that is not installed.
+
     Example:
         >>> above("Network.to_text").__name__
         'network_text'
     """
-    module, _, name = _homes[method].partition(":")
+    home = _homes.get(method) or dict(of_packs("discreet.methods")).get(method)
+    if home is None:
+        raise InputError(f"{method} is in the pack discreet.interchange, which is not installed; install it")
+    module, _, name = home.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function

@@ -6,6 +6,7 @@ before it is parsed. Written files are for publication: everybody can read them.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -28,6 +29,12 @@ BESIDE_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^\[\]{}"]++', re.DOTALL)
 """All text of JSON except the brackets outside its strings."""
 ODD_IN_JSON = re.compile(r"[^\n -~]")
 """Characters of JSON text that may not be printable; line breaks occur only between its parts."""
+DECLARED_ENCODING = re.compile(rb"""\s*+<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([\w.-]{1,40})["']""")
+"""Declaration of XML, whose first bytes are those of ASCII in every encoding below."""
+KNOWN_ENCODING = re.compile(
+    r"utf-?8|utf-16(?:[lb]e)?|us-ascii|iso-8859-\d\d?|windows-125\d|gb(?:k|2312|18030)|big5|shift_jis|euc-(?:jp|kr)|koi8-[ru]"
+)
+"""Encodings that a file may declare: no module is looked for by a name in a file."""
 DEPTH_CHANGE = {"[": 1, "{": 1, "]": -1, "}": -1}
 """Change of the depth at a bracket."""
 
@@ -119,9 +126,38 @@ def read_text(path: str | Path, noun: str, limit: int) -> str:
 
 
 def read_packed_text(path: str | Path, noun: str, limit: int) -> str:
-    """Read the text of a file that may be packed by gzip and have a byte order mark; see `read_text`."""
+    """Read the text of a file that may be packed by gzip and name its encoding; see `read_text`, `decode_declared`."""
     named = f"{noun} {shown_path(path)}"
-    return decode_text(decompress(read_bytes(path, noun, limit), named, limit), named, mark=True)
+    return decode_declared(decompress(read_bytes(path, noun, limit), named, limit), named)
+
+
+def decode_declared(raw: bytes, noun: str) -> str:
+    r"""Decode bytes in the encoding that they name themselves.
+
+    Args:
+        raw: UTF-8, possibly with a byte order mark; UTF-16 with one; or XML that declares another encoding.
+        noun: for the text in errors.
+
+    Raises:
+        InputError: an encoding that is not known, or bytes that are not in it.
+
+    Example:
+        >>> decode_declared(b'<?xml version="1.0" encoding="ISO-8859-1"?><a>\xe9</a>', "the file")[-9:]
+        '><a>é</a>'
+    """
+    declared = DECLARED_ENCODING.match(raw)
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif declared is None or raw.startswith(codecs.BOM_UTF8):
+        return decode_text(raw, noun, mark=True)
+    else:
+        encoding = declared[1].decode().lower()
+    try:
+        if KNOWN_ENCODING.fullmatch(encoding):
+            return raw.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        raise InputError(f"cannot read {noun}: not {encoding} text, as it declares; save it as UTF-8") from None
+    raise InputError(f"cannot read {noun}: it declares the encoding {shown(encoding)}; save it as UTF-8")
 
 
 def read_json(text: str, noun: str, limit: int) -> Any:

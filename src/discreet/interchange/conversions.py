@@ -8,13 +8,15 @@ looked up by the names of variables and states in the table.
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.formats.bif_content import scaled_table
+from discreet.interchange.bif_content import SIX_DIGITS, RowScaling, printed_numbers, scaled_table
 from discreet.model.network import Network
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
@@ -109,14 +111,14 @@ def network_of_pgmpy(model: Any, schema: Schema | None) -> Network:
 
 def pgmpy_of(network: Network, arrays: Arrays | None = None) -> Any:
     """Make a `DiscreteBayesianNetwork` whose nodes have an attribute `states`; without arrays it has no CPDs."""
-    model, parents = _import_package("pgmpy.models").DiscreteBayesianNetwork(), network.parents
+    model, parents = import_package("pgmpy.models").DiscreteBayesianNetwork(), network.parents
     states = {variable.name: list(variable.states) for variable in network.variables}
     for name, listed_states in states.items():
         model.add_node(name)
         model.nodes[name]["states"] = tuple(listed_states)
     model.add_edges_from([(parent, name) for name in parents for parent in parents[name]])
     if arrays is not None:
-        table = _import_package("pgmpy.factors.discrete").TabularCPD
+        table = import_package("pgmpy.factors.discrete").TabularCPD
         for node, array in arrays.items():
             family = (node, *parents[node])
             columns = np.asarray(array, float).reshape(-1, array.shape[-1]).T
@@ -146,7 +148,7 @@ def tables_of_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None) -
             probabilities.
     """
     network = Network.from_pgmpy(model, variables)
-    schema, parents, arrays = network.schema, network.parents, dict[str, Floats]()
+    schema, parents, arrays, scaling = network.schema, network.parents, dict[str, Floats](), RowScaling(SIX_DIGITS)
     tables = {table.variable: table for table in model.get_cpds()}
     for node in schema.names:
         if node not in tables:
@@ -155,7 +157,9 @@ def tables_of_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None) -
         values = np.asarray(table.values, float)
         axes = [list(table.variables).index(variable.name) for variable in family]
         positions = [_find_positions(variable, table.state_names[variable.name], node, "pgmpy") for variable in family]
-        arrays[node] = scaled_table(values.transpose(axes)[np.ix_(*positions)], family)
+        arrays[node] = scaled_numbers(values.transpose(axes)[np.ix_(*positions)], family, scaling, "the pgmpy model")
+    for note in scaling.notes:
+        warnings.warn(note, stacklevel=3)
     return Tables(network, arrays)
 
 
@@ -185,7 +189,7 @@ def network_of_pyagrum(net: Any) -> Network:
 
 def pyagrum_of(network: Network, arrays: Arrays | None = None) -> Any:
     """Make a `pyagrum.BayesNet` with labelized variables; without arrays its tables are not filled."""
-    pyagrum = _import_package("pyagrum")
+    pyagrum = import_package("pyagrum")
     net = pyagrum.BayesNet()
     for variable in network.variables:
         net.add(pyagrum.LabelizedVariable(variable.name, variable.name, list(variable.states)))
@@ -216,21 +220,51 @@ def tables_of_pyagrum(net: Any) -> Tables:
     Raises:
         InputError: a table that is not filled, or has no probabilities.
     """
-    network, arrays = Network.from_pyagrum(net), dict[str, Floats]()
+    network, scaling = Network.from_pyagrum(net), RowScaling(SIX_DIGITS)
+    arrays = arrays_of_pyagrum(net, network, scaling, "the pyAgrum network")
+    for node in network.nodes:
+        if node not in arrays:
+            raise InputError(f"the table of {shown(node)} in the pyAgrum network is not filled; fill it")
+    for note in scaling.notes:
+        warnings.warn(note, stacklevel=3)
+    return Tables(network, arrays)
+
+
+def arrays_of_pyagrum(net: Any, network: Network, scaling: RowScaling, place: str) -> dict[str, Floats]:
+    """Convert the filled tables of a pyAgrum network.
+
+    Args:
+        net: as in `network_of_pyagrum`.
+        network: its structure.
+        scaling: notes rounded rows.
+        place: where the network is from, for notes.
+
+    Returns:
+        Tables of the nodes whose table is filled, float64, axes `(*parents, child)`.
+
+    Raises:
+        InputError: a table that has no probabilities.
+    """
+    arrays = dict[str, Floats]()
     for node in network.nodes:
         # The axes of pyAgrum's arrays are in reverse order of its names.
         names, values = tuple(reversed(net.cpt(node).names)), np.asarray(net.cpt(node).toarray(), float)
         family = [network.schema[name] for name in network.family(node)]
-        if not values.any():
-            raise InputError(f"the table of {shown(node)} in the pyAgrum network is not filled; fill it")
-        arrays[node] = scaled_table(values.transpose([names.index(variable.name) for variable in family]), family)
-    return Tables(network, arrays)
+        if values.any():
+            ordered = values.transpose([names.index(variable.name) for variable in family])
+            arrays[node] = scaled_numbers(ordered, family, scaling, place)
+    return arrays
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _import_package(module: str) -> Any:
+def scaled_numbers(table: Floats, family: list[Variable], scaling: RowScaling, place: str) -> Floats:
+    """Renormalise the rows of a table whose numbers were never printed; see `scaled_table`."""
+    return scaled_table(table, family, scaling, cache(lambda: printed_numbers(table)), lambda: place)
+
+
+def import_package(module: str) -> Any:
     """Import a module of another package when it is needed: pgmpy takes seconds."""
     try:
         return importlib.import_module(module)

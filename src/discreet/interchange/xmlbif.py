@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from typing import NoReturn
 from xml.parsers import expat
@@ -23,7 +24,15 @@ from xml.parsers import expat
 import numpy as np
 
 from discreet.errors import InputError, shortened, shown
-from discreet.formats.bif_content import NUMERIC_NOTES, Bif, noted_variable, scaled_table
+from discreet.formats.network_content import NetworkContent
+from discreet.interchange.bif_content import (
+    NUMERIC_NOTES,
+    SIX_DIGITS,
+    RowScaling,
+    note_missing_blocks,
+    noted_variable,
+    scaled_table,
+)
 from discreet.model.schema import Variable, table_cells
 from discreet.util.arrays import Floats
 from discreet.util.limits import (
@@ -51,6 +60,8 @@ NUMBER = re.compile(rf"[^{BLANKS}]++")
 LINE_BREAKS = re.compile(rf"[{BLANKS}]*[\r\n][{BLANKS}]*")
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Character that XML text cannot contain."""
+XML_START = re.compile(r"\s*+<(?:\?xml\b|!--|!DOCTYPE\b|BIF\b)")
+"""Beginning of XMLBIF; BIF and arcs never begin like this."""
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 NOTE = {"discreet-integer": "yes", "discreet-missing": "last"}
 """Values of notes on a variable that have no numbers."""
@@ -59,11 +70,21 @@ NOTE = {"discreet-integer": "yes", "discreet-missing": "last"}
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> Bif:
+def begins_as_xml(text: str) -> bool:
+    """Return True if a network file begins as XML.
+
+    Example:
+        >>> begins_as_xml(" <?xml version='1.0'?>"), begins_as_xml("smoke -> lung")
+        (True, False)
+    """
+    return XML_START.match(text) is not None
+
+
+def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> NetworkContent:
     """Parse XMLBIF text.
 
     Args:
-        text: the file's content; its encoding declaration is ignored.
+        text: the file's content; its encoding declaration is ignored, and so are blanks before it.
         where: name of the text in errors.
 
     Returns:
@@ -84,8 +105,21 @@ def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> Bif:
         >>> bif.variables[0].states, bif.arrays["wet"].tolist()
         (('no', 'yes'), [0.7, 0.3])
     """
-    at_most(NETWORK_BYTES, text, "characters of XMLBIF")
     return _XmlHandler(text, where).file()
+
+
+def parse_xmlbif_structure(text: str, *, where: str = "XMLBIF text") -> NetworkContent:
+    """Parse the variables and parents of XMLBIF text; its numbers are not looked at. Else as `parse_xmlbif`.
+
+    Example:
+        >>> xml = parse_xmlbif_structure(
+        ...     "<BIF><NETWORK><VARIABLE><NAME>wet</NAME><OUTCOME>yes</OUTCOME></VARIABLE>"
+        ...     "<DEFINITION><FOR>wet</FOR><TABLE>0.3 none</TABLE></DEFINITION></NETWORK></BIF>"
+        ... )
+        >>> xml.parents, dict(xml.arrays)
+        ({'wet': ()}, {})
+    """
+    return _XmlHandler(text, where).structure()
 
 
 @dataclass
@@ -116,8 +150,12 @@ class _XmlHandler:
     """Handlers of expat for one text: blocks stay text until the last one is read."""
 
     def __init__(self, text: str, where: str) -> None:
+        at_most(NETWORK_BYTES, text, "characters of XMLBIF")
         self.where = shortened(where)
-        self.text = text
+        # A declaration stands at the very beginning in XML, but not in all files.
+        self.text = text.lstrip(BLANKS)
+        self.lines_before = text.count("\n", 0, len(text) - len(self.text))
+        self.scaling = RowScaling(SIX_DIGITS)
         self.path = [""]
         self.parts: list[str] = []
         self.network, self.block = _XmlBlock(1), _XmlBlock(1)
@@ -141,7 +179,7 @@ class _XmlHandler:
     @property
     def line(self) -> int:
         """Number of the current line."""
-        return self.parser.CurrentLineNumber
+        return self.parser.CurrentLineNumber + self.lines_before
 
     def limit(self, most: int, count: int, noun: str) -> None:
         """Refuse a number above a limit."""
@@ -150,22 +188,31 @@ class _XmlHandler:
         except InputError as error:
             self.fail(self.line, str(error))
 
-    def file(self) -> Bif:
+    def file(self) -> NetworkContent:
         """Parse the whole file."""
+        content = self.structure()
+        self.check_cells()
+        arrays = {name: array for name, block in self.definitions.items() if (array := self.array(block)) is not None}
+        arrays = {name: arrays[name] for name in self.variables if name in arrays}
+        return replace(content, arrays=arrays, notes=(*content.notes, *self.scaling.notes))
+
+    def structure(self) -> NetworkContent:
+        """Parse the file without its numbers."""
         try:
             self.parser.Parse(self.text.encode("utf-8", "surrogatepass"), True)
         except expat.ExpatError as error:
-            fault = expat.ErrorString(error.code)
-            self.fail(error.lineno, f"not XML ({fault}); in XML '<' and '&' of a name are written '&lt;' and '&amp;'")
+            line, fault = error.lineno + self.lines_before, expat.ErrorString(error.code)
+            self.fail(line, f"not XML ({fault}); in XML '<' and '&' of a name are written '&lt;' and '&amp;'")
         if not self.variables:
             raise InputError(f"{self.where}: no VARIABLE in it; is this an XMLBIF file?")
         self.check_names()
-        self.check_cells()
-        arrays = {name: array for name in self.variables if (array := self.array(self.definitions[name])) is not None}
-        parents = {name: self.definitions[name].parents for name in self.variables}
+        parents = {name: self.definitions[name].parents if name in self.definitions else () for name in self.variables}
         name = next(filter(None, self.network.all("NAME")), "unknown")
         properties = tuple(LINE_BREAKS.sub(" ", text) for text in self.network.all("PROPERTY"))
-        return Bif(tuple(self.variables.values()), parents, arrays, name, properties)
+        notes = note_missing_blocks(
+            self.where, [name for name in parents if name not in self.definitions], "DEFINITION"
+        )
+        return NetworkContent(tuple(self.variables.values()), parents, {}, name, properties, notes)
 
     # ---------------------------------------------------------------------------------------------------- elements
 
@@ -269,16 +316,13 @@ class _XmlHandler:
     # ------------------------------------------------------------------------------------------------------ tables
 
     def check_names(self) -> None:
-        """Refuse definitions of undeclared variables, and variables without a definition."""
+        """Refuse definitions of undeclared variables."""
         for block in self.definitions.values():
             for name in (block.node, *block.parents):
                 if name not in self.variables:
                     self.fail(
                         block.line, f"the definition of {shown(block.node)} names an undeclared variable {shown(name)}"
                     )
-        for name in self.variables:
-            if name not in self.definitions:
-                raise InputError(f"{self.where}: variable {shown(name)} has no definition; add one")
 
     def check_cells(self) -> None:
         """Refuse tables that are too large, alone or in total, before the first is allocated."""
@@ -303,8 +347,15 @@ class _XmlHandler:
             self.fail(block.table_line, f"the table of {shown(block.node)} needs {cells} numbers, got {got}")
         if not numbers.any():
             return None
+        family = [self.variables[name] for name in (*block.parents, block.node)]
+
+        @cache
+        def words() -> list[str]:
+            return NUMBER.findall(block.table)
+
         try:
-            return scaled_table(numbers.reshape(shape), [self.variables[name] for name in (*block.parents, block.node)])
+            place = f"{self.where}, line {block.table_line}"
+            return scaled_table(numbers.reshape(shape), family, self.scaling, words, lambda: place)
         except InputError as error:
             self.fail(block.table_line, str(error))
 
@@ -320,7 +371,7 @@ class _XmlHandler:
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def format_xmlbif(bif: Bif) -> str:
+def format_xmlbif(bif: NetworkContent) -> str:
     """Write XMLBIF text, without a document type: pyAgrum 3.3 reads none.
 
     Args:
@@ -334,7 +385,7 @@ def format_xmlbif(bif: Bif) -> str:
 
     Example:
         >>> wet = Variable("wet", ("<5", "5+"))
-        >>> text = format_xmlbif(Bif((wet,), {"wet": ()}, {"wet": np.array([0.7, 0.3])}))
+        >>> text = format_xmlbif(NetworkContent((wet,), {"wet": ()}, {"wet": np.array([0.7, 0.3])}))
         >>> "<OUTCOME>&lt;5</OUTCOME>" in text, parse_xmlbif(text).arrays["wet"].tolist()
         (True, [0.7, 0.3])
     """

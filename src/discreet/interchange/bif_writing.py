@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 
 from discreet.errors import InputError, shown
-from discreet.formats.bif_content import Bif
+from discreet.formats.network_content import NetworkContent
 
 UNQUOTED_NAME = re.compile(r"[^\s{}()\[\],;|\"]+")
 """Names that need no quotes in BIF."""
@@ -23,7 +23,7 @@ PLAIN_STATE = re.compile(rf"{PLAIN_NAME.pattern}|[0-9]+|[0-9]+_[A-Za-z0-9_]+")
 KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "table", "default"}
 
 
-def format_bif(bif: Bif) -> str:
+def format_bif(bif: NetworkContent) -> str:
     """Write BIF text.
 
     Names are quoted only where BIF needs it.
@@ -64,14 +64,14 @@ def format_bif(bif: Bif) -> str:
     return "\n".join(lines) + "\n"
 
 
-def odd_names(bif: Bif) -> tuple[str, ...]:
+def odd_names(bif: NetworkContent) -> tuple[str, ...]:
     """List the names of variables and states that other programs cannot read: pyAgrum none of them, pgmpy some."""
     names = [name for name in (variable.name for variable in bif.variables) if not _is_plain(name, PLAIN_NAME)]
     names += [state for variable in bif.variables for state in variable.states if not _is_plain(state, PLAIN_STATE)]
     return tuple(dict.fromkeys(names))
 
 
-def plain_names(bif: Bif) -> Bif:
+def plain_names(bif: NetworkContent) -> NetworkContent:
     """Replace names that pyAgrum and pgmpy cannot read; properties list each with its new name.
 
     Args:
@@ -83,7 +83,7 @@ def plain_names(bif: Bif) -> Bif:
 
     Example:
         >>> from discreet.model.schema import Variable
-        >>> bif = Bif((Variable("O2 level", ("<5", "?")),), {"O2 level": ()}, {})
+        >>> bif = NetworkContent((Variable("O2 level", ("<5", "?")),), {"O2 level": ()}, {})
         >>> plain = plain_names(bif)
         >>> plain.variables[0].name, plain.variables[0].states, plain.properties[1]
         ('O2_level', ('_5', '_'), "state _5 of O2_level is '<5'")
@@ -136,7 +136,7 @@ def _quote(name: str) -> str:
         raise InputError("a BIF network needs a name that is not empty")
     if '"' in name or "\n" in name or "\r" in name:
         raise InputError(f"name {shown(name)} has a quote or a line break, which BIF cannot express; rename it")
-    plain = UNQUOTED_NAME.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
+    plain = UNQUOTED_NAME.fullmatch(name) and "//" not in name and "/*" not in name and name != "property"
     return name if plain else f'"{name}"'
 
 

@@ -17,16 +17,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from discreet.errors import InputError, listed, shortened, shown
-from discreet.formats.bif_content import NUMERIC_NOTES, Bif, are_probabilities, noted_variable, scaled_row
+from discreet.formats.network_content import NetworkContent
+from discreet.interchange.bif_content import (
+    NUMERIC_NOTES,
+    RowScaling,
+    are_probabilities,
+    note_missing_blocks,
+    noted_variable,
+)
 from discreet.model.schema import Variable, table_cells
-from discreet.util.arrays import Floats
+from discreet.util.arrays import Array, Floats
 from discreet.util.limits import (
     NETWORK_BYTES,
     PARENTS,
@@ -39,15 +47,29 @@ from discreet.util.limits import (
 
 BIF_TOKEN = re.compile(
     r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
-    |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
+    |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>(?:(?!//|/\*)[^\s{}()\[\],;|"])++)""",
     re.DOTALL | re.VERBOSE,
 )
 """Tokens of BIF. An unclosed comment is an error at once: as words, each would search the rest of the text."""
+BESIDE_WORDS = re.compile(r'[^{}"/p]*+')
+"""Text without the end of a block, quotes, comments and properties."""
 PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
 """Numbers up to their semicolon, without names and comments."""
+BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
+"""Beginning of BIF text: a block, after comments. An arc may begin with a node of the same name."""
 
 
-def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
+def begins_as_bif(text: str) -> bool:
+    r"""Return True if a network file begins as BIF; other files can only be arcs.
+
+    Example:
+        >>> begins_as_bif("// a study\nnetwork study { }"), begins_as_bif("network -> cost")
+        (True, False)
+    """
+    return BIF_START.match(text) is not None
+
+
+def parse_bif(text: str, *, where: str = "BIF text") -> NetworkContent:
     """Parse BIF text.
 
     Args:
@@ -68,8 +90,18 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
         >>> bif.variables[0].states, bif.arrays["wet"].tolist()
         (('no', 'yes'), [0.7, 0.3])
     """
-    at_most(NETWORK_BYTES, text, "characters of BIF")
     return _Parser(text, where).file()
+
+
+def parse_bif_structure(text: str, *, where: str = "BIF text") -> NetworkContent:
+    """Parse the variables and parents of BIF text; its numbers are not looked at. Else as `parse_bif`.
+
+    Example:
+        >>> bif = parse_bif_structure('variable a { type discrete { x }; } probability ( a ) { table 0.3, none; }')
+        >>> bif.parents, dict(bif.arrays)
+        ({'a': ()}, {})
+    """
+    return _Parser(text, where).structure()
 
 
 class _BifToken(NamedTuple):
@@ -81,8 +113,20 @@ class _BifToken(NamedTuple):
     raw: str = ""
 
 
-Row = tuple[tuple[float, ...], int]
-"""Numbers, and their position in the text."""
+class _PrintedRow(NamedTuple):
+    """Numbers, the position of what stands before them, and that of their end."""
+
+    numbers: tuple[float, ...]
+    at: int
+    end: int
+
+
+class _Entries(NamedTuple):
+    """Entries of a probability block before its states are looked up."""
+
+    rows: tuple[tuple[tuple[str, ...], _PrintedRow], ...] = ()
+    table: _PrintedRow | None = None
+    default: _PrintedRow | None = None
 
 
 @dataclass(frozen=True)
@@ -92,22 +136,17 @@ class _ProbabilityBlock:
     node: str
     parents: tuple[str, ...]
     at: int
-    rows: tuple[tuple[tuple[str, ...], Row], ...]
-    table: Row | None
-    default: Row | None
-
-    @property
-    def entries(self) -> bool:
-        """True if the block has probabilities."""
-        return bool(self.rows) or self.table is not None or self.default is not None
+    entries: _Entries
 
 
 class _Parser:
     """Recursive descent parser over the tokens of one text, which are scanned one by one."""
 
     def __init__(self, text: str, where: str) -> None:
+        at_most(NETWORK_BYTES, text, "characters of BIF")
         self.where = shortened(where)
         self.text = text
+        self.scaling = RowScaling()
         self.at = 0
         self.ahead: _BifToken | None = None
         self.last = 0
@@ -116,7 +155,11 @@ class _Parser:
 
     def fail(self, at: int, message: str) -> NoReturn:
         """Refuse the text with the number of a line."""
-        raise InputError(f"{self.where}, line {self.text.count(chr(10), 0, at) + 1}: {message}")
+        raise InputError(f"{self.place(at)}: {message}")
+
+    def place(self, at: int) -> str:
+        """Name a line of the text."""
+        return f"{self.where}, line {self.text.count(chr(10), 0, at) + 1}"
 
     # -------------------------------------------------------------------------------------------- tokens
 
@@ -203,7 +246,7 @@ class _Parser:
         except InputError as error:
             self.fail(self.last, str(error))
 
-    def numbers(self) -> Row:
+    def numbers(self) -> _PrintedRow:
         """Take numbers up to the semicolon."""
         at = self.last
         plain = PLAIN_NUMBERS.match(self.text, self.at) if self.ahead is None else None
@@ -214,8 +257,8 @@ class _Parser:
                 numbers = (math.nan,)
             if are_probabilities(numbers):
                 self.at = plain.end()
-                return numbers, at
-        return self.odd_numbers(), at
+                return _PrintedRow(numbers, at, self.at)
+        return _PrintedRow(self.odd_numbers(), at, self.at)
 
     def odd_numbers(self) -> tuple[float, ...]:
         """Take numbers one by one: comments or quotes stand between them, or one is invalid."""
@@ -234,8 +277,22 @@ class _Parser:
 
     # -------------------------------------------------------------------------------------------- blocks
 
-    def file(self) -> Bif:
+    def file(self) -> NetworkContent:
         """Parse the whole file."""
+        content, blocks = self.contents(self.entries)
+        variables = {variable.name: variable for variable in content.variables}
+        filled = [block for block in blocks.values() if block.entries != _Entries()]
+        self.check_cells(variables, filled)
+        arrays = {block.node: self.array(variables, block) for block in filled}
+        arrays = {node: arrays[node] for node in variables if node in arrays}
+        return replace(content, arrays=arrays, notes=(*content.notes, *self.scaling.notes))
+
+    def structure(self) -> NetworkContent:
+        """Parse the file without its numbers."""
+        return self.contents(self.skip_entries)[0]
+
+    def contents(self, entries: Callable[[str], _Entries]) -> tuple[NetworkContent, dict[str, _ProbabilityBlock]]:
+        """Parse the file, with a function that parses the entries of a node's block, and their closing brace."""
         name, properties = "unknown", tuple[str, ...]()
         variables, blocks = dict[str, Variable](), dict[str, _ProbabilityBlock]()
         while self.more():
@@ -250,29 +307,25 @@ class _Parser:
                 variables[variable.name] = variable
                 self.limit(VARIABLES, len(variables), "variables")
             else:
-                block = self.probability(token.at)
-                if block.node in blocks:
-                    self.fail(token.at, f"variable {shown(block.node)} has two probability blocks")
-                blocks[block.node] = block
+                node, parents = self.family()
+                if node in blocks:
+                    self.fail(token.at, f"variable {shown(node)} has two probability blocks; remove one")
+                blocks[node] = _ProbabilityBlock(node, parents, token.at, entries(node))
         if not variables:
             raise InputError(f"{self.where}: no variable block; is this a BIF file?")
         self.check_names(variables, blocks)
-        self.check_cells(variables, blocks)
-        arrays = {node: self.array(variables, blocks[node]) for node in variables if blocks[node].entries}
-        parents = {node: blocks[node].parents for node in variables}
-        return Bif(tuple(variables.values()), parents, arrays, name, properties)
+        parents_of = {node: blocks[node].parents if node in blocks else () for node in variables}
+        notes = note_missing_blocks(self.where, [node for node in variables if node not in blocks], "probability block")
+        return NetworkContent(tuple(variables.values()), parents_of, {}, name, properties, notes), blocks
 
     def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
-        """Refuse blocks of undeclared variables, and variables without a block."""
+        """Refuse blocks of undeclared variables."""
         for block in blocks.values():
             for name in (block.node, *block.parents):
                 if name not in variables:
                     self.fail(
                         block.at, f"probability of {shown(block.node)} names an undeclared variable {shown(name)}"
                     )
-        for node in variables:
-            if node not in blocks:
-                raise InputError(f"{self.where}: variable {shown(node)} has no probability block; add one")
 
     def network(self) -> tuple[str, ...]:
         """Parse `{ properties }`: properties of old files, and comments of this package."""
@@ -348,15 +401,19 @@ class _Parser:
         except ValueError:
             self.fail(at, f"expected numbers, got {shown(text)}")
 
-    def probability(self, at: int) -> _ProbabilityBlock:
-        """Parse `probability ( NODE | PARENTS ) { entries }`."""
+    def family(self) -> tuple[str, tuple[str, ...]]:
+        """Parse `( NODE | PARENTS ) {` after the word `probability`."""
         self.expect("(")
         node = self.name("a variable's name").text
         self.take("|")
         parents = self.names_until(")", "a parent", PARENTS)
         self.expect("{")
-        rows: list[tuple[tuple[str, ...], Row]] = []
-        single: dict[str, Row] = {}
+        return node, parents
+
+    def entries(self, node: str) -> _Entries:
+        """Parse the entries of a probability block, and its closing brace."""
+        rows: list[tuple[tuple[str, ...], _PrintedRow]] = []
+        single: dict[str, _PrintedRow] = {}
         while not self.take("}"):
             token = self.peek()
             if token.mark:
@@ -370,34 +427,44 @@ class _Parser:
                 if token.text in single:
                     self.fail(token.at, f"{shown(node)} has two {token.text!r} entries")
                 single[token.text] = self.numbers()
-        return _ProbabilityBlock(node, parents, at, tuple(rows), single.get("table"), single.get("default"))
+        return _Entries(tuple(rows), single.get("table"), single.get("default"))
+
+    def skip_entries(self, _node: str) -> _Entries:
+        """Skip the entries of a probability block, and its closing brace."""
+        while not self.take("}"):
+            self.next()
+            plain = BESIDE_WORDS.match(self.text, self.at)
+            self.at = self.at if plain is None else plain.end()
+        return _Entries()
 
     # -------------------------------------------------------------------------------------------- tables
 
-    def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
+    def check_cells(self, variables: Mapping[str, Variable], blocks: Iterable[_ProbabilityBlock]) -> None:
         """Refuse tables that are too large, alone or in total, before the first is allocated."""
         total = 0
-        for block in blocks.values():
-            if block.entries:
-                try:
-                    total += table_cells(variables[name].size for name in (*block.parents, block.node))
-                    at_most(free_cells(len(self.text)), total, "cells of all tables")
-                except InputError as error:
-                    self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
+        for block in blocks:
+            try:
+                total += table_cells(variables[name].size for name in (*block.parents, block.node))
+                at_most(free_cells(len(self.text)), total, "cells of all tables")
+            except InputError as error:
+                self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
     def array(self, variables: Mapping[str, Variable], block: _ProbabilityBlock) -> Floats:
         """Make the table of a block."""
-        *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
-        if block.table is not None:
-            return self.full_table(block, tuple(parent_shape), size)
+        (*parent_shape, size), (rows, table, default) = self.shape(variables, block), block.entries
+        # JavaBayes writes a whole table after the word `default`.
+        is_whole = default is not None and len(default.numbers) == math.prod((*parent_shape, size)) != size
+        whole = default if is_whole and table is None and not rows else table
+        if whole is not None:
+            return self.full_table(block, whole, tuple(parent_shape), size)
         array = np.full((*parent_shape, size), np.nan)
-        if block.default is not None:
-            array[...] = self.row(block.default, block.node, size)
+        if default is not None:
+            array[...] = self.row(default, block.node, size)
         seen: set[tuple[int, ...]] = set()
-        for states, row in block.rows:
-            index = self.codes(variables, block, states, row[1])
+        for states, row in rows:
+            index = self.codes(variables, block, states, row.at)
             if index in seen:
-                self.fail(row[1], f"{shown(block.node)} has two rows for ({listed(states)})")
+                self.fail(row.at, f"{shown(block.node)} has two rows for ({listed(states)})")
             seen.add(index)
             array[index] = self.row(row, block.node, size)
         empty = np.isnan(array[..., 0])
@@ -407,18 +474,32 @@ class _Parser:
             self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
-    def full_table(self, block: _ProbabilityBlock, parent_shape: tuple[int, ...], size: int) -> Floats:
-        """Make the table of a block with one `table` entry, in which the child varies slowest."""
-        assert block.table is not None
-        numbers, at = block.table
-        if block.rows or block.default is not None:
+    def shape(self, variables: Mapping[str, Variable], block: _ProbabilityBlock) -> tuple[int, ...]:
+        """Return the shape of the table of a block."""
+        return tuple(variables[name].size for name in (*block.parents, block.node))
+
+    def full_table(
+        self, block: _ProbabilityBlock, table: _PrintedRow, parent_shape: tuple[int, ...], size: int
+    ) -> Floats:
+        """Make the table of a block whose one entry has all numbers; the child varies slowest."""
+        numbers, at, _ = table
+        rows, _, default = block.entries
+        if rows or default not in (None, table):
             self.fail(at, f"{shown(block.node)} has a 'table' and other entries; remove one of them")
         cells = math.prod((*parent_shape, size))
         if len(numbers) != cells:
             self.fail(at, f"the table of {shown(block.node)} needs {cells} numbers, got {len(numbers)}")
-        listed_rows = np.moveaxis(np.array(numbers).reshape(size, *parent_shape), 0, -1)
-        rows = [self.row((tuple(row), at), block.node, size) for row in listed_rows.reshape(-1, size).tolist()]
-        return np.array(rows).reshape(*parent_shape, size)
+
+        @cache
+        def words() -> Array:
+            return np.array(self.words(table), object).reshape(size, -1)
+
+        columns = np.array(numbers).reshape(size, -1).T.tolist()
+        scaled = [
+            self.scale(_PrintedRow(tuple(row), at, table.end), block.node, size, lambda: words()[:, number])  # noqa: B023
+            for number, row in enumerate(columns)
+        ]
+        return np.array(scaled).reshape(*parent_shape, size)
 
     def codes(
         self, variables: Mapping[str, Variable], block: _ProbabilityBlock, states: tuple[str, ...], at: int
@@ -431,12 +512,22 @@ class _Parser:
         except InputError as error:
             self.fail(at, str(error))
 
-    def row(self, row: Row, node: str, size: int) -> Floats:
+    def row(self, row: _PrintedRow, node: str, size: int) -> Floats:
         """Check one row, and renormalise rounded numbers."""
+        return self.scale(row, node, size, lambda: self.words(row))
+
+    def scale(self, row: _PrintedRow, node: str, size: int, words: Callable[[], Iterable[str]]) -> Floats:
+        """Renormalise the numbers of a row, with a function that returns them as they are printed."""
         try:
-            return scaled_row(row[0], node, size)
+            return self.scaling.scale(row.numbers, node, size, words, lambda: self.place(row.at))
         except InputError as error:
-            self.fail(row[1], str(error))
+            self.fail(row.at, str(error))
+
+    def words(self, row: _PrintedRow) -> list[str]:
+        """List numbers as they are printed."""
+        tokens = BIF_TOKEN.finditer(self.text, row.at, row.end)
+        words = [token[token.lastgroup] for token in tokens if token.lastgroup in ("word", "quoted")]
+        return words[-len(row.numbers) :]
 
 
 def _strip_quotes(text: str) -> str:
