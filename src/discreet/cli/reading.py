@@ -14,7 +14,7 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import PROJECT, network_over, schema_of, structure_of
 from discreet.errors import InputError, shown, shown_path
-from discreet.formats.project_file import Project
+from discreet.formats.project_file import FORM_WORDS, Project
 from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
 from discreet.releases.policy import RecordsPolicy
@@ -150,7 +150,8 @@ class ReadingOptions:
     @property
     def policy(self) -> RecordsPolicy:
         """Treatment of the records."""
-        words = {name: word for name, word in self.options.items() if name not in ("table", "na_values")}
+        others = ("table", "na_values", *FORM_WORDS)
+        words = {name: word for name, word in self.options.items() if name not in others}
         return RecordsPolicy(**{"missing": "error", "out_of_bounds": "error", **words})
 
     def payer(self, account: str | None, ledger: str | None, purpose: str, request: str) -> dc.results.Account:
