@@ -132,16 +132,16 @@ def test_states_are_rewritten_as_numbers_and_as_text_never(tmp_path: Path) -> No
     assert counted(path, dc.Variable("y", ("1,5", "b")), decimal=",") == [1, 1]
 
 
-@pytest.mark.parametrize("bad", ["weiblich;1\r\n", "weiblich;1;2;3\r\n", '"weiblich;1;2\r\n'])
+@pytest.mark.parametrize("bad", ["weiblich;1\r\n", "weiblich;1;2;3\r\n", '"weiblich;1;2\r\n', 'weiblich;1;"2\r\n'])
 def test_a_bad_line_refuses_and_is_not_dropped(bad: str, tmp_path: Path) -> None:
     path = csv_file(tmp_path, (PLAIN_GERMAN + bad + "weiblich;60;x\r\n").encode("cp1252"))
     promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
     account = dc.Ledger(f"sqlite:///{tmp_path / 'l.db'}").open("a", promise)
-    with pytest.raises(dc.InputError, match="could not be read"):
+    with pytest.raises(dc.InputError, match=r"could not be read|not closed"):
         records = dc.read_records(path, NETWORK.schema, encoding="cp1252", decimal=",")
         prior = dc.Dirichlet.uniform(NETWORK)
-        dc.release(dc.tools.mechanism("laplace"), records, prior, promise, account=account)
-    assert account.charges() == []
+        dc.release(dc.laplace(), dc.count(records, NETWORK), prior, promise, account=account)
+    assert not account.charges()
 
 
 def test_one_record_more_changes_the_counts_by_one_under_any_footer(tmp_path: Path) -> None:
@@ -169,7 +169,8 @@ def test_long_files_are_read_and_looked_at(tmp_path: Path) -> None:
     [
         ({"encoding": "klingon"}, "klingon"), ({"encoding": "rot13"}, "rot13"), ({"delimiter": ";;"}, "single"),
         ({"quote": "q"}, "single"), ({"decimal": ";"}, "decimal"), ({"decimal": ",", "thousands": ","}, "differ"),
-        ({"delimiter": '"'}, "differ"), ({"preamble": -1}, "0 to"), ({"footer": True}, "0 to"), ({"encoding": 7}, "7"),
+        ({"delimiter": chr(34)}, "differ"), ({"preamble": -1}, "from 0"), ({"footer": True}, "from 0"),
+        ({"encoding": 7}, "7"),
     ],
 )  # fmt: skip
 def test_a_form_that_no_file_has_is_refused(options: dict[str, Any], word: str) -> None:
@@ -339,7 +340,7 @@ def test_a_form_is_drafted_and_read_by_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run = shell.Shell(capfd)
-    private = csv_file(tmp_path, (TITLES + GERMAN + SUM).encode("cp1252"), "private.csv")
+    csv_file(tmp_path, (TITLES + GERMAN + SUM).encode("cp1252"), "private.csv")
     csv_file(tmp_path, "Größe;kg\r\nmännlich;0,5\r\nweiblich;2000\r\n".encode("cp1252"), "codebook.csv")
     code, _, said = run("init codebook.csv --source private.csv --output p.toml")
     text = Path("p.toml").read_text()
@@ -353,5 +354,5 @@ def test_a_form_is_drafted_and_read_by_commands(
     Path("p.toml").write_text(text.replace('decimal = ","', 'decimal = "."').replace('thousands = "."', ""))
     code, _, said = run("check p.toml")
     assert code == 2 and 'decimal = ","' in said and 'thousands = "."' in said
-    code, _, said = run(f"check {private} --network p.toml")
-    assert code == 2 and "preamble = 2" in said
+    Path("bare.toml").write_text('[source]\ndata = "private.csv"\n' + text.partition("footer = 2")[2])
+    assert "preamble = 2" in run.fails("check bare.toml")

@@ -14,9 +14,10 @@ import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import PROJECT, network_over, schema_of, structure_of
 from discreet.errors import InputError, shown, shown_path
-from discreet.formats.project_file import FORM_WORDS, Project
+from discreet.formats.project_file import Project
 from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
+from discreet.records.text_form import FORM_WORDS
 from discreet.releases.policy import RecordsPolicy
 
 if TYPE_CHECKING:

@@ -39,12 +39,10 @@ from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.network import Network
 from discreet.model.schema import Variable, schema_of_parts
-from discreet.records.text_form import FormOptions, TextForm
+from discreet.records.text_form import FORM_WORDS
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
 
-FORM_WORDS: Mapping[str, type] = {name: type(getattr(TextForm, name)) for name in FormOptions.__annotations__}
-"""Words of a text file's form."""
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
     "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},

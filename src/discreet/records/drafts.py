@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any
 
 from discreet.errors import InputError
 from discreet.records.dialects import number
 from discreet.records.records import without
 from discreet.records.sources import arrow, open_source
-from discreet.records.text_form import FormOptions, TextForm
+from discreet.records.text_form import TextForm
 from discreet.records.values import is_number, spell
 
 
@@ -20,7 +20,7 @@ def draft_schema(
     table: str | None = None,
     most_states: int = 50,
     na_values: Iterable[str] = (),
-    **form: Unpack[FormOptions],
+    **form: Any,
 ) -> Mapping[str, object]:
     """Draft a schema from a codebook or a sample that is NOT private, for a human to edit.
 

@@ -29,7 +29,7 @@ import pyarrow.parquet
 
 from discreet.errors import InputError, require, shown, shown_path
 from discreet.records.engine import query_batches
-from discreet.records.text_form import DELIMITERS, PIECE, SEEN, TextForm, explain_form, find_form
+from discreet.records.text_form import DELIMITERS, PIECE, SEEN, TextForm, explain_form, find_form, open_text
 from discreet.records.values import PREVIOUS, spell
 from discreet.util.lazy_imports import lazy_import
 
@@ -54,14 +54,8 @@ END_OF_LINE = re.compile(rb"\r\n|\r|\n")
 WORKBOOK_LIMIT = 2**29
 """Most bytes of a workbook, unpacked: it is read into memory."""
 FILE_READERS: Mapping[str, str] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".tsv": "csv",
-    ".tsv.gz": "csv",
-    ".txt": "csv",
-    ".txt.gz": "csv",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), "csv"),
     ".xlsx": "workbook",
 }
 
@@ -130,7 +124,8 @@ def open_file(
     headers = {_read_header(name, form) for name in files}
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
-    if form.rewritten:
+    # The engine reads UTF-8 to its end, and numbers with a point.
+    if form.options.keys() - {"delimiter", "quote", "preamble"}:
         return _open_rewritten(engine, files, headers.pop()[1], wanted, form)
     for name in files:
         if _has_long_line(name):
@@ -247,13 +242,13 @@ def _parse(
     chosen = positions(names, wanted)
     labels = [f"c{position}" for position in range(len(names))]
     columns = parser(
-        io.BufferedReader(_Pieces(_cut_footer(pieces, form.footer))),
+        io.BufferedReader(_Pieces(_cut_footer(pieces, form.footer), form.quote)),
         read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1, block_size=2 * LINE_LIMIT),
         parse_options=pyarrow.csv.ParseOptions(
             delimiter=delimiter,
             quote_char=form.quote or False,
             newlines_in_values=True,
-            ignore_empty_lines=len(labels) > 1,
+            ignore_empty_lines=names[1:] != (),
         ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(labels, pa.string()),
@@ -275,7 +270,7 @@ def _open_rewritten(
 
         def read() -> Iterator[pa.RecordBatch]:
             for path in files:
-                with _open(path) as file:
+                with open_text(path) as file:
                     for batch in _parse(pyarrow.csv.open_csv, file, chosen, form)[0]:
                         columns = [form.rewrite(name, batch[at]) for at, name in enumerate(chosen)]
                         yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -461,10 +456,10 @@ def _quote_name(name: str) -> str:
 
 
 class _Pieces(io.RawIOBase):
-    """File of pieces of text that an iterator yields."""
+    """File of pieces of text that an iterator yields; its quotes must all be closed, or records would be lost."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self.pieces, self.rest = pieces, b""
+    def __init__(self, pieces: Iterator[bytes], quote: str) -> None:
+        self.pieces, self.rest, self.quote, self.quotes = pieces, b"", quote.encode(), 0
 
     def readable(self) -> bool:
         """True: the file can be read."""
@@ -474,18 +469,15 @@ class _Pieces(io.RawIOBase):
         """Read the next bytes into a buffer."""
         self.rest = self.rest or next(filter(None, self.pieces), b"")
         piece, self.rest = self.rest[: len(buffer)], self.rest[len(buffer) :]
+        self.quotes += piece.count(self.quote) if self.quote else 0
+        require(bool(piece) or self.quotes % 2 == 0, 'a quote is not closed; if none stand around texts: quote = ""')
         buffer[: len(piece)] = piece
         return len(piece)
 
 
-def _open(path: str) -> Any:
-    """Open a text file, unpacked."""
-    return (gzip.open if path.endswith(".gz") else open)(path, "rb")
-
-
 def _read_header(path: str, form: TextForm) -> tuple[str, tuple[str, ...]]:
     """Read delimiter and column names of a text file."""
-    with _open(path) as file:
+    with open_text(path) as file:
         return _cut_header(file, form)[:2]
 
 

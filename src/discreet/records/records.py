@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn
 
 import ibis
 import ibis.expr.types as ir
@@ -20,7 +20,7 @@ from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, explain_source, open_source
-from discreet.records.text_form import FormOptions, TextForm
+from discreet.records.text_form import TextForm
 from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, join_previous, unit_use
 from discreet.records.values import LOGICAL_STATES, PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 from discreet.releases.policy import RecordsPolicy
@@ -109,7 +109,7 @@ def read_records(
     weights: Weights = "record",
     one_record_a_unit: bool = False,
     order_column: str | None = None,
-    **form: Unpack[FormOptions],
+    **form: Any,
 ) -> Records:
     """View a table of any source as records of a public schema; only column names and types are read.
 

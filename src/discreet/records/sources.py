@@ -112,9 +112,9 @@ def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
     folder, globbed, _ = path.partition("*")
     if globbed:
         below = system.get_file_info(pyarrow.fs.FileSelector(folder.rpartition("/")[0], recursive=True))
-        depth = None if "**" in path else path.count("/")
-        files = sorted(file.path for file in below if file.is_file and fnmatchcase(file.path, path))
-        files = [name for name in files if depth in (None, name.count("/"))]
+        deep, depth = "**" in path, path.count("/")
+        fitting = (file.path for file in below if file.is_file and fnmatchcase(file.path, path))
+        files = sorted(name for name in fitting if deep or name.count("/") == depth)
         require(len(files) > 0, "no file of the object store has such a name")
         return files
     info = system.get_file_info(path)

@@ -14,14 +14,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from discreet.errors import require, shown
 from discreet.records.values import is_number
+from discreet.util.frames import read_guarded
 
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters that a text file may have where none is declared: that of its header."""
@@ -36,23 +38,8 @@ MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF
 """Encodings by the byte-order mark at a file's beginning."""
 SUM_WORDS = r"(average|gesamt|mean|mittelwert|moyenne|somme?|suma|summe?|totaa?le?s?)\b"
 """Pattern of the first word of a line of sums."""
-NUMBER_MARKS = (
-    (",", ""), (".", ","), (",", "."), (",", " "), (",", "\u00a0"), (",", "\u202f"), (".", "'"), (".", "\u2019"),
-    (".", " "), (",", "'"),
-)  # fmt: skip
-"""Decimal and thousands separators that a look tries; the first of those that fit most values is taken."""
-
-
-class FormOptions(TypedDict, total=False):
-    """Options of `read_records` for text files: the fields of `TextForm`."""
-
-    encoding: str
-    delimiter: str
-    quote: str
-    decimal: str
-    thousands: str
-    preamble: int
-    footer: int
+NUMBER_MARKS = (",", ".,", ",.", ", ", ",\u00a0", ",\u202f", ".'", ".\u2019", ". ", ",'")
+"""Decimal and thousands separators, if any, that a look tries; the first of those that fit most values is taken."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +76,7 @@ class TextForm:
 
     def __post_init__(self) -> None:
         """Refuse what no file has."""
-        try:
-            known = "a\n".encode(self.encoding).decode(self.encoding) == "a\n"
-        except (LookupError, TypeError, ValueError):
-            known = False
-        require(known, f"encoding {shown(self.encoding)} is not known; it is one such as utf-8, cp1252 or utf-16")
+        read_guarded(lambda: "a".encode(self.encoding), f"encoding {shown(self.encoding)} is not known")
         marks = [self.delimiter, self.quote, self.thousands]
         usable = all(isinstance(mark, str) and re.fullmatch(r"[^\w\r\n\\]?|_", mark) for mark in marks)
         require(usable, "delimiter, quote and thousands are single characters, and no letters, digits or line ends")
@@ -101,22 +84,13 @@ class TextForm:
         # A number with a comma in it may stand in quotes between commas.
         apart = self.quote not in (self.delimiter, self.decimal, self.thousands) or not self.quote
         require(apart and self.decimal != self.thousands, "quote and delimiter, decimal and thousands must differ")
-        for lines in (self.preamble, self.footer):
-            require(
-                type(lines) is int and 0 <= lines <= LINES_LIMIT, f"preamble and footer are 0 to {LINES_LIMIT:,} lines"
-            )
+        counted = all(type(lines) is int and 0 <= lines <= LINES_LIMIT for lines in (self.preamble, self.footer))
+        require(counted, f"preamble and footer are from 0 to {LINES_LIMIT:,} lines")
 
     @property
     def options(self) -> dict[str, Any]:
         """Fields that differ from their defaults, as words of a project file."""
-        values = {name: getattr(self, name) for name in FormOptions.__annotations__}
-        return {name: value for name, value in values.items() if value != getattr(TextForm, name)}
-
-    @property
-    def rewritten(self) -> bool:
-        """True if an engine that reads UTF-8 with points in numbers needs the text rewritten, or its end cut."""
-        plain = codecs.lookup(self.encoding).name == "utf-8"
-        return not plain or self.decimal != "." or self.thousands != "" or self.footer > 0
+        return {name: getattr(self, name) for name in FORM_WORDS if getattr(self, name) != getattr(TextForm, name)}
 
     @property
     def number(self) -> str:
@@ -145,6 +119,9 @@ class TextForm:
         odd = compute.if_else(compute.match_substring_regex(texts, "[0-9]"), others, texts)
         return compute.if_else(compute.match_substring_regex(texts, self.number), pointed, odd)
 
+
+FORM_WORDS = {each.name: type(each.default) for each in fields(TextForm) if each.name != "numeric"}
+"""Options of `read_records` and words of a project file that declare a form, and their types."""
 
 # ------------------------------------------------------------------------------------------- a look at a file
 
@@ -179,17 +156,14 @@ def explain_form(path: str, form: TextForm, wanted: Sequence[str]) -> str:
     Returns:
         The end of a message; empty where the look agrees with what is declared.
     """
-    try:
+    with suppress(OSError, EOFError, ValueError):
         looked, shows = _look(path, wanted)
-    except (OSError, EOFError, ValueError, csv.Error):
-        return ""
-    told = {**looked.options, "footer": looked.footer, "preamble": looked.preamble}
-    unsure = {"encoding": form.encoding != "utf-8", "delimiter": shows and not form.delimiter}
-    odd = {name: value for name, value in told.items() if value != getattr(form, name) and not unsure.get(name)}
-    suggested = (
-        f"; a look at the file suggests {write_options(odd)}, in [source] of a project file or as Python options"
-    )
-    return suggested if odd else ""
+        told = {**looked.options, "footer": looked.footer, "preamble": looked.preamble}
+        unsure = {"encoding": form.encoding != "utf-8", "delimiter": shows and not form.delimiter}
+        odd = {name: value for name, value in told.items() if value != getattr(form, name) and not unsure.get(name)}
+        where = "in [source] of a project file or as Python options"
+        return f"; a look at the file suggests {write_options(odd)}, {where}" if odd else ""
+    return ""
 
 
 def write_options(options: Mapping[str, Any]) -> str:
@@ -197,12 +171,17 @@ def write_options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in options.items())
 
 
+def open_text(path: str) -> Any:
+    """Open a text file for reading bytes, unpacked."""
+    return (gzip.open if path.endswith(".gz") else open)(path, "rb")
+
+
 def _look(path: str, wanted: Sequence[str]) -> tuple[TextForm, bool]:
     """Look at a file: its form, and whether its header shows the delimiter to a reader that is not told."""
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+    with open_text(path) as file:
         encoding, head, tail = _find_encoding(file)
     form, rows = max((_find_rows(head, mark, wanted) for mark in DELIMITERS), key=lambda each: each[0])[1:]
-    form = replace(form, encoding="utf-8" if encoding == "ascii" else encoding)
+    form = replace(form, encoding=encoding)
     if not rows:
         return form, True
     footer = _count_footer(rows[1:] if tail == head else _split_end(tail, form.delimiter, len(rows[0])), rows)
@@ -221,44 +200,36 @@ def _split_end(tail: str, delimiter: str, width: int) -> list[list[str]]:
 
 def _find_encoding(file: Any) -> tuple[str, str, str]:
     """Find the encoding of all bytes of a file; and its first and last lines, equal if the file is short."""
-    decoder, first, last, pure, size = codecs.getincrementaldecoder("utf-8")(), b"", b"", True, 0
-    encoding = "ascii"
+    decoder, encoding, first, last, size = codecs.getincrementaldecoder("utf-8")(), "utf-8", b"", b"", 0
     while piece := file.read(PIECE):
         first, last, size = first or piece[:SEEN], (last + piece)[-SEEN:], size + len(piece)
-        pure = pure and piece.isascii()
         try:
             decoder.decode(piece)
         except UnicodeDecodeError:
             encoding = "cp1252"
-    marked = next((name for mark, name in MARKS.items() if first.startswith(mark)), None)
-    if marked is None and b"\0" in first:
-        marked = "utf-16-le" if first[1:2] == b"\0" else "utf-16-be"
-    encoding = marked or (encoding if pure or encoding != "ascii" else "utf-8")
-    spelled = {"utf-16": "utf-16-le" if first[:1] == b"\xff" else "utf-16-be"}.get(encoding, encoding)
-    head, tail = (text.decode(spelled, "replace").removeprefix("\ufeff") for text in (first, last))
-    return encoding, head if size <= SEEN else LINE_END.sub("\n", head).rpartition("\n")[0], tail
+    mark = next(filter(first.startswith, MARKS), b"")
+    encoding = MARKS.get(mark, encoding)
+    head, tail = (text.decode(encoding, "replace").removeprefix("\ufeff") for text in (first, mark + last))
+    if size <= SEEN:
+        return encoding, head, head
+    return encoding, LINE_END.sub("\n", head).rpartition("\n")[0], tail
 
 
-def _find_rows(
-    head: str, delimiter: str, wanted: Sequence[str]
-) -> tuple[tuple[bool, int, int], TextForm, list[list[str]]]:
+def _find_rows(head: str, delimiter: str, wanted: Sequence[str]) -> tuple[tuple[int, ...], TextForm, list[list[str]]]:
     """Split lines at a delimiter: how well that fits, the form, and the rows from the header on."""
-    rows, starts = [], [0]
     reader = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)
-    try:
-        for row in reader:
-            rows.append(row)
-            starts.append(reader.line_num)
-    except csv.Error:
-        rows = []
+    rows, ends = [], [0]
+    for row in reader:
+        rows.append(row)
+        ends.append(reader.line_num)
     widths = Counter(len(row) for row in rows if len(row) > 1)
     if not widths:
-        return (False, 0, 0), TextForm(), []
+        return (0,), TextForm(), []
     width = max(widths, key=lambda each: (widths[each], each))
     headers = [at for at, row in enumerate(rows) if len(row) == width and 2 * sum(map(bool, row)) > width]
     named = [at for at in headers if wanted and {*wanted} <= {*rows[at]}]
     start = next(iter(named or headers), 0)
-    form = TextForm(delimiter=delimiter, preamble=min(starts[start], LINES_LIMIT))
+    form = TextForm(delimiter=delimiter, preamble=min(ends[start], LINES_LIMIT))
     return (bool(named), widths[width], width), form, rows[start:]
 
 
@@ -277,15 +248,13 @@ def _count_footer(ending: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
 
 def _find_marks(rows: Sequence[Sequence[str]], delimiter: str) -> tuple[str, str]:
     """Find decimal and thousands separators: those under which most values are numbers, if plain ones do not do."""
-    columns = [[text for text in column if text] for column in zip(*(row for row in rows[:200] if row), strict=False)]
+    columns = [list(filter(None, column)) for column in zip(*filter(None, rows[:200]), strict=False)]
 
-    def count_fits(marks: tuple[str, str]) -> int:
-        form = re.compile(TextForm(decimal=marks[0], thousands=marks[1]).number)
-        fits = [list(filter(form.match, column)) for column in columns]
-        some = [fit for fit, column in zip(fits, columns, strict=True) if 2 * len(fit) > len(column)]
-        return sum(len(fit) for fit in some if not all(map(is_number, fit)))
+    def count_fits(marks: str) -> int:
+        form = re.compile(TextForm(decimal=marks[0], thousands=marks[1:]).number)
+        fits = [(column, list(filter(form.match, column))) for column in columns]
+        return sum(len(fit) for column, fit in fits if 2 * len(fit) > len(column) and not all(map(is_number, fit)))
 
     # A comma in a field of a file that has commas between fields groups thousands, if it can.
-    ordered = sorted(NUMBER_MARKS, key=lambda marks: delimiter == "," and marks[0] == ",")
-    best = max(ordered, key=count_fits)
-    return best if count_fits(best) else (".", "")
+    best = max(sorted(NUMBER_MARKS, key=lambda marks: delimiter == marks[0] == ","), key=count_fits)
+    return (best[0], best[1:]) if count_fits(best) else (".", "")
