@@ -15,7 +15,7 @@ import pytest
 import discreet as dc
 import shell
 from discreet.records.text_form import TextForm, find_form
-from sources import AB, CANARY, LOGICAL, N01, PEER_WARNINGS, counted, csv_file
+from sources import AB, CANARY, LOGICAL, N01, PEER_WARNINGS, counted, csv_file, workbook
 
 pytestmark = PEER_WARNINGS
 
@@ -194,57 +194,6 @@ def test_preambles_and_footers_longer_than_the_file_are_refused(tmp_path: Path) 
 
 
 # ---------------------------------------------------------------------------------------------- workbooks and frames
-
-STRINGS = '<sst xmlns="{0}"/>'
-
-
-def workbook(path: Path, rows: list[list[object]], sheets: tuple[str, ...] = ("data",)) -> Path:
-    """A workbook as Excel packs it, all sheets alike."""
-    import zipfile
-
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    packed = "http://schemas.openxmlformats.org/package/2006"
-
-    def cell(value: object, at: str) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, bool):
-            return f'<c r="{at}" t="b"><v>{int(value)}</v></c>'
-        if isinstance(value, int | float):
-            return f'<c r="{at}"><v>{value}</v></c>'
-        return f'<c r="{at}" t="inlineStr"><is><t>{value}</t></is></c>'
-
-    listed = [
-        f'<row r="{r}">{"".join(cell(value, f"{chr(64 + c)}{r}") for c, value in enumerate(row, 1))}</row>'
-        for r, row in enumerate(rows, 1)
-    ]
-    names = [f'<sheet name="{name}" sheetId="{at}" r:id="rId{at}"/>' for at, name in enumerate(sheets, 1)]
-    links = [
-        f'<Relationship Id="rId{at}" Type="{office}/worksheet" Target="worksheets/sheet{at}.xml"/>'
-        for at in range(1, len(sheets) + 1)
-    ]
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("[Content_Types].xml", f'<Types xmlns="{packed}/content-types"/>')
-        file.writestr(
-            "_rels/.rels",
-            f'<Relationships xmlns="{packed}/relationships"><Relationship Id="rId1" Type="{office}/officeDocument" '
-            'Target="xl/workbook.xml"/></Relationships>',
-        )
-        file.writestr(
-            "xl/workbook.xml",
-            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{"".join(names)}</sheets></workbook>',
-        )
-        file.writestr(
-            "xl/_rels/workbook.xml.rels",
-            f'<Relationships xmlns="{packed}/relationships">{"".join(links)}</Relationships>',
-        )
-        for at in range(1, len(sheets) + 1):
-            file.writestr(
-                f"xl/worksheets/sheet{at}.xml",
-                f'<worksheet xmlns="{main}"><sheetData>{"".join(listed)}</sheetData></worksheet>',
-            )
-    return path
 
 
 def test_a_workbook_is_read_as_the_clean_file(tmp_path: Path) -> None:

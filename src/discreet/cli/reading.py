@@ -17,8 +17,8 @@ from discreet.errors import InputError, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
-from discreet.records.text_form import FORM_WORDS
 from discreet.releases.policy import RecordsPolicy
+from discreet.util.option_texts import FORM_WORDS
 
 if TYPE_CHECKING:
     from discreet.records.records import Faults

@@ -39,9 +39,9 @@ from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.network import Network
 from discreet.model.schema import Variable, schema_of_parts
-from discreet.records.text_form import FORM_WORDS
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
+from discreet.util.option_texts import FORM_WORDS
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},

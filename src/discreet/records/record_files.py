@@ -284,8 +284,8 @@ def _open_rewritten(
 
 def _read_workbook(path: str, sheet: str | None, wanted: Sequence[str] | None, form: TextForm) -> pa.Table:
     """Read a sheet of a workbook into memory, its cells as those of CSV; a row without a cell is an empty line."""
-    other = form.options.keys() - {"preamble", "footer", "decimal", "thousands"}
-    require(not other, f"{', '.join(other)}: a workbook has no such form; leave it out")
+    words = sorted(form.options.keys() - {"preamble", "footer", "decimal", "thousands"})
+    require(not words, f"{', '.join(words)}: a workbook has no such form; leave it out")
     with zipfile.ZipFile(path) as packed:
         size = sum(member.file_size for member in packed.infolist())
     require(size <= WORKBOOK_LIMIT, f"{shown_path(path)} unpacks to more than {WORKBOOK_LIMIT:,} bytes")

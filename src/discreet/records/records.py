@@ -7,7 +7,7 @@ pickle, a log or an error: an error names columns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -180,9 +180,7 @@ def read_records(
     columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
     needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
-    numeric = {variable.name for variable in columns if variable.numeric or other_spellings(variable)}
-    text_form = replace(TextForm(**form), numeric=frozenset(numeric))
-    expression, exact, local = open_source(source, table, (*columns.names, *needed), text_form)
+    expression, exact, local = open_source(source, table, (*columns.names, *needed), _declare_form(form, columns))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -207,6 +205,12 @@ def read_records(
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
             expression = join_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
+
+
+def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
+    """Declare the form of a text file, and which columns hold numbers."""
+    numeric = (variable.name for variable in schema if variable.numeric or other_spellings(variable))
+    return TextForm(**options, numeric=frozenset(numeric))
 
 
 def _take_one_slice(schema: Schema) -> Schema:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ import pyarrow.compute
 from discreet.errors import require, shown
 from discreet.records.values import is_number
 from discreet.util.frames import read_guarded
+from discreet.util.option_texts import FORM_WORDS
 
 DELIMITERS = (",", ";", "\t", "|")
 """Delimiters that a text file may have where none is declared: that of its header."""
@@ -120,9 +121,6 @@ class TextForm:
         return compute.if_else(compute.match_substring_regex(texts, self.number), pointed, odd)
 
 
-FORM_WORDS = {each.name: type(each.default) for each in fields(TextForm) if each.name != "numeric"}
-"""Options of `read_records` and words of a project file that declare a form, and their types."""
-
 # ------------------------------------------------------------------------------------------- a look at a file
 
 
@@ -158,9 +156,11 @@ def explain_form(path: str, form: TextForm, wanted: Sequence[str]) -> str:
     """
     with suppress(OSError, EOFError, ValueError):
         looked, shows = _look(path, wanted)
-        told = {**looked.options, "footer": looked.footer, "preamble": looked.preamble}
+        suggested = {**looked.options, "footer": looked.footer, "preamble": looked.preamble}
         unsure = {"encoding": form.encoding != "utf-8", "delimiter": shows and not form.delimiter}
-        odd = {name: value for name, value in told.items() if value != getattr(form, name) and not unsure.get(name)}
+        odd = {
+            name: value for name, value in suggested.items() if value != getattr(form, name) and not unsure.get(name)
+        }
         where = "in [source] of a project file or as Python options"
         return f"; a look at the file suggests {write_options(odd)}, {where}" if odd else ""
     return ""
@@ -177,7 +177,7 @@ def open_text(path: str) -> Any:
 
 
 def _look(path: str, wanted: Sequence[str]) -> tuple[TextForm, bool]:
-    """Look at a file: its form, and whether its header shows the delimiter to a reader that is not told."""
+    """Look at a file: its form, and whether its header shows the delimiter to a reader without a declaration."""
     with open_text(path) as file:
         encoding, head, tail = _find_encoding(file)
     form, rows = max((_find_rows(head, mark, wanted) for mark in DELIMITERS), key=lambda each: each[0])[1:]
