@@ -28,7 +28,7 @@ from discreet.queries.synthetic import make_arrow_schema
 from discreet.server.http_client import RecordStream
 from discreet.server.remote_posterior import _read_batches
 from fuzzing import damaged_text, odd_word
-from sources import CANARY
+from sources import CANARY, workbook
 
 __all__ = [
     "COSTLY",
@@ -148,6 +148,23 @@ def packed_bytes(rng: random.Random) -> bytes:
     raw = csv_bytes(rng)
     packed = rng.choice((gzip.compress(raw), gzip.compress(raw) * 2, gzip.compress(gzip.compress(raw))))
     return raw if rng.random() < 0.05 else damaged_bytes(rng, packed if rng.random() < 0.1 else gzip.compress(raw), 0.4)
+
+
+@cache
+def workbook_bytes() -> bytes:
+    """A small workbook."""
+    cells: list[list[object]] = [
+        ["x", "y", "z"],
+        ["a", 0, 1.5],
+        ["b", "1", None],
+        [None, None, None],
+        [CANARY, True, 9],
+    ]
+    path = workbook(PLACE.with_suffix(".made.xlsx"), cells)
+    try:
+        return path.read_bytes()
+    finally:
+        path.unlink()
 
 
 # ------------------------------------------------------------------------------------------------------------- columns
@@ -338,6 +355,13 @@ TABLE_READERS: dict[str, tuple[Callable[[random.Random], str], Callable[[str], N
     "CSV": (text_of(csv_bytes), from_bytes(read_file, ".csv")),
     "packed CSV": (text_of(packed_bytes), from_bytes(read_file, ".csv.gz")),
     "CSV stream": (text_of(csv_bytes), from_bytes(lambda path: read_file(path, io.BytesIO(path.read_bytes())), ".csv")),
+    "rewritten CSV": (
+        text_of(csv_bytes),
+        from_bytes(
+            lambda path: read_file(path, encoding="cp1252", decimal=",", footer=path.stat().st_size % 2), ".csv"
+        ),
+    ),
+    "Excel": (text_of(lambda rng: damaged_bytes(rng, workbook_bytes())), from_bytes(read_file, ".xlsx")),
     "Parquet": (text_of(parquet_bytes), from_bytes(read_file, ".parquet")),
     "Parquet of a store": (
         text_of(parquet_bytes),

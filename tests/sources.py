@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import traceback
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,53 @@ def csv_file(folder: Path, text: str | bytes, name: str = "records.csv") -> Path
     """A CSV file as it stands, byte by byte."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def workbook(path: Path, rows: list[list[object]], sheets: tuple[str, ...] = ("data",)) -> Path:
+    """A workbook as Excel packs it, all sheets alike."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    packed = "http://schemas.openxmlformats.org/package/2006"
+
+    def cell(value: object, at: str) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return f'<c r="{at}" t="b"><v>{int(value)}</v></c>'
+        if isinstance(value, int | float):
+            return f'<c r="{at}"><v>{value}</v></c>'
+        return f'<c r="{at}" t="inlineStr"><is><t>{value}</t></is></c>'
+
+    listed = [
+        f'<row r="{r}">{"".join(cell(value, f"{chr(64 + c)}{r}") for c, value in enumerate(row, 1))}</row>'
+        for r, row in enumerate(rows, 1)
+    ]
+    names = [f'<sheet name="{name}" sheetId="{at}" r:id="rId{at}"/>' for at, name in enumerate(sheets, 1)]
+    links = [
+        f'<Relationship Id="rId{at}" Type="{office}/worksheet" Target="worksheets/sheet{at}.xml"/>'
+        for at in range(1, len(sheets) + 1)
+    ]
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("[Content_Types].xml", f'<Types xmlns="{packed}/content-types"/>')
+        file.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{packed}/relationships"><Relationship Id="rId1" Type="{office}/officeDocument" '
+            'Target="xl/workbook.xml"/></Relationships>',
+        )
+        file.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{"".join(names)}</sheets></workbook>',
+        )
+        file.writestr(
+            "xl/_rels/workbook.xml.rels",
+            f'<Relationships xmlns="{packed}/relationships">{"".join(links)}</Relationships>',
+        )
+        for at in range(1, len(sheets) + 1):
+            file.writestr(
+                f"xl/worksheets/sheet{at}.xml",
+                f'<worksheet xmlns="{main}"><sheetData>{"".join(listed)}</sheetData></worksheet>',
+            )
     return path
 
 

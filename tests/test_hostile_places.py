@@ -16,8 +16,9 @@ from hostile_readers import READERS
 
 ROOT = Path(discreet.__file__).parent
 OPENERS = {
-    "GzipFile", "ParquetFile", "connect", "create_engine", "dataset", "decompress", "from_connection", "open",
-    "open_stream", "read_bytes", "read_csv", "read_metadata", "read_packed_text", "read_schema", "read_text",
+    "GzipFile", "ParquetFile", "ZipFile", "connect", "create_engine", "dataset", "decompress", "from_connection",
+    "from_path", "open", "open_csv", "open_stream", "read_bytes", "read_csv", "read_metadata", "read_packed_text",
+    "read_schema", "read_text",
 }  # fmt: skip
 """What opens a file, whoever's function it is."""
 OWN = "a file of the package or of the system"
@@ -73,14 +74,15 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "records/engine.py _make_locked": WRITTEN,
     "records/engine.py _remove_if_left": WRITTEN,
     "records/engine.py open_engine": ("DuckDB",),
-    "records/sources.py _ColumnStream": ("data set", "Parquet of a store"),
     "records/sources.py open_dataset": ("data set",),
     "records/sources.py open_store": ("Parquet of a store",),
     "records/record_files.py _has_long_line": CSVS,
     "records/record_files.py _plan_parquet": ("Parquet",),
     "records/record_files.py _plan_parquet_blocks": ("Parquet",),
-    "records/record_files.py _read_header": CSVS,
+    "records/record_files.py _open_rewritten": ("rewritten CSV",),
+    "records/record_files.py _read_workbook": ("Excel",),
     "records/record_files.py parse_csv": ("CSV stream",),
+    "records/text_form.py open_text": (*CSVS, "rewritten CSV"),
     "records/sources.py _open_base": ("SQLite", "DuckDB"),
     "records/sources.py _open_server": SERVER,
     "records/spark.py open_spark": SERVER,

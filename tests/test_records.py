@@ -180,6 +180,7 @@ def test_other_objects_are_refused(source: object) -> None:
         pytest.param(column([1.5, 2, 1.5]), dc.Variable("x", ("2.0", "1.5")), [1, 2], id="numbers as states"),
         pytest.param(column([True, False, True]), LOGICAL, [2, 1], id="logical"),
         pytest.param(column([True, False]), dc.Variable("x", ("False", "True")), [1, 1], id="logical, Python's words"),
+        pytest.param(column([True, False, True]), N01, [1, 2], id="logical, as numbers"),
         pytest.param(column(["<5", ">=7.5", "<5"]), ODD, [2, 0, 1], id="odd states"),
         pytest.param(column(["é", "雪"]), dc.Variable("x", ("雪", "é", "e")), [1, 1, 0], id="unicode"),
     ],
@@ -197,7 +198,7 @@ def test_types(table: Any, variable: dc.Variable, wanted: list[int]) -> None:
         pytest.param(column([[1]]), N01, id="list"),
         pytest.param(column([b"a"]), AB, id="bytes"),
         pytest.param(column([0, 1]), AB, id="numbers for names"),
-        pytest.param(column([True]), N01, id="logical for numbers"),
+        pytest.param(column([True]), dc.Variable("x", ("true", "1")), id="logical, one value named twice"),
         pytest.param(column([True]), AGE, id="logical for bounds"),
     ],
 )
@@ -364,13 +365,13 @@ def test_empty_sources_are_refused(tmp_path: Path) -> None:
     [
         ("no.parquet", "no file"),
         ("no*.csv", "no file"),
-        ("records.xlsx", "format"),
+        ("records.xls", "format"),
         ("records", "format"),
         (".", "folder"),
     ],
 )
 def test_paths_that_cannot_be_read(name: str, message: str, tmp_path: Path) -> None:
-    csv_file(tmp_path, "x\na\n", "records.xlsx")
+    csv_file(tmp_path, "x\na\n", "records.xls")
     path = str(tmp_path / name)
     said = refusal(lambda: counted(path, AB))
     assert message in said

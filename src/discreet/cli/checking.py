@@ -19,6 +19,9 @@ from discreet.errors import InputError, shown
 from discreet.formats.network_files import ends_as_network
 from discreet.model.over import Over
 from discreet.model.schema import schema_of_parts
+from discreet.privacy.settings import address_of
+from discreet.records.record_files import draft_form
+from discreet.records.text_form import write_options
 from discreet.util.json_files import json_text
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def schema(
     Example:
         discreet schema demo/records.parquet
     """
-    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values), **_draft_form(data))
     say("drafted from the data: every state and bound below is a value of it. Edit it, and never publish a draft")
     say("of private records")
     show(as_json, draft, json_text(draft, indent=1))
@@ -86,13 +89,14 @@ def init(
     else:
         _refuse_private(data, source)
         words = words_in(na_values)
-        source_options = {"data": source, "table": table, "na_values": words or None}
         if ends_as_network(data):
             structure = dc.Network.read(data)
         else:
             structure = _leave_out(unit_column, _read_variables(data, table, words))
         if network is not None:
             structure = network_over(network, dc.Schema(structure.variables))
+        form = {} if source is None else _draft_form(source, structure.schema.names)
+        source_options = {"data": source, "table": table, "na_values": words or None, **form}
         project = draft_project(
             structure,
             source={name: value for name, value in source_options.items() if value is not None},
@@ -121,8 +125,16 @@ def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple
     """Read the variables of a JSON file, or of a public sample."""
     if data.endswith(".json"):
         return dc.Schema.read(data).variables
-    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values)
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values, **_draft_form(data))
     return schema_of_parts(draft["variables"], "the draft").variables
+
+
+def _draft_form(path: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Draft the form of a text file by a look at it, and show what was found."""
+    form = draft_form(address_of(path), wanted)
+    if form:
+        say(f"found by a look at the file {shown(path)}: {write_options(form)}")
+    return form
 
 
 def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
@@ -150,6 +162,7 @@ def check(
         discreet check demo/records.parquet --network demo/asia.bif
     """
     from discreet.records.records import check_units
+    from discreet.records.sources import explain_source
 
     reading = ReadingOptions.of(data, network, how)
     structure: Over
@@ -182,7 +195,7 @@ def check(
             f"discreet: {blocking} of {len(faults)} columns contain values that the schema does not allow (these "
             "numbers are private): correct them, declare the states, or use --missing keep or --out-of-bounds clip; "
             "if a word such as ? or NA means a missing value, give it with --na-values (missing, out_of_bounds and "
-            "na_values of [source] in a project file)"
+            "na_values of [source] in a project file)" + explain_source(records.table)
         )
     if lost or blocking:
         raise typer.Exit(2)

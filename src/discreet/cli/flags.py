@@ -152,11 +152,14 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Records: a Parquet or CSV file, a glob, a database URL or @name; - reads CSV from stdin. A "
+        help="Records: a Parquet, CSV or Excel file, a glob, a database URL or @name; - reads CSV from stdin. A "
         "project file (.toml, see `init`) has their address, and all that is public.",
     ),
 ]
-TableName = Annotated[str | None, records("--table", metavar="NAME", help="Table to read, if DATA is a database URL.")]
+TableName = Annotated[
+    str | None,
+    records("--table", metavar="NAME", help="Table to read, if DATA is a database URL, or sheet of a workbook."),
+]
 Missing = Annotated[
     option_texts.MissingValues | None,
     records(

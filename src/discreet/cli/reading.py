@@ -18,6 +18,7 @@ from discreet.formats.project_file import Project
 from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
 from discreet.releases.policy import RecordsPolicy
+from discreet.util.option_texts import FORM_WORDS
 
 if TYPE_CHECKING:
     from discreet.records.records import Faults
@@ -150,7 +151,8 @@ class ReadingOptions:
     @property
     def policy(self) -> RecordsPolicy:
         """Treatment of the records."""
-        words = {name: word for name, word in self.options.items() if name not in ("table", "na_values")}
+        others = ("table", "na_values", *FORM_WORDS)
+        words = {name: word for name, word in self.options.items() if name not in others}
         return RecordsPolicy(**{"missing": "error", "out_of_bounds": "error", **words})
 
     def payer(self, account: str | None, ledger: str | None, purpose: str, request: str) -> dc.results.Account:

@@ -5,6 +5,8 @@
     [source]
     data = "visits.parquet"                    # path, glob or database URL; relative to the working folder
     na_values = ["?"]                          # also table, missing, out_of_bounds: as in `read_records`
+    encoding = "cp1252"                        # of text files; also delimiter, quote, decimal, thousands, preamble,
+    decimal = ","                              # footer: as the program that wrote them does
 
     [unit]
     name = "patient"                           # protected unit
@@ -40,15 +42,16 @@ from discreet.model.round_numbers import is_wide
 from discreet.model.schema import Variable, schema_of_parts
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
+from discreet.util.option_texts import FORM_WORDS
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
-    "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list},
+    "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
     "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},
     "account": {"name": str, "ledger": str},
 }
 """Words of each section, with their types."""
 READING_OPTIONS = {
-    "source": ("table", "missing", "out_of_bounds", "na_values"),
+    "source": ("table", "missing", "out_of_bounds", "na_values", *FORM_WORDS),
     "unit": ("column", "order", "max_records", "weights", "one_record"),
 }
 """Words that are options of `read_records`."""
@@ -204,7 +207,8 @@ def draft_project(
         "",
         "[source]",
         "# data is a path, glob or database URL; table names one there. missing: error, drop or keep; out_of_bounds:",
-        "# error or clip; na_values: words that mean a missing value.",
+        "# error or clip; na_values: words that mean a missing value. Text files: encoding, delimiter, quote, decimal,",
+        "# thousands; preamble and footer: numbers of lines before the header and below the last record.",
         *(tomlkit.dumps(dict(source or {})).strip().splitlines()),
         "",
         "[unit]",

@@ -372,7 +372,7 @@ def count(
         network, more = Network.empty(network.variables), ()
     with under_way("counting records") as bar:
         tables, faulty, sums = _count_tables(records, network, more, progress or bar)
-    refuse_faulty(name for name in network.nodes if name in faulty)
+    refuse_faulty((name for name in network.nodes if name in faulty), records)
     return replace(_make_counts(network, tables, records.policy, more, sums), wide=wide)
 
 

@@ -21,7 +21,7 @@ from ibis.backends.sql.compilers.base import SQLGlotCompiler, sge
 from ibis.common.typing import VarTuple
 
 from discreet.errors import InputError
-from discreet.records.values import INFINITE, NUMBER, whole
+from discreet.records.values import INFINITE, LOGICAL_STATES, NUMBER, whole
 
 Rule = Callable[[Any, Any], Any]
 """Function from a compiler of Ibis and the SQL of a value to SQL."""
@@ -90,6 +90,12 @@ class Stored(ops.Unary):  # type: ignore[misc]
     dtype = rlz.dtype_like("arg")
 
 
+class Logical(ops.Unary):  # type: ignore[misc]
+    """A logical value, also where an engine keeps a word or a number of it; NULL if it is none."""
+
+    dtype = dt.boolean
+
+
 class Matches(ops.Unary):  # type: ignore[misc]
     """True if a regular expression matches in a text."""
 
@@ -130,6 +136,15 @@ def _write_stored(compiler: Any, _op: Stored, *, arg: Any, types: tuple[str, ...
     if _name_dialect(compiler) not in LOOSELY_TYPED:
         return arg
     return compiler.if_(compiler.f.anon.typeof(arg).isin(*types), arg, sge.null())
+
+
+def _write_logical(compiler: Any, _op: Logical, *, arg: Any) -> Any:
+    """Write SQL for a logical value; SQLite keeps 0 and 1, and any text that a program wrote in their place."""
+    if _name_dialect(compiler) not in LOOSELY_TYPED:
+        return arg
+    word = compiler.if_(compiler.f.anon.typeof(arg).isin("integer", "text"), compiler.f.lower(arg), sge.null())
+    cases = [compiler.if_(word.eq(sge.convert(text)), sge.convert(value)) for text, value in LOGICAL_STATES.items()]
+    return sge.Case(ifs=cases)
 
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
@@ -183,8 +198,8 @@ def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
 
 
 for _operation, _rule in (
-    (Bytewise, _write_bytewise), (Digest, _write_digest), (Matches, _write_matches), (NotANumber, _write_nan),
-    (Parsed, _write_parsed), (Stored, _write_stored),
+    (Bytewise, _write_bytewise), (Digest, _write_digest), (Logical, _write_logical), (Matches, _write_matches),
+    (NotANumber, _write_nan), (Parsed, _write_parsed), (Stored, _write_stored),
 ):  # fmt: skip
     setattr(SQLGlotCompiler, f"visit_{_operation.__name__}", _rule)
 
@@ -220,6 +235,8 @@ def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
         The values; NULL for those that an engine keeps as another type, such as SQLite a BLOB whose bytes are a text.
     """
     kind = column.type()
+    if kind.is_boolean():
+        return Logical(column).to_expr()
     if not (kind.is_string() or kind.is_numeric()):
         return column
     main, alone = "text" if kind.is_string() else "integer", strictly and (kind.is_string() or kind.is_integer())

@@ -10,11 +10,17 @@ from discreet.errors import InputError
 from discreet.records.dialects import number
 from discreet.records.records import without
 from discreet.records.sources import arrow, open_source
-from discreet.records.values import is_number
+from discreet.records.text_form import TextForm
+from discreet.records.values import is_number, spell
 
 
 def draft_schema(
-    source: Any, *, table: str | None = None, most_states: int = 50, na_values: Iterable[str] = ()
+    source: Any,
+    *,
+    table: str | None = None,
+    most_states: int = 50,
+    na_values: Iterable[str] = (),
+    **form: Any,
 ) -> Mapping[str, object]:
     """Draft a schema from a codebook or a sample that is NOT private, for a human to edit.
 
@@ -23,6 +29,7 @@ def draft_schema(
         table: as in `read_records`.
         most_states: a numeric column with more distinct values gets bounds and quartiles instead of states.
         na_values: texts that say that a value is missing; they become no states.
+        form: of a text file, as in `read_records`.
 
     Returns:
         The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
@@ -41,7 +48,7 @@ def draft_schema(
         >>> dc.tools.draft_schema(sample)["variables"]
         [{'name': 'smoke', 'states': ['no', 'yes']}, {'name': 'visits', 'states': ['1', '2', '3']}]
     """
-    expression, exact, _ = open_source(source, table)
+    expression, exact, _ = open_source(source, table, form=TextForm(**form))
     if all(is_number(name) for name in expression.columns):
         raise InputError(
             "every column is called as a number; if the file has no header, write the names of its columns into a "
@@ -55,7 +62,7 @@ def draft_schema(
             column = without(column, absent, numbers_too=True, exact=exact)
         values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
-            drafts.append({"name": name, "states": _sort_states(map(_spell, values.to_pylist()))})
+            drafts.append({"name": name, "states": _sort_states(map(spell, values.to_pylist()))})
             continue
         numeric = number(column)
         cuts = arrow(
@@ -87,10 +94,3 @@ def _sort_states(states: Iterable[str]) -> list[str]:
     if all(map(is_number, names)):
         return sorted(names, key=lambda state: (float(state), state))
     return sorted(names)
-
-
-def _spell(value: object) -> str:
-    """Spell a value of a sample as the name of a state."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -25,7 +25,7 @@ from discreet.records.number_sums import Monomial
 from discreet.records.record_files import Blocks
 from discreet.records.records import MISSING, UNKNOWN, missing_code
 from discreet.records.sources import Local, guarded_read
-from discreet.records.values import canonical, is_number, other_spellings
+from discreet.records.values import LOGICAL_STATES, canonical, is_number, other_spellings
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Array, Floats
 
@@ -89,14 +89,14 @@ def local_joints(
     """
     if local.table is not table:
         return None
-    blocks = guarded_read(lambda: local.blocks(list(schema.names)))
+    blocks = guarded_read(lambda: local.blocks(list(schema.names)), table)
     if blocks is None or not all(
         _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name]) for variable in schema
     ):
         return None
     numbers = partial(text_numbers, table.get_backend())
     rules = [_Rule(variable, local.absent, policy, numbers) for variable in schema]
-    return guarded_read(lambda: _count_blocks(blocks, rules, schema, parts, drop=policy.missing == "drop"))
+    return guarded_read(lambda: _count_blocks(blocks, rules, schema, parts, drop=policy.missing == "drop"), table)
 
 
 def local_columns(
@@ -134,7 +134,7 @@ def local_columns(
 
     def read() -> Iterator[list[Array]]:
         reader = guarded_read(blocks.read)
-        while (block := guarded_read(partial(next, reader, None))) is not None:
+        while (block := guarded_read(partial(next, reader, None), table)) is not None:
             yield [_read_column(rule, block.column(rule.variable.name)) for rule in rules]
 
     return read
@@ -352,8 +352,8 @@ class _Rule:
         if pa.types.is_dictionary(kind):
             return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
-            lowered = [state.lower() for state in self.variable.values]
-            two = [lowered.index(word) if word in lowered else self.unknown for word in ("false", "true")]
+            logical = [LOGICAL_STATES[state.lower()] for state in self.variable.values]
+            two = [logical.index(value) if value in logical else self.unknown for value in (False, True)]
             return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return self._code_text(column.cast(pa.large_string()) if kind == pa.string_view() else column)

@@ -1,4 +1,4 @@
-"""Record files: Parquet and CSV as tables of an engine that reads only the wanted columns.
+"""Record files: Parquet, text such as CSV, and workbooks as tables of an engine that reads only the wanted columns.
 
 This file owns formats and their limits. The first line of a CSV file may be a record, so no name of a column is ever
 shown that the caller has not said first.
@@ -6,25 +6,35 @@ shown that the caller has not said first.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import gzip
 import io
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import InputError, require, shown, shown_path
 from discreet.records.engine import query_batches
-from discreet.records.values import PREVIOUS
+from discreet.records.text_form import DELIMITERS, PIECE, SEEN, TextForm, explain_form, find_form, open_text
+from discreet.records.values import PREVIOUS, spell
+from discreet.util.lazy_imports import lazy_import
+
+calamine = lazy_import("python_calamine")
+"""Imported lazily: only workbooks need it."""
 
 COLUMN_LIMIT = 2**14
 """Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
@@ -40,18 +50,13 @@ MEASURED_STRIDE = 2**24
 """Bytes between the offsets at which line lengths are tested: half of the engine's buffer, so that no line that it
 could lose lies between two of them."""
 
-END_OF_LINE = re.compile(rb"[\r\n]")
-DELIMITERS = (",", ";", "\t", "|")
-"""Delimiters that a CSV file may have."""
+END_OF_LINE = re.compile(rb"\r\n|\r|\n")
+WORKBOOK_LIMIT = 2**29
+"""Most bytes of a workbook, unpacked: it is read into memory."""
 FILE_READERS: Mapping[str, str] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".tsv": "csv",
-    ".tsv.gz": "csv",
-    ".txt": "csv",
-    ".txt.gz": "csv",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), "csv"),
+    ".xlsx": "workbook",
 }
 
 
@@ -68,15 +73,36 @@ class Blocks:
     read: Callable[[], Iterator[pa.RecordBatch]]
 
 
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Records as an Arrow stream that an engine can read repeatedly.
+
+    A data set that DuckDB 2.0 scans by itself ends the process, or is waited for without end, where Arrow fails at a
+    damaged file.
+
+    Args:
+        blocks: the records, anew for each pass.
+    """
+
+    blocks: Blocks
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Make a new stream of all records for Arrow's PyCapsule interface."""
+        reader = pa.RecordBatchReader.from_batches(self.blocks.schema, self.blocks.read())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
 def open_file(
-    engine: Any, path: str, wanted: tuple[str, ...] | None
+    engine: Any, path: str, sheet: str | None, wanted: tuple[str, ...] | None, form: TextForm
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks | None]]:
     """Open a file or a glob of files; CSV fields stay text, so that no engine guesses the type of a state.
 
     Args:
-        engine: of `open_engine`.
-        path: of a Parquet or CSV file, a folder of files of one format, or a glob of them.
+        engine: of `open_engine`; it gets a method `look` that explains why a text file cannot be read.
+        path: of a Parquet, text or workbook file, a folder of files of one format, or a glob of them.
+        sheet: of a workbook; None takes the only one.
         wanted: columns to read; None reads all.
+        form: of text.
 
     Returns:
         A table of the engine; and the blocks of some of its columns, by their names.
@@ -85,22 +111,56 @@ def open_file(
         InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
         Exception: the engine's own; it may quote a record.
     """
-    files, columnar = _find_files(path)
+    files, kind = _find_files(path)
     # DuckDB would read brackets in a path as a pattern, and a folder `x=1` as a column.
     literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in files) + "]"
-    if columnar:
+    if kind == "workbook":
+        return open_table(engine, pa.concat_tables(_read_workbook(name, sheet, wanted, form) for name in files))
+    require(sheet is None, "only a database URL or a workbook takes the name of a table")
+    if kind == "parquet":
+        require(not form.options, f"{', '.join(form.options)}: a Parquet file has no such form; leave it out")
         return _make_view(engine, *_plan_parquet(literal, files[0], wanted)), partial(_plan_parquet_blocks, files)
-    headers = {_read_header(name) for name in files}
+    engine.look = partial(explain_form, files[0], form, wanted or ())
+    headers = {_read_header(name, form) for name in files}
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
+    # The engine reads UTF-8 to its end, and numbers with a point.
+    if form.options.keys() - {"delimiter", "quote", "preamble"}:
+        return _open_rewritten(engine, files, headers.pop()[1], wanted, form)
     for name in files:
         if _has_long_line(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
-    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
+    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted, form)), partial(_plan_csv_blocks, engine)
 
 
-def _find_files(path: str) -> tuple[list[str], bool]:
-    """Find the files that a path names, and whether they are Parquet; refuse missing, empty and unknown ones."""
+def draft_form(path: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Draft the form of a text file by a look at it; see `find_form`.
+
+    Args:
+        path: of a file, a folder or a glob; of anything else nothing is found.
+        wanted: names of columns that the header should have.
+
+    Returns:
+        Options of `read_records`, for the curator to review.
+    """
+    with suppress(InputError, OSError, EOFError):
+        files, kind = _find_files(path)
+        return find_form(files[0], wanted).options if kind == "csv" else {}
+    return {}
+
+
+def open_table(engine: Any, table: pa.Table) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
+    """View an Arrow table through an engine, and in blocks."""
+
+    def blocks(names: Sequence[str]) -> Blocks:
+        columns = table.select(list(names))
+        return Blocks(columns.schema, lambda: iter(columns.to_batches(BLOCK)))
+
+    return engine.create_view("records", ibis.memtable(table)), blocks
+
+
+def _find_files(path: str) -> tuple[list[str], str | None]:
+    """Find the files that a path names, and their format; refuse missing, empty and unknown ones."""
     if Path(path).is_dir():
         files = _list_folder(path)
         kinds = {_find_format(name) for name in files}
@@ -113,13 +173,13 @@ def _find_files(path: str) -> tuple[list[str], bool]:
     else:
         kind = _find_format(path)
         if kind is None:
-            raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
+            raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv, .csv.gz or .xlsx")
         files = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
     if not files or not all(Path(name).is_file() for name in files):
         raise InputError(f"no file {shown_path(path)}")
     if any(Path(name).stat().st_size == 0 for name in files):
         raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
-    return files, kind == "parquet"
+    return files, kind
 
 
 def _find_format(path: str) -> str | None:
@@ -149,12 +209,13 @@ def is_data(path: str) -> bool:
     return not any(step[:1] in (".", "_") for step in path.split("/"))
 
 
-def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
-    """Parse CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
+def parse_csv(source: Any, wanted: Sequence[str] | None, form: TextForm) -> pa.Table:
+    """Parse text with a header from an open binary file, into memory; every field as text, empty fields as NULL.
 
     Args:
         source: the file, read from where it stands to its end.
         wanted: columns to read; None reads all.
+        form: of the text.
 
     Returns:
         The columns.
@@ -166,17 +227,29 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
     Example:
         >>> import os
         >>> lines = "age,smokes", "17,no", ",yes"
-        >>> parse_csv(io.BytesIO(os.linesep.join(lines).encode()), ("age",)).to_pydict()
+        >>> parse_csv(io.BytesIO(os.linesep.join(lines).encode()), ("age",), TextForm()).to_pydict()
         {'age': ['17', None]}
     """
-    head = source.read(HEADER_LIMIT + 1)
-    delimiter, names = _find_dialect(_cut_first_line(head))
+    columns, names = _parse(pyarrow.csv.read_csv, source, wanted, form)
+    return pa.table([form.rewrite(name, columns[at]) for at, name in enumerate(names)], names)
+
+
+def _parse(
+    parser: Callable[..., Any], source: Any, wanted: Sequence[str] | None, form: TextForm
+) -> tuple[Any, list[str]]:
+    """Parse text by one of Arrow's parsers: its result, and the names of the columns."""
+    delimiter, names, pieces = _cut_header(source, form)
     chosen = positions(names, wanted)
     labels = [f"c{position}" for position in range(len(names))]
-    columns = pyarrow.csv.read_csv(
-        io.BufferedReader(_Rejoined(head, source)),
-        read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+    columns = parser(
+        io.BufferedReader(_Pieces(_cut_footer(pieces, form.footer), form.quote)),
+        read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1, block_size=2 * LINE_LIMIT),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char=form.quote or False,
+            newlines_in_values=True,
+            ignore_empty_lines=names[1:] != (),
+        ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(labels, pa.string()),
             strings_can_be_null=True,
@@ -184,7 +257,49 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
             include_columns=[labels[position] for position in chosen],
         ),
     )
-    return columns.rename_columns([names[position] for position in chosen])
+    return columns, [names[position] for position in chosen]
+
+
+def _open_rewritten(
+    engine: Any, files: Sequence[str], names: Sequence[str], wanted: Sequence[str] | None, form: TextForm
+) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
+    """Open text files that no engine reads as they are: each pass rewrites them, a block at a time."""
+
+    def blocks(chosen: Sequence[str]) -> Blocks:
+        schema = pa.schema([(name, pa.string()) for name in chosen])
+
+        def read() -> Iterator[pa.RecordBatch]:
+            for path in files:
+                with open_text(path) as file:
+                    for batch in _parse(pyarrow.csv.open_csv, file, chosen, form)[0]:
+                        columns = [form.rewrite(name, batch[at]) for at, name in enumerate(chosen)]
+                        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+        return Blocks(schema, read)
+
+    chosen = [names[position] for position in positions(names, wanted)]
+    engine.con.register("records", Stream(blocks(chosen)))
+    return engine.table("records").select(*chosen), blocks
+
+
+def _read_workbook(path: str, sheet: str | None, wanted: Sequence[str] | None, form: TextForm) -> pa.Table:
+    """Read a sheet of a workbook into memory, its cells as those of CSV; a row without a cell is an empty line."""
+    words = sorted(form.options.keys() - {"preamble", "footer", "decimal", "thousands"})
+    require(not words, f"{', '.join(words)}: a workbook has no such form; leave it out")
+    with zipfile.ZipFile(path) as packed:
+        size = sum(member.file_size for member in packed.infolist())
+    require(size <= WORKBOOK_LIMIT, f"{shown_path(path)} unpacks to more than {WORKBOOK_LIMIT:,} bytes")
+    try:
+        book = calamine.CalamineWorkbook.from_path(path)
+    except ImportError:
+        raise InputError("reading .xlsx needs its reader: pip install '.[excel]' in a clone of discreet") from None
+    sheets = book.sheet_names
+    known = sheet in sheets or (sheet is None and len(sheets) == 1)
+    require(known, f"name the sheet of the workbook, which has {len(sheets)}: table = ..., in [source] or as an option")
+    rows = book.get_sheet_by_name(sheet or sheets[0]).to_python(skip_empty_area=False)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(map(spell, row) if any(cell != "" for cell in row) else () for row in rows)
+    return parse_csv(io.BytesIO(text.getvalue().encode()), wanted, replace(form, delimiter=","))
 
 
 def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
@@ -291,15 +406,17 @@ def _plan_csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
 
 
 def _plan_csv(
-    literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None
+    literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None, form: TextForm
 ) -> tuple[list[tuple[str, str]], str]:
     """Find the columns and the reader of CSV files."""
     # Columns are called after their positions: names that nobody declared reach no engine. Nothing is detected from the
     # rows: a guess could take a record for a header, or "yes" for a logical value.
     kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
+    quote = _quote_text(form.quote)
     reader = (
         f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, "
-        f"delim = {_quote_text(delimiter)}, quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
+        f"delim = {_quote_text(delimiter)}, quote = {quote}, escape = {quote}, skip = {form.preamble}, nullstr = '', "
+        "hive_partitioning = false)"
     )
     return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
 
@@ -338,11 +455,11 @@ def _quote_name(name: str) -> str:
 # ---------------------------------------------------------------------------------------------------- headers of CSV
 
 
-class _Rejoined(io.RawIOBase):
-    """File whose first bytes were read already, rejoined with the rest; it always ends with a line end."""
+class _Pieces(io.RawIOBase):
+    """File of pieces of text that an iterator yields; its quotes must all be closed, or records would be lost."""
 
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self.head, self.rest, self.last = head, rest, b""
+    def __init__(self, pieces: Iterator[bytes], quote: str) -> None:
+        self.pieces, self.rest, self.quote, self.quotes = pieces, b"", quote.encode(), 0
 
     def readable(self) -> bool:
         """True: the file can be read."""
@@ -350,48 +467,73 @@ class _Rejoined(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         """Read the next bytes into a buffer."""
-        if self.head:
-            piece, self.head = self.head[: len(buffer)], self.head[len(buffer) :]
-        else:
-            piece = self.rest.read(len(buffer))
-        if not piece and self.last not in (b"\n", b""):
-            piece = b"\n"
-        self.last = piece[-1:]
+        self.rest = self.rest or next(filter(None, self.pieces), b"")
+        piece, self.rest = self.rest[: len(buffer)], self.rest[len(buffer) :]
+        self.quotes += piece.count(self.quote) if self.quote else 0
+        require(bool(piece) or self.quotes % 2 == 0, 'a quote is not closed; if none stand around texts: quote = ""')
         buffer[: len(piece)] = piece
         return len(piece)
 
 
-def _read_header(path: str) -> tuple[str, tuple[str, ...]]:
-    """Read delimiter and column names of a CSV file."""
-    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        return _find_dialect(_cut_first_line(file.read(HEADER_LIMIT + 1)))
+def _read_header(path: str, form: TextForm) -> tuple[str, tuple[str, ...]]:
+    """Read delimiter and column names of a text file."""
+    with open_text(path) as file:
+        return _cut_header(file, form)[:2]
 
 
-def _cut_first_line(head: bytes) -> str:
-    """Take the first line if it is no longer than the limit."""
-    line = END_OF_LINE.split(head, maxsplit=1)[0]
+def _cut_header(file: Any, form: TextForm) -> tuple[str, tuple[str, ...], Iterator[bytes]]:
+    """Cut the preamble: delimiter, column names, and the text from the header on, as UTF-8."""
+    pieces = iter(partial(file.read, PIECE), b"")
+    if codecs.lookup(form.encoding).name != "utf-8":
+        pieces = (text.encode() for text in codecs.iterdecode(pieces, form.encoding))
+    head = b""
+    while len(head) <= HEADER_LIMIT and (piece := next(pieces, b"")):
+        head += piece
+    ends = list(islice(END_OF_LINE.finditer(head), form.preamble + 1))
+    require(len(ends) >= form.preamble, "the file ends before the header; is its preamble shorter than declared?")
+    start = ends[form.preamble - 1].end() if form.preamble else 0
+    line = head[start : ends[-1].start()] if len(ends) > form.preamble else head[start:]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
-    return line.decode("utf-8-sig")
+    delimiter, names = _find_dialect(line.decode("utf-8-sig"), form)
+    return delimiter, names, chain([head[start:]], pieces)
 
 
-def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
+def _cut_footer(pieces: Iterator[bytes], footer: int) -> Iterator[bytes]:
+    """Cut the last lines, blank ones at the very end not counted; the rest ends with a line end."""
+    held, room = b"", SEEN if footer else 1
+    for piece in pieces:
+        held += piece
+        yield held[:-room]
+        held = held[-room:]
+    if footer:
+        lines = held.rstrip(b"\r\n")
+        starts = [end.end() for end in END_OF_LINE.finditer(lines)]
+        require(len(starts) >= footer, "the file has fewer lines below its header than the declared footer")
+        held = lines[: starts[-footer]]
+    yield held if held[-1:] in (b"\n", b"\r") else held + b"\n"
+
+
+def _find_dialect(line: str, form: TextForm) -> tuple[str, tuple[str, ...]]:
     """Find delimiter and column names in the first line; an unnamed column is named by its position."""
     if "\0" in line:
         raise InputError(
             "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
         )
-    if line.count('"') % 2:
+    if form.quote and line.count(form.quote) % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    delimiter, names = max(((char, _split_line(line, char)) for char in DELIMITERS), key=lambda split: len(split[1]))
+    splits = ((char, _split_line(line, char, form.quote)) for char in form.delimiter or DELIMITERS)
+    delimiter, names = max(splits, key=lambda split: len(split[1]))
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
 
 
-def _split_line(line: str, delimiter: str) -> list[str]:
+def _split_line(line: str, delimiter: str, quote: str) -> list[str]:
     """Split a line into fields; none if one is longer than the CSV reader accepts."""
+    if not quote:
+        return line.split(delimiter)
     try:
-        return next(csv.reader([line], delimiter=delimiter), [])
+        return next(csv.reader([line], delimiter=delimiter, quotechar=quote), [])
     except csv.Error:
         return []

@@ -7,7 +7,7 @@ pickle, a log or an error: an error names columns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -19,9 +19,10 @@ import pyarrow.compute
 from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
-from discreet.records.sources import Local, arrow, open_source
+from discreet.records.sources import Local, arrow, explain_source, open_source
+from discreet.records.text_form import TextForm
 from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, join_previous, unit_use
-from discreet.records.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
+from discreet.records.values import LOGICAL_STATES, PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 
@@ -108,6 +109,7 @@ def read_records(
     weights: Weights = "record",
     one_record_a_unit: bool = False,
     order_column: str | None = None,
+    **form: Any,
 ) -> Records:
     """View a table of any source as records of a public schema; only column names and types are read.
 
@@ -141,6 +143,9 @@ def read_records(
         order_column: name of the column by which the records of a unit follow each other, such as a date or a number of
             a visit, for networks over two time slices: a variable called `previous.x` is then x of the record before.
             First records, which have none, are left out, and `max_records` bounds the pairs of a unit.
+        form: of a text file, as the program that wrote it does: `encoding` (UTF-8 if not given), `delimiter` (the
+            header's), `quote`, `decimal` and `thousands` separators, and how many lines are a `preamble` before the
+            header or a `footer` below the last record, which are never read. Public; a release reads by it alone.
 
     Returns:
         The view.
@@ -175,7 +180,7 @@ def read_records(
     columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
     needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
-    expression, exact, local = open_source(source, table, (*columns.names, *needed))
+    expression, exact, local = open_source(source, table, (*columns.names, *needed), _declare_form(form, columns))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -200,6 +205,12 @@ def read_records(
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
             expression = join_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
+
+
+def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
+    """Declare the form of a text file, and which columns hold numbers."""
+    numeric = (variable.name for variable in schema if variable.numeric or other_spellings(variable))
+    return TextForm(**options, numeric=frozenset(numeric))
 
 
 def _take_one_slice(schema: Schema) -> Schema:
@@ -332,8 +343,8 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     return replace(counted, table=few_of_each(counted.table, counted.unit, bytewise=counted.bytewise), unit=None)
 
 
-def refuse_faulty(columns: Iterable[str]) -> None:
-    """Refuse records with invalid values in some columns.
+def refuse_faulty(columns: Iterable[str], records: Records) -> None:
+    """Refuse records with invalid values in some columns; a look at a text file may tell why.
 
     Raises:
         InputError: there is a column; the message names it, and no value or number of records.
@@ -344,6 +355,7 @@ def refuse_faulty(columns: Iterable[str]) -> None:
             f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
             "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
             "NA, name it in na_values (--na-values); in SQLite, a value of another type than its column's is unknown"
+            + explain_source(records.table)
         )
 
 
@@ -411,8 +423,9 @@ def _check_type(variable: Variable, kind: Any) -> None:
         )
     if kind.is_numeric() and len(set(map(float, variable.values))) < len(variable.values):
         raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
-    if kind.is_boolean() and not {state.lower() for state in variable.values} <= {"true", "false"}:
-        raise InputError(f"column {variable.name!r} is logical; its states must be true and false")
+    logical = [LOGICAL_STATES.get(state.lower()) for state in variable.values]
+    if kind.is_boolean() and (None in logical or len({*logical}) < len(logical)):
+        raise InputError(f"column {variable.name!r} is logical; its states must be true and false, or 1 and 0")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
         raise InputError(
             f"column {variable.name!r} must hold text, numbers or logical values, "
@@ -453,7 +466,7 @@ def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     if column.type().is_numeric():
         return [float(state) for state in variable.values]
     if column.type().is_boolean():
-        return [state.lower() == "true" for state in variable.values]
+        return [LOGICAL_STATES[state.lower()] for state in variable.values]
     return variable.states
 
 

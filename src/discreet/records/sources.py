@@ -11,6 +11,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,9 +26,10 @@ import pyarrow.fs
 from discreet.errors import InputError, require, shown, shown_path
 from discreet.records.dialects import engine_of, require_known
 from discreet.records.engine import open_engine, query_batches
-from discreet.records.record_files import BLOCK, Blocks, is_data, open_file, parse_csv, positions
+from discreet.records.record_files import BLOCK, Blocks, Stream, is_data, open_file, open_table, parse_csv, positions
 from discreet.records.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
-from discreet.util.frames import arrow_table, read_guarded
+from discreet.records.text_form import TextForm
+from discreet.util.frames import arrow_table, is_lazy, read_guarded
 from discreet.util.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
@@ -77,18 +79,10 @@ def open_store(
         odd = [name for name, kind in kinds if schema.names.count(name) != 1 or schema.field(name).type != kind]
         if odd:
             raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
-    engine.con.register("records", _ColumnStream(stored, names))
     text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
     coded = datasets.ParquetFileFormat(dictionary_columns=text)
-
-    def blocks(chosen: Sequence[str]) -> Blocks:
-        def read() -> Iterator[pa.RecordBatch]:
-            coded_store = datasets.dataset(files, filesystem=system, format=coded)
-            return iter(coded_store.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
-
-        return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
-
-    return engine.table("records").select(*names), blocks
+    blocks = open_dataset(engine, datasets.dataset(files, filesystem=system, format=coded), names)[1]
+    return open_dataset(engine, stored, names)[0], blocks
 
 
 def is_dataset(source: Any) -> bool:
@@ -98,11 +92,10 @@ def is_dataset(source: Any) -> bool:
 
 
 def open_dataset(
-    engine: Any, dataset: pyarrow.dataset.Dataset, wanted: tuple[str, ...] | None
+    engine: Any, dataset: pyarrow.dataset.Dataset, wanted: Sequence[str] | None
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
     """Open a data set of Arrow that the caller made, of any format and location; the rest is as in `open_store`."""
     names = [dataset.schema.names[at] for at in positions(dataset.schema.names, wanted)]
-    engine.con.register("records", _ColumnStream(dataset, names))
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
@@ -110,33 +103,20 @@ def open_dataset(
 
         return Blocks(pa.schema([dataset.schema.field(name) for name in chosen]), read)
 
+    engine.con.register("records", Stream(blocks(names)))
     return engine.table("records").select(*names), blocks
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnStream:
-    """Columns of a data set as an Arrow stream that an engine can read repeatedly.
-
-    A data set that DuckDB 2.0 scans by itself ends the process, or is waited for without end, where Arrow fails at a
-    damaged file.
-
-    Args:
-        dataset: whose records it has.
-        names: of the columns.
-    """
-
-    dataset: pyarrow.dataset.Dataset
-    names: Sequence[str]
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Make a new stream of all records for Arrow's PyCapsule interface."""
-        schema = pa.schema([self.dataset.schema.field(name) for name in self.names])
-        blocks = self.dataset.scanner(columns=list(self.names), batch_size=BLOCK, use_threads=False).to_batches()
-        return pa.RecordBatchReader.from_batches(schema, blocks).__arrow_c_stream__(requested_schema)
-
-
 def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """List the files of a path, in order."""
+    """List the files of a path, in order; `*` stands for a part of a name, and `**` for any folders."""
+    folder, globbed, _ = path.partition("*")
+    if globbed:
+        below = system.get_file_info(pyarrow.fs.FileSelector(folder.rpartition("/")[0], recursive=True))
+        deep, depth = "**" in path, path.count("/")
+        fitting = (file.path for file in below if file.is_file and fnmatchcase(file.path, path))
+        files = sorted(name for name in fitting if deep or name.count("/") == depth)
+        require(len(files) > 0, "no file of the object store has such a name")
+        return files
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
         return [path]
@@ -171,7 +151,7 @@ FAILURE_HINTS = {
     "DatatypeMismatch": "is a column an enum? Cast it to text, in a view of the table.",
     "EOFError": "is it whole?",
     "Error": "is it whole?",
-    "InvalidInputException": "is it whole, and has every row as many fields as the header?",
+    "InvalidInputException": "is it whole UTF-8 text, and has every row as many fields as the header?",
     "IOException": "is it whole, and of the format its name says?",
     "OperationalError": "is the database there, and does it let you in?",
     "KeyError": "do its columns hold text, numbers or logical values?",
@@ -180,7 +160,7 @@ FAILURE_HINTS = {
     "Py4JJavaError": "do the workers run, and is every file of the table there?",
     "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
     "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
-    "UnicodeDecodeError": "is it UTF-8 text, not packed?",
+    "UnicodeDecodeError": "is it text in the declared encoding (UTF-8 if there is none), not packed?",
     "error": "is it packed, as its name says, and whole?",
     "ValueError": "do its columns hold text, numbers or logical values?",
 }
@@ -207,15 +187,16 @@ class Local:
 
 
 def open_source(
-    source: Any, table: str | None, wanted: Iterable[str] | None = None
+    source: Any, table: str | None, wanted: Iterable[str] | None = None, form: TextForm | None = None
 ) -> tuple[ir.Table, bool, Local | None]:
     """Open any source, as `read_records` takes it, as an expression of Ibis.
 
     Args:
         source: path, glob, open binary file, frame, Arrow table or data set, Ibis table, frame of Spark, or database
             URL.
-        table: its name, where the source is a database.
+        table: its name, where the source is a database, or a workbook with several sheets.
         wanted: columns to read; None reads all.
+        form: of text.
 
     Returns:
         (an expression over these columns, of which nothing but column names and types is read; whether its text is
@@ -227,7 +208,10 @@ def open_source(
     """
     foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
-    expression, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
+    engine = open_engine()
+    expression, blocks = _guard(
+        lambda: _open(engine, source, table, names, form or TextForm()), "the records cannot be read", engine
+    )
     lost = set(names or ()) - set(expression.columns)  # an engine may end a name at NUL
     require(not lost, f"no column can be called {shown(min(lost, default=''))} there; rename it, in the schema too")
     if foreign:
@@ -238,9 +222,22 @@ def open_source(
     return expression, not foreign, None if blocks is None else Local(expression, blocks)
 
 
-def guarded_read(read: Callable[[], T]) -> T:
-    """Read records; a failure is an `InputError` without a value."""
-    return _guard(read, UNREADABLE)
+def guarded_read(read: Callable[[], T], table: ir.Table | None = None) -> T:
+    """Read records of a table; a failure is an `InputError` without a value."""
+    return _guard(read, UNREADABLE, None if table is None else table.get_backend())
+
+
+def explain_source(table: ir.Table) -> str:
+    """Explain by a look at a text file why its records do not fit, without a value; empty without a reason.
+
+    Args:
+        table: of `open_source`, or an expression over it.
+
+    Returns:
+        The end of a message, for the curator.
+    """
+    backends = table._find_backends()[0]
+    return getattr(backends[0], "look", str)() if backends else ""
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -255,7 +252,7 @@ def arrow(expression: ir.Table) -> pa.Table:
     Raises:
         InputError: the engine failed; the message has no value.
     """
-    return guarded_read(expression.to_pyarrow)
+    return guarded_read(expression.to_pyarrow, expression)
 
 
 def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
@@ -271,9 +268,9 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
     Raises:
         InputError: as of `arrow`.
     """
-    batches = _guard(lambda: _read_batches(expression, size), UNREADABLE)
+    batches = guarded_read(lambda: _read_batches(expression, size), expression)
     rest = expression.schema().to_pyarrow().empty_table()
-    while (batch := _guard(partial(next, batches, None), UNREADABLE)) is not None:
+    while (batch := guarded_read(partial(next, batches, None), expression)) is not None:
         rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
         while len(rest) >= size:
             yield rest.slice(0, size)
@@ -297,10 +294,16 @@ def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     return (pa.RecordBatch.from_arrays(batch, schema=schema) for batch in columns)
 
 
-def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """Read behind `read_guarded` with hints by kind of failure; `hint` is for unknown kinds."""
+def _guard(
+    read: Callable[[], T], failure: str, engine: Any = None, hint: str = "look at it with a tool of your own."
+) -> T:
+    """Read behind `read_guarded` with hints by kind of failure; `hint` is for unknown kinds, `engine` may explain."""
     note = "The engine's own message may quote a record and is not shown"
-    return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
+    try:
+        return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
+    except InputError as error:
+        reason = str(error)
+    raise InputError(reason + getattr(engine, "look", str)())
 
 
 def _find_scheme(source: Any) -> str | None:
@@ -308,34 +311,42 @@ def _find_scheme(source: Any) -> str | None:
     return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
 
 
-def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
+def _open(
+    engine: Any, source: Any, table: str | None, wanted: tuple[str, ...] | None, form: TextForm
+) -> tuple[ir.Table, BlockReader | None]:
     """Open any source as a table of Ibis, and find how to read it in blocks."""
+    if isinstance(source, str | Path) and _find_scheme(source) is None:
+        return open_file(engine, str(source), table, wanted, form)
+    if hasattr(source, "read"):
+        return open_table(engine, parse_csv(source, wanted, form))
+    require(not form.options, f"{', '.join(form.options)}: only a text file has such a form; leave it out")
     scheme = _find_scheme(source)
     if scheme not in (None, *STORES):
         return _select_columns(_connect(source, table), wanted), None
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
     if scheme is not None:
-        return _guard(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
+        return _guard(partial(open_store, engine, source, wanted), "the records cannot be read", hint=STORE_HINT)
     if isinstance(source, ir.Table):
-        return _select_columns(
-            source if _is_bound(source) else open_engine().create_view("records", source), wanted
-        ), None
-    if isinstance(source, str | Path):
-        return open_file(open_engine(), str(source), wanted)
-    if hasattr(source, "read"):
-        return _view_in_memory(parse_csv(source, wanted))
+        return _select_columns(source if _is_bound(source) else engine.create_view("records", source), wanted), None
     if is_dataset(source):
-        return open_dataset(open_engine(), source, wanted)
+        return open_dataset(engine, source, wanted)
     if is_spark_frame(source):
         return _select_columns(spark_table(source), wanted), None
-    if hasattr(source, "__arrow_c_stream__"):
-        frame = read_guarded(partial(arrow_table, source), "the frame cannot be read", lambda _kind: FRAME_HINT)
-        return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
+    if hasattr(source, "__arrow_c_stream__") or is_lazy(source):
+        return open_table(engine, _read_frame(source, wanted))
     raise InputError(
         f"cannot read records from an object of type {type(source).__name__}; give a path, a frame, an Arrow table or "
         "a URL"
     )
+
+
+def _read_frame(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
+    """Read a frame or stream; a stream can be read once, and nothing but its emptiness shows that it was."""
+    frame = read_guarded(partial(arrow_table, source, wanted), "the frame cannot be read", lambda _kind: FRAME_HINT)
+    if not (len(frame) or hasattr(source, "__len__") or is_lazy(source)):
+        raise InputError("the stream has no records: it was read before, or is empty; give a table or a new stream")
+    return frame.select(positions(frame.column_names, wanted))
 
 
 def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
@@ -365,7 +376,7 @@ def _connect(url: str, table: str | None) -> ir.Table:
     base = _guard(
         lambda: _open_base(kind, address) if kind in EMBEDDED else _open_server(f"{kind}://{address}", kind),
         "the database cannot be opened",
-        FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+        hint=FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
     )
     return _find_table(base, table)
 
@@ -414,14 +425,3 @@ def _open_base(kind: str, address: str) -> Any:
     except ImportError:
         pass
     raise InputError("reading from sqlite needs its driver: pip install '.[sqlite]' in a clone of discreet")
-
-
-def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
-    """View an Arrow table through a new engine, and in blocks."""
-    view = open_engine().create_view("records", ibis.memtable(table))
-
-    def blocks(names: Sequence[str]) -> Blocks:
-        columns = table.select(list(names))
-        return Blocks(columns.schema, lambda: iter(columns.to_batches(BLOCK)))
-
-    return view, blocks

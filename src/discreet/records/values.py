@@ -24,6 +24,8 @@ INFINITE = "([iI][nN][fF]([iI][nN][iI][tT][yY])?|[1-9]([.][0-9]{0,90})?[eE][+]?(
 PLAIN_NUMBER = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
 """Pattern with sign, integer part and fraction of a plain decimal number, or of marks without a digit."""
 LOGICAL_WORDS = ("true", "false")
+LOGICAL_STATES = {"false": False, "true": True, "0": False, "1": True}
+"""Names of states, in small letters, that a logical value may have."""
 PREVIOUS = "previous."
 """Prefix of a variable's name that stands for its value in the previous record of the same unit."""
 
@@ -130,6 +132,24 @@ def is_number(text: str) -> bool:
         [True, True, False, False, False, False]
     """
     return re.match(whole(NUMBER), text) is not None
+
+
+def spell(value: object) -> str:
+    """Spell a value of a cell as text.
+
+    Args:
+        value: text, number, logical value, date or time.
+
+    Returns:
+        The text; a number has the 15 digits that spreadsheets keep.
+
+    Example:
+        >>> [spell(value) for value in ("no", True, 2.0, 0.1 + 0.2)]
+        ['no', 'true', '2', '0.3']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:

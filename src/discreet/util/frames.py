@@ -6,7 +6,7 @@ value, and so may its chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -51,11 +51,17 @@ def read_guarded(read: Callable[[], T], failure: str, advice: Callable[[str], st
     raise InputError(f"{failure} ({kind}){advice(kind)}")
 
 
-def arrow_table(frame: Any) -> pa.Table:
+def is_lazy(frame: Any) -> bool:
+    """True if a frame is a query of Polars that has not run."""
+    return type(frame).__module__.startswith("polars.") and hasattr(frame, "collect")
+
+
+def arrow_table(frame: Any, wanted: Sequence[str] | None = None) -> pa.Table:
     """Convert an object with `__arrow_c_stream__` to a table; call it inside `read_guarded`.
 
     Args:
-        frame: Arrow table, or pandas, Polars or other data frame.
+        frame: Arrow table, or pandas, Polars or other data frame; a query of Polars is run.
+        wanted: columns that a query has to read, if it has them; None reads all.
 
     Returns:
         The same table in Arrow.
@@ -64,6 +70,9 @@ def arrow_table(frame: Any) -> pa.Table:
         InputError: a column of Polars with Python objects.
         Exception: of the other library.
     """
+    if is_lazy(frame):
+        names = frame.collect_schema().names()
+        frame = frame.select([name for name in names if wanted is None or name in wanted]).collect()
     _refuse_objects(getattr(frame, "dtypes", ()))
     return frame if isinstance(frame, pa.Table) else pa.table(frame)
 

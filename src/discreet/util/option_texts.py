@@ -28,6 +28,11 @@ DataSets = Literal["same", "different"]
 ReportForm = Literal["html", "markdown"]
 FileFormat = Literal["csv", "parquet", "arrow"]
 """Format of a file of records."""
+FORM_WORDS = {
+    **dict.fromkeys(("encoding", "delimiter", "quote", "decimal", "thousands"), str),
+    **dict.fromkeys(("preamble", "footer"), int),
+}
+"""Options that declare the form of a text file, and their types; see `TextForm`."""
 
 DEFAULT_LEVEL = 0.95
 """Posterior probability of intervals; every `level` of the package has this default."""

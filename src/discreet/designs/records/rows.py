@@ -273,7 +273,7 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
                 _require_groups(design, _make_indicators(design, columns, values[:width]))
         else:
             held.append(gridded(values))
-    refuse_faulty(faults)
+    refuse_faulty(faults, records)
     _require_few(number)
     return Rows(design, number, records.policy, read if room < 0 else partial(starmap, _widen, held))
 
