@@ -356,6 +356,7 @@ def test_a_plan_costs_what_its_tables_cost_together_and_a_star_once() -> None:
         ("planned, numbers", ("calibration", "rho"), "0"),
         ("planned, numbers and delta", ("calibration", "rho"), "-0.1"),
         ("planned, numbers and delta", ("calibration", "rho"), None),
+        ("planned, numbers and delta", ("payload", "noise"), "discrete_laplace"),
         ("planned, numbers and delta", ("calibration", "reported"), "-0.1"),
         ("laplace", ("payload", "scales", "c"), 1.5),
         ("laplace", ("payload", "noise"), "discrete_gaussian"),

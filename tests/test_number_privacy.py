@@ -497,7 +497,7 @@ def test_the_law_of_one_column_enumerated(relation: dc.Relation, nearly: float) 
     """
     numbers = (-1e9, -1e-9, 0.0, 0.7, 1e9)
     sets = [tuple((x,) for x in some) for size in range(3) for some in combinations_with_replacement(numbers, size)]
-    mechanism, prior = dc.planned(), dc.Dirichlet.uniform(ONE)
+    mechanism, prior = dc.planned(numbers_share="1/5"), dc.Dirichlet.uniform(ONE)
     calibration = mechanism.calibrate(ONE, prior, promise(1, relation))
     logs: dict[int, dict[Data, Kept]] = {}
     for answer in (0, 100, 10**7):  # tables without records, with some, and with many
@@ -533,7 +533,7 @@ def test_the_law_of_one_column_enumerated(relation: dc.Relation, nearly: float) 
 def test_the_number_of_leaves_follows_from_what_was_released_alone() -> None:
     """Of data sets of no record and of many, with the same tables released."""
     crowd: Data = (("f", 2.0, 9), ("m", -2.0, 0), ("m", 0.3, 5)) * 2000
-    calibration = noise_of(NETWORK, ADD_REMOVE, pairs_share=0)
+    calibration = noise_of(NETWORK, ADD_REMOVE, pairs_share=0, numbers_share="1/5")
     grids = number_grids(NETWORK)
     seen = set()
     for released in (-5, 0, 500, 700, 10**6):

@@ -190,6 +190,7 @@ def _calibrate_numbers(network: Network, first: object, epsilon: Fraction, moved
         row_scale=row_scale,
         leaf_scale=leaf_scale,
         reported=cost + of_moments + by_rows * of_rows + len(grids) * of_ruler,
+        rho=None,
     )
 
 
@@ -268,6 +269,7 @@ def _draw_numbers(
         calibration.moment_law(network).add(np.array(moments, np.int64), noise),
         tuple(by_rows),
         tuple(rulers),
+        calibration.noise,
     )
 
 

@@ -27,7 +27,7 @@ from discreet.errors import require, shown
 from discreet.model.network import Network
 from discreet.model.number_grid import MOST_LEAVES, NumberGrid, number_grids, number_pairs
 from discreet.model.schema import Scope
-from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.shapes import Cube, VectorLaw, vector_law
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
@@ -80,7 +80,7 @@ class NumberNoise(Calibration):
     row_scale: Positive | None
     leaf_scale: Positive
     reported: Fraction
-    rho: Fraction | None = None
+    rho: Fraction | None
 
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
@@ -104,6 +104,11 @@ class NumberNoise(Calibration):
     def total(self) -> Fraction:
         """Epsilon of the tables and of the sums of numbers."""
         return self.first.total + self.reported
+
+    @property
+    def noise(self) -> CellTag:
+        """Law of the noise on single numbers, as `NumberTables` says it."""
+        return DiscreteLaplace.tag if self.rho is None else DiscreteGaussian.tag
 
     def vector_law(self, scale: float, size: int) -> VectorLaw:
         """Make the law of the noise on all offsets, or all moments; arguments as of `discreet.noise.shapes`."""
@@ -130,7 +135,7 @@ class NumberNoise(Calibration):
 
     def _cell_law(self, scale: float) -> CellLaw:
         """Make the law of the noise on single numbers."""
-        return CELL_LAWS[DiscreteLaplace.tag if self.rho is None else DiscreteGaussian.tag](scale)
+        return CELL_LAWS[self.noise](scale)
 
     def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
         """See `Calibration`.
@@ -184,7 +189,7 @@ class Ruler:
     counts: Integers
 
 
-@kind("number_tables", order=("first", "offsets", "moments", "rows_by_family", "rulers"))
+@kind("number_tables", order=("noise", "first", "offsets", "moments", "rows_by_family", "rulers"))
 @dataclass(frozen=True, eq=False)
 class NumberTables(MeasuredTables):
     """Tables of a plan, and sums of its numeric columns.
@@ -196,6 +201,8 @@ class NumberTables(MeasuredTables):
         moments: int64, shape (moments,), in the order of `moment_names`; in parts of `MOMENT_STEPS` of `moment_reach`.
         rows_by_family: sums of offsets by rows, as `row_scopes` lists them.
         rulers: of the columns that have one, in the schema's order.
+        noise: "discrete_gaussian" on all sums, or "discrete_laplace" on rows and leaves, with cube noise on offsets and
+            moments.
 
     Raises:
         InputError: sums that are not those of the network's numeric columns.
@@ -217,6 +224,7 @@ class NumberTables(MeasuredTables):
     moments: Integers
     rows_by_family: tuple[RowSums, ...]
     rulers: tuple[Ruler, ...]
+    noise: CellTag
 
     def __post_init__(self) -> None:
         """Freeze, then refuse sums that inference cannot read."""
@@ -269,7 +277,7 @@ class NumberTables(MeasuredTables):
         """See `Released`."""
         if not isinstance(calibration, NumberNoise) or (calibration.row_scale is None) != (not self.rows_by_family):
             return False
-        return self.first.agrees(calibration.first)
+        return self.noise == calibration.noise and self.first.agrees(calibration.first)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
