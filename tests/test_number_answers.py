@@ -37,7 +37,8 @@ def made_up(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def released(data: dict[str, np.ndarray], epsilon: float, rng: int, delta: object = 0, **options: float) -> dc.Release:
     counts = dc.count(dc.read_records(pa.table(data), NETWORK.schema), NETWORK)
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit="record")
-    return dc.simulate(dc.planned(**options), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
+    mechanism = dc.planned(**{"numbers_share": 0.2, **options})
+    return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(NETWORK), promise, rng=rng)
 
 
 def truths(data: dict[str, np.ndarray]) -> dict[str, float]:

@@ -51,7 +51,8 @@ def made_up(rng: np.random.Generator) -> dict[str, np.ndarray]:
 def read(data: dict[str, np.ndarray], epsilon: float, **options: float) -> dc.results.PosteriorDraws:
     counts = dc.count(dc.read_records(pa.table(data), NETWORK.schema), NETWORK)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
-    return dc.noise_aware(dc.simulate(dc.planned(**options), counts, dc.Dirichlet.uniform(NETWORK), promise, rng=2),
+    mechanism = dc.planned(**{"numbers_share": 0.2, **options})
+    return dc.noise_aware(dc.simulate(mechanism, counts, dc.Dirichlet.uniform(NETWORK), promise, rng=2),
                           draws=200, rng=3)  # fmt: skip
 
 
@@ -183,9 +184,9 @@ def test_parts_and_their_complements_make_the_whole(cut: float, noisy: dc.result
         .for_targets(("ill",), most=10).given.joint(("ill",))[1]
         for sign in (">", "<=")
     ]  # fmt: skip
-    # Clipped parts of rows are the only difference.
+    # Rows whose numbers are clipped to the bin are the only difference: most draws have none.
     rest = shares[0] * above + shares[1] * below - noisy.numbers.joint(("ill",))[1]  # type: ignore[union-attr]
-    assert np.quantile(np.abs(rest), 0.9) < 1e-6
+    assert np.median(np.abs(rest)) < 1e-6 and np.abs(rest).max() < 0.01
 
 
 def test_a_law_restricted_to_parts_is_put_together_again() -> None:

@@ -231,14 +231,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def test_a_plan_says_what_share_numbers_get(run: Shell) -> None:
     _, text, _ = run(f"{PLAN} --records 5000")
-    assert "sums of numbers get epsilon 0.2, a share of 0.2" in text
+    assert "sums of numbers get epsilon 0.1, a share of 0.1" in text
     assert "tell more than bins do" not in text
     _, text, _ = run(f"{PLAN.replace('--epsilon 1', '--epsilon 0.1')} --records 50")
     assert "50 records are too few at this budget for sums of age, dose to tell more than bins do" in text
     _, text, _ = run(f"{PLAN} --records 5000 --option numbers_share=0")
     assert "sums of numbers" not in text
     plan = run.json(f"{PLAN} --records 5000")["plans"]["add-remove"]
-    assert float(plan["numbers"]["epsilon"]) == pytest.approx(0.2)
+    assert float(plan["numbers"]["epsilon"]) == pytest.approx(0.1)
     assert "numbers" not in run.json(f"{PLAN} --records 5000 --option numbers_share=0")["plans"]["add-remove"]
 
 

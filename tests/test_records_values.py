@@ -258,10 +258,9 @@ def test_a_draft_of_a_file_without_a_header_is_refused_helpfully(text: str, tmp_
     assert "no header, write the names" in refusal(lambda: dc.tools.draft_schema(csv_file(tmp_path, text)))
 
 
-def test_a_variable_without_bins_can_be_checked_but_is_no_node() -> None:
+def test_a_variable_without_bins_can_be_checked() -> None:
     weight = dc.Variable("x", bounds=(0, 1))
     assert faults(column([0.5, 2.0, math.nan, 1.0]), weight) == (1, 0, 1)
-    refusal(lambda: alone(weight), "x")
 
 
 @every("options", [{"missing": "ignore"}, {"out_of_bounds": "drop"}, {"missing": ""}])

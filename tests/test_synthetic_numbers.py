@@ -53,12 +53,12 @@ def table_of(network: dc.Network, columns: dict[str, np.ndarray]) -> pa.Table:
 
 
 @cache
-def posterior_of(kind: str, epsilon: int = 100, share: str | None = None) -> dc.results.PosteriorDraws:
+def posterior_of(kind: str, epsilon: int = 100, share: str | None = None, seed: int = 1) -> dc.results.PosteriorDraws:
     network, columns = made_up(kind)
     counts = dc.count(dc.read_records(table_of(network, columns), network.schema), network)
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
     released = dc.simulate(
-        dc.planned(numbers_share=share), counts, dc.Dirichlet.uniform(network), promise, rng=np.random.default_rng(1)
+        dc.planned(numbers_share=share), counts, dc.Dirichlet.uniform(network), promise, rng=np.random.default_rng(seed)
     )
     return dc.noise_aware(released, draws=200, rng=np.random.default_rng(2))
 
@@ -119,12 +119,15 @@ def test_quantiles_are_those_of_the_records(kind: str) -> None:
 
 @every("kind", ["real", "integer"])
 def test_correlation_is_that_of_the_records(kind: str) -> None:
-    """Bins alone would flatten it: places inside the bins depend on each other."""
+    """Bins alone would flatten it: places inside the bins depend on each other. The mean of five releases."""
     _, columns = made_up(kind)
     true = np.corrcoef(columns["x"], columns["z"])[0, 1]
-    assert abs(np.corrcoef(synthetic(kind)["x"], synthetic(kind)["z"])[0, 1] - true) < 0.02
-    plain = dc.sample(posterior_of(kind, share="0"), 100_000, rng=3)[0].read_all()
-    assert abs(np.corrcoef(plain["x"].to_numpy(), plain["z"].to_numpy())[0, 1] - true) > 0.03
+    errors = []
+    for share, seed in (*((None, seed) for seed in range(1, 6)), ("0", 1)):
+        made = dc.sample(posterior_of(kind, share=share, seed=seed), 100_000, rng=3)[0].read_all()
+        errors.append(np.corrcoef(made["x"].to_numpy(), made["z"].to_numpy())[0, 1] - true)
+    assert abs(np.mean(errors[:5])) < 0.02
+    assert abs(errors[5]) > 0.03
 
 
 def test_types_are_those_of_the_columns() -> None:

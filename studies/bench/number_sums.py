@@ -33,6 +33,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 import discreet as dc
 from bench.estimator_peers import ENVIRONMENT
 from bench.numbers import Floats, real
+from experiments.shipped import SHIPPED, planned
 
 __all__ = [
     "BINS", "GROUPS", "LEVEL", "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio",
@@ -231,7 +232,7 @@ def _release(
     frame = pa.table({"group": group, "x": table.x[taken], "z": table.z[taken]})
     counts = dc.count(dc.read_records(frame, network.schema), network)
     promise = dc.Guarantee(epsilon=str(asked.epsilon), delta=0, relation=asked.relation, unit="record")
-    mechanism, prior = dc.planned(numbers_share=share), dc.Dirichlet.uniform(network)
+    mechanism, prior = planned(SHIPPED, numbers_share=share), dc.Dirichlet.uniform(network)
     return dc.noise_aware(dc.simulate(mechanism, counts, prior, promise, rng=rng), draws=1000, rng=rng)
 
 

@@ -45,6 +45,16 @@ BEFORE = {
         "head -50 visits.csv > public_sample.csv",
         "discreet ledger open visits --epsilon 2 --relation add-remove",
     ],
+    "docs/numbers.md": [
+        """printf '{"variables": [{"name": "city", "states": ["no", "yes"]}, {"name": "wage", "type": "integer", """
+        """"bounds": [0, 5000], "bins": [200, 400, 800]}]}' > schema.json""",
+        "printf 'city -> wage\\n' > arcs.txt",
+        'awk \'BEGIN { print "city,wage"; for (i = 0; i < 5000; i++) print (i % 2 ? "no" : "yes") "," '
+        "(i * 7 % 1500) }' > town.csv",
+        "discreet ledger open town --epsilon 2 --relation add-remove",
+        "discreet release town.csv --account town --epsilon 1 --network arcs.txt --schema schema.json "
+        "--output release.json",
+    ],
     "docs/external.md": [
         "printf 'smoke,count\\nno,600\\nyes,400\\n' > smoke.csv",
         "printf 'smoke,ill,count\\nno,no,561.2\\nno,yes,42.9\\nyes,no,301.8\\nyes,yes,95.1\\n' > cells.csv",

@@ -78,7 +78,8 @@ def with_found_bins(mechanism: Mechanism, stated: Fraction | None) -> Mechanism:
     def require_counts(statistic: Counts) -> None:
         if statistic.wide is None:
             mechanism.require(statistic)
-        require(statistic.records <= MOST_RECORDS, f"sums of numbers take at most {MOST_RECORDS:,} records")
+        else:
+            require(statistic.records <= MOST_RECORDS, f"sums of numbers take at most {MOST_RECORDS:,} records")
 
     def count_numbers(network: Network, calibration: object) -> int:
         if not isinstance(calibration, FoundBinsNoise):

@@ -55,7 +55,7 @@ def check_line(posterior: PosteriorDraws, target: str, on: str, *, level: float 
         >>> made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
         >>> checked = dc.tools.check_line(dc.noise_aware(made, draws=200, rng=1), "z", "x")
         >>> [round(row["mean"]) for answer in checked for row in answer.rows]
-        [6, -6, -6, 6]
+        [7, -6, -6, 6]
     """
     check_level(level)
     numbers = posterior.numbers if isinstance(posterior, PosteriorDraws) else None

@@ -111,7 +111,12 @@ class NumberNoise(Calibration):
         return DiscreteLaplace.tag if self.rho is None else DiscreteGaussian.tag
 
     def vector_law(self, scale: float, size: int) -> VectorLaw:
-        """Make the law of the noise on all offsets, or all moments; arguments as of `discreet.noise.shapes`."""
+        """Make the law of the noise on all offsets, or all moments.
+
+        Args:
+            scale: of the noise.
+            size: how many sums there are.
+        """
         return vector_law(Cube.tag if self.rho is None else DiscreteGaussian.tag, scale, size)
 
     def offset_law(self, network: Network) -> VectorLaw:
