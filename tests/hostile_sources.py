@@ -151,15 +151,11 @@ def packed_bytes(rng: random.Random) -> bytes:
 
 
 @cache
-def workbook_bytes() -> bytes:
-    """A small workbook."""
-    cells: list[list[object]] = [
-        ["x", "y", "z"],
-        ["a", 0, 1.5],
-        ["b", "1", None],
-        [None, None, None],
-        [CANARY, True, 9],
-    ]
+def workbook_bytes(rng: random.Random) -> bytes:
+    """A small workbook; half of them hold what no table has."""
+    cells: list[list[object]] = [["x", "y", "z"], ["a", 0, 1.5], ["b", "1", 9]]
+    if rng.random() < 0.5:
+        cells += [["b", 1, None], [None, None, None], [CANARY, True, 9]]
     path = workbook(PLACE.with_suffix(".made.xlsx"), cells)
     try:
         return path.read_bytes()
@@ -361,7 +357,7 @@ TABLE_READERS: dict[str, tuple[Callable[[random.Random], str], Callable[[str], N
             lambda path: read_file(path, encoding="cp1252", decimal=",", footer=path.stat().st_size % 2), ".csv"
         ),
     ),
-    "Excel": (text_of(lambda rng: damaged_bytes(rng, workbook_bytes())), from_bytes(read_file, ".xlsx")),
+    "Excel": (text_of(lambda rng: damaged_bytes(rng, workbook_bytes(rng), 0.4)), from_bytes(read_file, ".xlsx")),
     "Parquet": (text_of(parquet_bytes), from_bytes(read_file, ".parquet")),
     "Parquet of a store": (
         text_of(parquet_bytes),

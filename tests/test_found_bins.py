@@ -420,7 +420,10 @@ def test_payloads_that_do_not_fit_are_refused() -> None:
         ((replace(column, number="city"),), "numeric columns, each once"),
         ((column, column), "numeric columns, each once"),
         ((), "of a column at least"),
-        ((replace(column, edges=tuple(edge / 1e6 for edge in column.edges)),), "must lie between its cells' ends"),
+        (
+            (replace(column, edges=tuple(edge / 1e6 for edge in column.edges)),),
+            "must begin and end where cells of it do",
+        ),
     ):
         with pytest.raises(dc.InputError, match=words):
             replace(payload, columns=wrong)  # type: ignore[type-var]
@@ -469,3 +472,47 @@ def test_a_project_file_with_bounds_alone_gets_bins(run: Shell) -> None:
 def test_a_plan_for_an_accuracy_says_that_bins_are_found(run: Shell) -> None:
     Path("study.toml").write_text(PROJECT)
     assert "finding them takes" in run('plan "P(city)" --within 0.05 --network study.toml --records 8000')[1]
+
+
+# -------------------------------------------------------------------------------------- after the charge, and before
+
+
+@every("bounds", [(-1000.0, -1.0), (-273.0, -0.1), (5.0, 4000.0), (-1e6, 1e6)])
+def test_bins_are_found_on_either_side_of_0(bounds: tuple[float, float]) -> None:
+    """Of noise alone, and of records near one end; a hundred draws of the noise each."""
+    wide = with_bins(dc.Variable("x", bounds=bounds))
+    rng = np.random.default_rng(3)
+    for counts in (np.zeros(wide.size, np.int64), np.eye(wide.size, dtype=np.int64)[-2] * 5000):
+        for _ in range(100):
+            found = find_bins(wide, noisy(counts, 20.0, rng), 20.0)
+            assert bounds[0] <= found.edges[0] < found.edges[-1] <= bounds[1] and found.size <= FOUND_BINS
+
+
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE])
+def test_a_table_that_changes_between_its_counts_is_refused_in_words_that_are_true(
+    relation: dc.Relation, tmp_path: Path
+) -> None:
+    """The charge stays; under `replace` a table of another length is refused, too."""
+    path = tmp_path / "people.parquet"
+    people(800).to_parquet(path)
+    records = dc.read_records(path, NETWORK.schema)
+    counts = dc.count(records, NETWORK)
+    if relation is REPLACE:
+        people(500).to_parquet(path)
+    else:
+        people(800).assign(city="nowhere").to_parquet(path)
+    account = dc.Ledger("sqlite://").open("people", promise(1, relation))
+    with pytest.raises(dc.InputError, match="changed after it was counted; the charge stays") as refused:
+        dc.release(dc.planned(), counts, dc.Dirichlet.uniform(NETWORK), promise(1, relation), account=account)
+    assert "nothing was spent" not in str(refused.value) and account.balance().epsilon_left == 0
+
+
+def test_a_state_of_bins_that_are_yet_to_be_found_is_refused_before_the_charge() -> None:
+    counts = dc.count(dc.read_records(people(800), NETWORK.schema), NETWORK)
+    account = dc.Ledger("sqlite://").open("people", promise(1, ADD_REMOVE))
+    state = typical_network(NETWORK).schema["wage"].values[0]
+    prior = dc.Dirichlet.uniform(NETWORK)
+    with pytest.raises(dc.InputError, match="state"):
+        mechanism = dc.planned(workload=[f'P(city | wage="{state}")'])
+        dc.release(mechanism, counts, prior, promise(1, ADD_REMOVE), account=account)
+    assert account.balance().epsilon_left == 1

@@ -214,9 +214,9 @@ def made_of(mechanism: Any, network: dc.Network | None = None) -> dc.Release:
     return simulated(mechanism, counts, dc.Dirichlet.uniform(network))
 
 
-def of_numbers() -> dc.Release:
+def of_numbers(bounds: tuple[float, float] = (0, 1), **bins: tuple[float, ...]) -> dc.Release:
     """A release of sums of a column of such a name."""
-    network = dc.Network.from_edges([], [dc.Variable("a" + MARKS[0], bounds=(0, 1), bins=(0.5,))])
+    network = dc.Network.from_edges([], [dc.Variable("a" + MARKS[0], bounds=bounds, **bins)])
     records = dc.read_records(pa.table({network.nodes[0]: [0.2, 0.7] * 40}), network.schema)
     return simulated(dc.planned(), dc.count(records, network), dc.Dirichlet.uniform(network))
 
@@ -288,7 +288,8 @@ MADE: dict[str, Any] = {
     ),
     "AccuracyPlan": accuracy_plan,
     "Absolute": dc.decisions.Absolute,
-    "NumberTables": lambda: of_numbers(),
+    "NumberTables": lambda: of_numbers(bins=(0.5,)),
+    "FoundBins": lambda: of_numbers((0, 1000)),
     "TablesWithPairs": lambda: made_of(dc.planned(pairs_share=0.3)),
     "CategoricalFactor": lambda: dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1),
     "Client": lambda: dc.server.Client("http://127.0.0.1:1"),

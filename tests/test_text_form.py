@@ -305,3 +305,70 @@ def test_a_form_is_drafted_and_read_by_commands(
     assert code == 2 and 'decimal = ","' in said and 'thousands = "."' in said
     Path("bare.toml").write_text('[source]\ndata = "private.csv"\n' + text.partition("footer = 2")[2])
     assert "preamble = 2" in run.fails("check bare.toml")
+
+
+# ------------------------------------------------------------------------------------------------------- stray quotes
+
+
+ROW_OF_TEXTS = "b,n,a\n"
+
+
+@pytest.mark.parametrize("form", [{}, {"encoding": "cp1252"}])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {3: 'a,a"b,"c\n', 13: 'b,n,5"\n', 17: 'b,n,5"\n'},  # the first closes far below, where readers allow it
+        {3: 'a,n,5" by 6"\n'},
+        {3: 'a,n,"five" and\n'},
+        {3: 'a,n, "five"\n'},
+        {3: 'a,n,"five\n'},
+    ],
+)
+def test_a_quote_inside_a_text_joins_no_records(form: dict[str, str], rows: dict[int, str], tmp_path: Path) -> None:
+    """Refused in a line that names the option; with `quote = ""` all rows are records."""
+    lines = [rows.get(row, ROW_OF_TEXTS) for row in range(20)]
+    path = csv_file(tmp_path, "x,name,note\n" + "".join(lines))
+    network = dc.Network.empty([dc.Variable("x", ("a", "b"))])
+    with pytest.raises(dc.InputError, match="quote") as refused:
+        dc.count(dc.read_records(path, network.schema, **form), network)
+    assert "\n" not in str(refused.value) and "five" not in str(refused.value)
+    counts = dc.count(dc.read_records(path, network.schema, quote="", **form), network)
+    assert counts.tables["x"].tolist() == [1, 19]
+
+
+@pytest.mark.parametrize("form", [{}, {"encoding": "cp1252"}])
+def test_quotes_around_texts_are_read(form: dict[str, str], tmp_path: Path) -> None:
+    """Doubled ones, delimiters, line ends and empty texts inside; at the ends of pieces, too."""
+    some = 'a,"5"" by 6","x,\ny"\n"b","",\n"b","""",""""""\n'
+    path = csv_file(tmp_path, "\ufeff" + '"x","name",note\n' + some * 40_000)
+    network = dc.Network.empty([dc.Variable("x", ("a", "b"))])
+    form = form or {"encoding": "utf-8"}
+    if form["encoding"] == "cp1252":
+        path.write_bytes(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    counts = dc.count(dc.read_records(path, network.schema, **form), network)
+    assert counts.tables["x"].tolist() == [40_000, 80_000]
+
+
+@pytest.mark.parametrize("title", ["Report\r\n", "A\rB\n", '"Pipes" of 5", in May\n', '"May\nkg\n'])
+def test_a_preamble_is_cut_by_its_lines_alone(title: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes((title + "x,note\n" + "a,1\nb,2\n" * 10).encode())
+    network = dc.Network.empty([dc.Variable("x", ("a", "b"))])
+    lines = 1 if title in ("Report\r\n", '"Pipes" of 5", in May\n') else 2
+    counts = dc.count(dc.read_records(path, network.schema, preamble=lines), network)
+    assert counts.tables["x"].tolist() == [10, 10]
+
+
+def test_groups_begin_with_no_zero_and_markers_are_as_the_file_writes_them(tmp_path: Path) -> None:
+    weight = dc.Variable("kg", bounds=(-20, 2000), bins=(0, 100), missing="none")
+    network = dc.Network.empty([weight])
+    read = {"decimal": ",", "thousands": ".", "na_values": ["-9,0"], "missing": "keep", "delimiter": ";"}
+    path = csv_file(tmp_path, "kg\n-9,0\n-9\n1.234\n5,5\n")
+    assert dc.count(dc.read_records(path, network.schema, **read), network).tables["kg"].tolist() == [0, 1, 1, 2]
+    path = csv_file(tmp_path, "kg\n0.125\n")
+    with pytest.raises(dc.InputError, match="kg"):
+        dc.count(dc.read_records(path, network.schema, **read), network)
+    with pytest.raises(dc.InputError, match="thousands"):
+        TextForm(thousands="-")
+    with pytest.raises(dc.InputError, match="ASCII"):
+        TextForm(delimiter="¦")

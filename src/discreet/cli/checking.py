@@ -20,8 +20,6 @@ from discreet.formats.network_files import ends_as_network
 from discreet.model.over import Over
 from discreet.model.schema import schema_of_parts
 from discreet.privacy.settings import address_of
-from discreet.records.record_files import draft_form
-from discreet.records.text_form import write_options
 from discreet.util.json_files import json_text
 
 if TYPE_CHECKING:
@@ -131,6 +129,9 @@ def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple
 
 def _draft_form(path: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Draft the form of a text file by a look at it, and show what was found."""
+    from discreet.records.record_files import draft_form
+    from discreet.records.text_form import write_options
+
     form = draft_form(address_of(path), wanted)
     if form:
         say(f"found by a look at the file {shown(path)}: {write_options(form)}")

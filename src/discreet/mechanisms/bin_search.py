@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -10,13 +11,13 @@ from functools import partial
 import numpy as np
 from scipy.special import nbdtr, pdtr
 
-from discreet.errors import InputError, require
+from discreet.errors import InputError, require, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.round_numbers import FOUND_BINS, replace_variables, typical_network, wide_columns
-from discreet.model.schema import Variable
+from discreet.model.round_numbers import FOUND_BINS, halve_bins, replace_variables, typical_network, wide_columns
+from discreet.model.schema import Scope, Variable
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -30,6 +31,10 @@ from discreet.util.arrays import Floats, Ints
 
 FIRST_SHARE, FURTHER_SHARE, MOST_SHARE = Fraction(1, 10), Fraction(1, 20), Fraction(1, 4)
 """Share of epsilon that finds the bins of one column, of each further one, and the most; the columns share it alike."""
+CHANGED = "the table was changed after it was counted; the charge stays, and nothing is released"
+"""Refusal of the second count."""
+NARROWEST = 1e-120
+"""Least distance of round numbers: bins between them may be far narrower, and have squares above 0 in 64 bits."""
 FALSE_ALARM = 0.0001
 """Chance that noise alone makes any cells of a column seem occupied, at each end."""
 MARGIN_CELLS = 1
@@ -110,10 +115,18 @@ def _calibrate_stages(
     if not columns:
         calibration: Calibration = mechanism.calibrate(network, prior, guarantee)
         return calibration
+    for variable in wide_columns(network):
+        fine = float(np.diff(variable.edges).min()) > NARROWEST
+        require(
+            fine, f"variable {shown(variable.name)}: bins so near 0 cannot be found; give such numbers in another unit"
+        )
     share = min(FIRST_SHARE + FURTHER_SHARE * (columns - 1), MOST_SHARE) if stated is None else stated
     moved, typical = cells_moved(guarantee.relation), typical_network(network)
     scale, reported = scale_for(moved * columns, share * guarantee.epsilon)
     second = replace(guarantee, epsilon=guarantee.epsilon - reported)
+    # A question of a workload that names a state of bins yet to be found is refused here, and not after the charge.
+    halves = halve_bins(network)
+    mechanism.calibrate(halves, _replace_network(prior, halves), second)
     return FoundBinsNoise(
         columns=columns,
         sensitivity=moved,
@@ -136,11 +149,33 @@ def _draw_stages(
         columns.append(RoundCounts(variable.name, variable.edges, counts, calibration.scale))
         variables[variable.name] = find_bins(variable, counts, calibration.scale)
     network = replace_variables(statistic.wide.network, variables)
-    again = statistic.wide.again(network, mechanism.scopes(network))
+    again = _count_again(statistic, network, mechanism.scopes(network), public=calibration.sensitivity > 1)
     settled, calibrated = _calibrate_second(mechanism, prior, calibration, network)
     second = (mechanism.suited(again) or mechanism).draw(again, settled, calibrated.second, noise)
     assert isinstance(second, NoisyTables | TablesWithPairs | NumberTables)
     return FoundBins(network, tuple(columns), second)
+
+
+def _count_again(statistic: Counts, network: Network, scopes: Iterable[Scope], *, public: bool) -> Counts:
+    """Count the records over found bins; a table that was changed after the first count is refused.
+
+    Args:
+        statistic: the first count.
+        network: with found bins.
+        scopes: further sets to count.
+        public: whether the number of records is.
+
+    Raises:
+        InputError: the table no longer has records that can be counted, or as many where their number is public.
+    """
+    assert statistic.wide is not None
+    try:
+        again = statistic.wide.again(network, scopes)
+        require(not public or again.records == statistic.records, CHANGED)
+    except Exception:
+        # What was found may quote a record, and says that nothing was spent.
+        raise InputError(CHANGED) from None
+    return again
 
 
 def _calibrate_second(
@@ -187,9 +222,10 @@ def find_bins(variable: Variable, counts: Ints, scale: float) -> Variable:
     first, last = _find_range(counts, scale)
     first, last = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(counts))
     near = NEAR_END * (edges[last] - edges[first])
-    for end in (0.0, edges[0]):
+    zero = (0.0,) * bool(edges[0] <= 0 <= edges[-1])
+    for end in (*zero, edges[0]):
         first = int(np.searchsorted(edges, end)) if 0 < edges[first] - end <= near else first
-    for end in (0.0, edges[-1]):
+    for end in (*zero, edges[-1]):
         last = int(np.searchsorted(edges, end)) if 0 < end - edges[last] <= near else last
     inside = edges[first : last + 1]
     records = np.append(0.0, np.cumsum(np.maximum(counts[first:last], 0)))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from discreet.errors import require, shown
 from discreet.model.schema import Variable
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def with_bins(variable: Variable) -> Variable:
     """
     if variable.bounds is None or variable.states:
         return variable
+    low, high = variable.bounds
+    require(low < high, f"variable {shown(variable.name)} has one number alone between its bounds; leave it out")
     cuts = round_numbers(variable.bounds, variable.type)
     if len(cuts) < LEAST_ROUND_NUMBERS:
         cuts = Variable.binned(variable.name, variable.bounds, FOUND_BINS, type=variable.type).bins
@@ -83,6 +86,19 @@ def wide_columns(network: Network) -> tuple[Variable, ...]:
 def replace_variables(network: Network, variables: Mapping[str, Variable]) -> Network:
     """Replace some variables of a network, which keep their names; the arcs stay."""
     return replace(network, variables=tuple(variables.get(each.name, each) for each in network.variables))
+
+
+def halve_bins(network: Network) -> Network:
+    """Give the columns whose bins are to be found two bins, which are not those of `typical_network`."""
+    halves = {
+        variable.name: replace(
+            variable,
+            states=(),
+            bins=Variable.binned(variable.name, variable.bounds or (0, 1), 2, type=variable.type).bins,
+        )
+        for variable in wide_columns(network)
+    }
+    return replace_variables(network, halves)
 
 
 def typical_network(network: Network) -> Network:

@@ -135,7 +135,7 @@ class ConditionedPosterior:
         return any(each.cut for each in self.observed)
 
     @cached_property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if some law inside bins or leaves changes the answers given the observed numbers."""
         return self.split or any(not np.array_equal(*each.part_ends()) for each in self.observed)
 

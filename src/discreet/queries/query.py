@@ -589,7 +589,7 @@ def _answer_probability(query: Probability, both: ConditionedPosterior, level: f
     draws, both = _draw_probabilities(query, both)
     replicates = None if both.replicate is None else _draw_probabilities(query, replace(both, given=both.replicate))[0]
     answer = _summarise(query, states, draws, replicates, both, level)
-    return _widen_answer(query, both, answer, draws) if both.open else answer
+    return _widen_answer(query, both, answer, draws) if both.is_open else answer
 
 
 def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer, draws: Floats) -> Answer:
@@ -944,11 +944,11 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         # Of where in a bin such records lie, no sum tells.
         limits = (BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible),)
         assumes = (INSIDE_ROWS.format(listed(untold), query.variable),)
-    if both.open:
+    if both.is_open:
         limits = tuple(each.of_draws(possible) for each in _find_extreme_laws(query, both))
         assumes = (*assumes, *_list_laws(both, [query.variable]))
     row = number_row(query, law, limits, level, weights, alike=both.weights is None)
-    if both.open and query.quantity not in ("sd", "variance"):
+    if both.is_open and query.quantity not in ("sd", "variance"):
         # The line is the law that is assumed; where the number lies in its own leaf stays open.
         by_line = number_row(query, law, (law,), level, weights, alike=both.weights is None)
         row["law_lower"], row["law_upper"] = by_line["lower"], by_line["upper"]

@@ -23,6 +23,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -125,12 +126,19 @@ def open_file(
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
     # The engine reads UTF-8 to its end, and numbers with a point.
-    if form.options.keys() - {"delimiter", "quote", "preamble"}:
-        return _open_rewritten(engine, files, headers.pop()[1], wanted, form)
+    delimiter, names = headers.pop()
+    if form.options.keys() - {"delimiter", "quote"}:
+        return _open_rewritten(engine, files, names, wanted, form)
     for name in files:
         if _has_long_line(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
-    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted, form)), partial(_plan_csv_blocks, engine)
+        with open_text(name) as file:
+            quotes = _Quotes(delimiter, form.quote)
+            for piece in iter(partial(file.read, PIECE), b""):
+                quotes.check(piece)
+            quotes.check(b"")
+    view = _make_view(engine, *_plan_csv(literal, delimiter, names, wanted, form))
+    return view, partial(_plan_csv_blocks, engine)
 
 
 def draft_form(path: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
@@ -242,7 +250,7 @@ def _parse(
     chosen = positions(names, wanted)
     labels = [f"c{position}" for position in range(len(names))]
     columns = parser(
-        io.BufferedReader(_Pieces(_cut_footer(pieces, form.footer), form.quote)),
+        io.BufferedReader(_Pieces(_cut_footer(pieces, form.footer), _Quotes(delimiter, form.quote))),
         read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1, block_size=2 * LINE_LIMIT),
         parse_options=pyarrow.csv.ParseOptions(
             delimiter=delimiter,
@@ -284,7 +292,7 @@ def _open_rewritten(
 
 def _read_workbook(path: str, sheet: str | None, wanted: Sequence[str] | None, form: TextForm) -> pa.Table:
     """Read a sheet of a workbook into memory, its cells as those of CSV; a row without a cell is an empty line."""
-    words = sorted(form.options.keys() - {"preamble", "footer", "decimal", "thousands"})
+    words = sorted(form.options.keys() - {"preamble", "footer"})
     require(not words, f"{', '.join(words)}: a workbook has no such form; leave it out")
     with zipfile.ZipFile(path) as packed:
         size = sum(member.file_size for member in packed.infolist())
@@ -415,7 +423,7 @@ def _plan_csv(
     quote = _quote_text(form.quote)
     reader = (
         f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, "
-        f"delim = {_quote_text(delimiter)}, quote = {quote}, escape = {quote}, skip = {form.preamble}, nullstr = '', "
+        f"delim = {_quote_text(delimiter)}, quote = {quote}, escape = {quote}, nullstr = '', "
         "hive_partitioning = false)"
     )
     return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
@@ -455,11 +463,46 @@ def _quote_name(name: str) -> str:
 # ---------------------------------------------------------------------------------------------------- headers of CSV
 
 
-class _Pieces(io.RawIOBase):
-    """File of pieces of text that an iterator yields; its quotes must all be closed, or records would be lost."""
+class _Quotes:
+    """Refuses text in which a quote stands inside a field, or is not closed: one record could take others with it.
 
-    def __init__(self, pieces: Iterator[bytes], quote: str) -> None:
-        self.pieces, self.rest, self.quote, self.quotes = pieces, b"", quote.encode(), 0
+    Readers differ in what such a quote means. With every opening quote at the beginning of a field and every closing
+    one at its end (two in a field are one that is meant), all of them read the same records, and a record that is
+    changed changes no other.
+    """
+
+    def __init__(self, delimiter: str, quote: str) -> None:
+        self.ends = np.zeros(256, bool)
+        self.ends[list((delimiter[:1] + "\r\n" + quote).encode())] = True
+        self.quote, self.count, self.last = quote.encode(), 0, b""
+
+    def check(self, piece: bytes) -> None:
+        """Check the next piece of the text; an empty one ends it.
+
+        Raises:
+            InputError: a quote inside a field, or one that is not closed.
+        """
+        if not self.quote:
+            return
+        start = self.last or b"\n"
+        text = start + (piece.removeprefix(codecs.BOM_UTF8) if not self.last else piece) + (b"" if piece else b"\n")
+        bytes_of = np.frombuffer(text, np.uint8)
+        # The last byte waits for the one after it.
+        places = np.flatnonzero(bytes_of[1:-1] == self.quote[0]) + 1
+        opening = (self.count + np.arange(len(places))) % 2 == 0
+        apart = self.ends[bytes_of[np.where(opening, places - 1, places + 1)]]
+        advice = 'if none stand around texts: quote = ""'
+        require(bool(apart.all()), f"a quote stands inside a text, where it may join records; {advice}")
+        self.count += len(places)
+        self.last = text[-2:]
+        require(bool(piece) or self.count % 2 == 0, f"a quote is not closed; {advice}")
+
+
+class _Pieces(io.RawIOBase):
+    """File of pieces of text that an iterator yields, whose quotes are checked."""
+
+    def __init__(self, pieces: Iterator[bytes], quotes: _Quotes) -> None:
+        self.pieces, self.rest, self.quotes = pieces, b"", quotes
 
     def readable(self) -> bool:
         """True: the file can be read."""
@@ -469,8 +512,7 @@ class _Pieces(io.RawIOBase):
         """Read the next bytes into a buffer."""
         self.rest = self.rest or next(filter(None, self.pieces), b"")
         piece, self.rest = self.rest[: len(buffer)], self.rest[len(buffer) :]
-        self.quotes += piece.count(self.quote) if self.quote else 0
-        require(bool(piece) or self.quotes % 2 == 0, 'a quote is not closed; if none stand around texts: quote = ""')
+        self.quotes.check(piece)
         buffer[: len(piece)] = piece
         return len(piece)
 

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -81,9 +82,11 @@ class TextForm:
         marks = [self.delimiter, self.quote, self.thousands]
         usable = all(isinstance(mark, str) and re.fullmatch(r"[^\w\r\n\\]?|_", mark) for mark in marks)
         require(usable, "delimiter, quote and thousands are single characters, and no letters, digits or line ends")
+        require((self.delimiter + self.quote).isascii(), "delimiter and quote are characters of ASCII")
         require(self.decimal in (".", ","), "decimal is '.' or ','")
         # A number with a comma in it may stand in quotes between commas.
         apart = self.quote not in (self.delimiter, self.decimal, self.thousands) or not self.quote
+        apart = apart and self.thousands not in ("+", "-")
         require(apart and self.decimal != self.thousands, "quote and delimiter, decimal and thousands must differ")
         counted = all(type(lines) is int and 0 <= lines <= LINES_LIMIT for lines in (self.preamble, self.footer))
         require(counted, f"preamble and footer are from 0 to {LINES_LIMIT:,} lines")
@@ -97,9 +100,14 @@ class TextForm:
     def number(self) -> str:
         """Pattern of a number in this form, for RE2 and Python."""
         group = re.escape(self.thousands)
-        digits = f"[0-9]{{1,3}}({group}[0-9]{{3}})+|[0-9]+" if group else "[0-9]+"
+        digits = f"[1-9][0-9]{{0,2}}({group}[0-9]{{3}})+|[0-9]+" if group else "[0-9]+"
         mark = re.escape(self.decimal)
         return rf"^[ \t]*[+-]?(({digits})({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]{{1,3}})?[ \t]*$"
+
+    def rewrite_words(self, words: Sequence[str]) -> list[str]:
+        """Rewrite words, such as those that mark a missing value, as they are rewritten in a column of numbers."""
+        texts = pa.array(words, pa.string())
+        return list(next((self.rewrite(name, texts) for name in self.numeric or ()), texts).to_pylist())
 
     def rewrite(self, name: str, texts: Any) -> Any:
         """Rewrite numbers of a column with a decimal point and no groups; each text is judged alone.
@@ -154,7 +162,7 @@ def explain_form(path: str, form: TextForm, wanted: Sequence[str]) -> str:
     Returns:
         The end of a message; empty where the look agrees with what is declared.
     """
-    with suppress(OSError, EOFError, ValueError):
+    with suppress(OSError, ValueError, csv.Error):
         looked, shows = _look(path, wanted)
         suggested = {**looked.options, "footer": looked.footer, "preamble": looked.preamble}
         unsure = {"encoding": form.encoding != "utf-8", "delimiter": shows and not form.delimiter}
@@ -178,8 +186,11 @@ def open_text(path: str) -> Any:
 
 def _look(path: str, wanted: Sequence[str]) -> tuple[TextForm, bool]:
     """Look at a file: its form, and whether its header shows the delimiter to a reader without a declaration."""
-    with open_text(path) as file:
-        encoding, head, tail = _find_encoding(file)
+    try:
+        with open_text(path) as file:
+            encoding, head, tail = _find_encoding(file)
+    except (zlib.error, EOFError, csv.Error) as error:
+        raise OSError("the packed file is damaged") from error
     form, rows = max((_find_rows(head, mark, wanted) for mark in DELIMITERS), key=lambda each: each[0])[1:]
     form = replace(form, encoding=encoding)
     if not rows:

@@ -66,6 +66,8 @@ class FoundBinsNoise(Calibration):
         """Refuse invalid settings."""
         require(all_positive(self.scale) and self.scale < NO_NOISE, "found bins need a positive noise scale below 2^63")
         require(self.reported > 0 and self.epsilon > 0 and 0 <= self.delta < 1, "both stages cost more than 0")
+        fits = self.second.total <= self.epsilon and self.second.sensitivity == self.sensitivity
+        require(fits, "the release over found bins costs what is left for it, for the same neighbours")
 
     @property
     def of_tables(self) -> Calibration:
@@ -182,8 +184,8 @@ class FoundBins(MeasuredTables):
             rising = bool(np.all(np.diff(column.edges) > 0)) and column.counts.shape == (len(column.edges) - 1,)
             require(rising, f"the cells of {shown(column.number)} need rising ends, and a count each")
             low, *_, high = self.network.schema[column.number].edges
-            inside = column.edges[0] <= low and high <= column.edges[-1]
-            require(inside, f"the bins of {shown(column.number)} must lie between its cells' ends")
+            inside = bool(np.isin([low, high], column.edges).all())
+            require(inside, f"the bins of {shown(column.number)} must begin and end where cells of it do")
 
     @property
     def of_tables(self) -> Released:
