@@ -516,3 +516,12 @@ def test_a_state_of_bins_that_are_yet_to_be_found_is_refused_before_the_charge()
         mechanism = dc.planned(workload=[f'P(city | wage="{state}")'])
         dc.release(mechanism, counts, prior, promise(1, ADD_REMOVE), account=account)
     assert account.balance().epsilon_left == 1
+
+
+def test_a_plan_is_over_bins_as_they_may_be_found() -> None:
+    """From Python as from the shell: not over all round numbers, of which no release is made."""
+    wide, typical = (
+        dc.plan_accuracy(network, ["P(city)"], None, 2000, guarantee=promise(1, ADD_REMOVE), rng=0)
+        for network in (NETWORK, typical_network(NETWORK))
+    )
+    assert wide.questions == typical.questions

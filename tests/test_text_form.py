@@ -372,3 +372,9 @@ def test_groups_begin_with_no_zero_and_markers_are_as_the_file_writes_them(tmp_p
         TextForm(thousands="-")
     with pytest.raises(dc.InputError, match="ASCII"):
         TextForm(delimiter="¦")
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "UTF-7", "raw_unicode_escape", "iso2022_jp", "hz", "punycode"])
+def test_encodings_in_which_a_text_may_be_a_line_end_are_refused(encoding: str) -> None:
+    with pytest.raises(dc.InputError, match="may hide line ends"):
+        TextForm(encoding)

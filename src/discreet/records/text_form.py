@@ -35,6 +35,8 @@ SEEN = 2**16
 """Bytes of the beginning and of the end of a file that a look parses; of the rest it sees the encoding."""
 PIECE = 2**20
 """Bytes that are read at a time."""
+ESCAPING = r"utf.?7|(raw.)?unicode.escape|idna|punycode|hz|iso2022"
+"""Encodings in which letters of one text are a line end, or change what is after them."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 """Encodings by the byte-order mark at a file's beginning."""
@@ -79,6 +81,8 @@ class TextForm:
     def __post_init__(self) -> None:
         """Refuse what no file has."""
         read_guarded(lambda: "a".encode(self.encoding), f"encoding {shown(self.encoding)} is not known")
+        odd = re.match(ESCAPING, codecs.lookup(self.encoding).name)
+        require(not odd, f"encoding {shown(self.encoding)} may hide line ends in a text; save the file as UTF-8")
         marks = [self.delimiter, self.quote, self.thousands]
         usable = all(isinstance(mark, str) and re.fullmatch(r"[^\w\r\n\\]?|_", mark) for mark in marks)
         require(usable, "delimiter, quote and thousands are single characters, and no letters, digits or line ends")

@@ -31,6 +31,7 @@ from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import MostProbable, NumberQuery, Query, check_names, parse_query
+from discreet.model.round_numbers import typical_network
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -91,7 +92,8 @@ def plan_accuracy(
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
-            from Dirichlet(1/4), and half-widths are geometric means over them.
+            from Dirichlet(1/4), and half-widths are geometric means over them. Of such a network, columns whose bins a
+            release finds have as many as it may find, and finding them is no part of the plan.
         queries: probabilities, means, quantiles and correlations, as `answer` takes them. Numbers are made up by the
             log-linear law inside their bins; of a mechanism that releases sums of them, as `planned` does, half-widths
             are of answers by these sums.
@@ -123,6 +125,7 @@ def plan_accuracy(
     rng = as_generator(rng)
     mechanism = planned() if mechanism is None else mechanism
     require_mechanism(mechanism)
+    truth = typical_network(truth) if isinstance(truth, Network) else truth
     network = truth if isinstance(truth, Network) else truth.network
     parsed = _read_queries(queries, network)
     if within is None and guarantee is None:
