@@ -518,6 +518,7 @@ def test_a_state_of_bins_that_are_yet_to_be_found_is_refused_before_the_charge()
     assert account.balance().epsilon_left == 1
 
 
+@pytest.mark.costly("A plan makes up many releases.")
 def test_a_plan_is_over_bins_as_they_may_be_found() -> None:
     """From Python as from the shell: not over all round numbers, of which no release is made."""
     wide, typical = (
