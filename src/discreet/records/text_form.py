@@ -108,10 +108,11 @@ class TextForm:
         mark = re.escape(self.decimal)
         return rf"^[ \t]*[+-]?(({digits})({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]{{1,3}})?[ \t]*$"
 
-    def rewrite_words(self, words: Sequence[str]) -> list[str]:
-        """Rewrite words, such as those that mark a missing value, as they are rewritten in a column of numbers."""
+    def rewrite_words(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Add to words, such as those that mark a missing value, what becomes of them in a column of numbers."""
         texts = pa.array(words, pa.string())
-        return list(next((self.rewrite(name, texts) for name in self.numeric or ()), texts).to_pylist())
+        rewritten = next((self.rewrite(name, texts) for name in self.numeric or ()), texts).to_pylist()
+        return tuple(dict.fromkeys([*words, *rewritten]))
 
     def rewrite(self, name: str, texts: Any) -> Any:
         """Rewrite numbers of a column with a decimal point and no groups; each text is judged alone.

@@ -125,8 +125,8 @@ def plan_accuracy(
     rng = as_generator(rng)
     mechanism = planned() if mechanism is None else mechanism
     require_mechanism(mechanism)
-    truth = typical_network(truth) if isinstance(truth, Network) else truth
-    network = truth if isinstance(truth, Network) else truth.network
+    network = truth.network if isinstance(truth, Tables) else typical_network(truth)
+    truth = truth if isinstance(truth, Tables) else network
     parsed = _read_queries(queries, network)
     if within is None and guarantee is None:
         raise InputError("a plan needs the half-width that is wanted, or the guarantee that it is about")
