@@ -68,7 +68,7 @@ PUBLIC = {
     "research/mechanisms/score_sums.py": "ScoreSums.__reduce__",
     "records/sources.py": "_open_server _open_base*2",
     "records/spark.py": "open_spark",
-    "records/text_form.py": "TextForm.__post_init__*4",
+    "records/text_form.py": "TextForm.__post_init__*6",
     "records/values.py": "markers*3",
 }
 """Functions that may see records and refuse only what is public, with how many refusals were looked at. If one more

@@ -178,8 +178,7 @@ def read_records(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
     columns = schema if order_column is None else _take_one_slice(schema)
-    declared = _declare_form(form, columns)
-    absent = declared.rewrite_words(markers(na_values, columns))
+    absent = (declared := _declare_form(form, columns)).rewrite_words(markers(na_values, columns))
     needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *needed), declared)
     types = expression.schema()
