@@ -150,7 +150,6 @@ def packed_bytes(rng: random.Random) -> bytes:
     return raw if rng.random() < 0.05 else damaged_bytes(rng, packed if rng.random() < 0.1 else gzip.compress(raw), 0.4)
 
 
-@cache
 def workbook_bytes(rng: random.Random) -> bytes:
     """A small workbook; half of them hold what no table has."""
     cells: list[list[object]] = [["x", "y", "z"], ["a", 0, 1.5], ["b", "1", 9]]
