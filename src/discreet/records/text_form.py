@@ -110,6 +110,8 @@ class TextForm:
 
     def rewrite_words(self, words: Sequence[str]) -> tuple[str, ...]:
         """Add to words, such as those that mark a missing value, what becomes of them in a column of numbers."""
+        if (self.decimal, self.thousands) == (".", ""):
+            return tuple(words)  # Arrow would look for pandas, which takes as long as all the rest
         texts = pa.array(words, pa.string())
         rewritten = next((self.rewrite(name, texts) for name in self.numeric or ()), texts).to_pylist()
         return tuple(dict.fromkeys([*words, *rewritten]))
