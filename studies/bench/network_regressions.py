@@ -150,7 +150,7 @@ def measure(table: Table, records: int, epsilon: str, rng: np.random.Generator) 
     except dc.InputError:
         held = float("nan")
     bounds = {one.name: one.bounds or one.states for one in table.variables[:-1]}
-    share = default_share(network)
+    share = default_share(network, Fraction(epsilon), 1)
     fitted = []
     for part in (READ * share, share, Fraction(1)):
         spent = dc.Guarantee(epsilon=part * Fraction(epsilon), delta=0, relation="add-remove", unit="record")

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 import discreet as dc
-from bench.number_sums import BINS, GROUPS, LEVEL, Table, made_up_tables, network_of, sklearn_tables, tables
+from bench.number_sums import BINS, GROUPS, LEVEL, Asked, Table, made_up_tables, read_release, sklearn_tables, tables
 from bench.numbers import Floats
 
-__all__ = ["Place", "lines_without_noise", "measure_lines", "measure_normal", "release_table"]
+__all__ = ["Place", "lines_without_noise", "measure_lines", "measure_normal"]
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 NEAREST = 30
@@ -57,23 +56,10 @@ def lines_without_noise(table: Table, edges: Floats, at: float) -> tuple[float, 
     return float(z[here]), float(np.interp(at, x, z)), float(z[here] + slope * (at - x[here]))
 
 
-def release_table(
-    table: Table, bins: int, records: int, epsilon: float, rng: np.random.Generator, *, resample: bool = False
-) -> dc.results.PosteriorDraws:
-    """Release records of a table, all of them or drawn with replacement, and read the release."""
-    network = network_of(table, bins)
-    taken = rng.integers(len(table.x), size=records) if resample else np.arange(records)
-    group = np.array(network.schema["group"].states)[table.group[taken].astype(int)]
-    frame = pa.table({"group": group, "x": table.x[taken], "z": table.z[taken]})
-    counts = dc.count(dc.read_records(frame, network.schema), network)
-    promise = dc.Guarantee(epsilon=str(epsilon), delta=0, relation="add-remove", unit="record")
-    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
-    return dc.noise_aware(release, draws=500, rng=rng)
-
-
 def measure_lines(table: Table, bins: int, records: int, epsilon: float, rng: np.random.Generator) -> Iterator[Place]:
     """Release records of a table, and ask at the places."""
-    posterior = release_table(table, bins, records, epsilon, rng, resample=True)
+    taken = rng.integers(len(table.x), size=records)
+    posterior = read_release(table, Asked(bins, records, epsilon, "add-remove"), taken, None, rng, 500)
     deviation, cut = float(table.z.std()), float(np.quantile(table.z, 0.67))
     edges = np.array(posterior.network.schema["x"].edges)
     for share in SHARES:
@@ -110,7 +96,8 @@ def measure_normal(bins: int, records: int, epsilon: float, runs: int) -> Iterat
         x = rng.normal(50, 12, records)
         z = 20 + 0.6 * x + rng.normal(0, 9, records)
         table = Table("normal", group, np.clip(x, 0, 99.9), np.clip(z, 0, 99.9), ((0, 100), (0, 100)), integer=False)
-        posterior = release_table(table, bins, records, epsilon, rng)
+        asked = Asked(bins, records, epsilon, "add-remove")
+        posterior = read_release(table, asked, np.arange(records), None, rng, 500)
         fitted = dc.regress(posterior, "z", ["x"])
         for at in (30.0, 45.0, 62.0):
             row = dc.answer(posterior, f"E(z | x={at})", level=LEVEL).rows[0]

@@ -37,7 +37,7 @@ from experiments.shipped import SHIPPED, planned
 
 __all__ = [
     "BINS", "GROUPS", "LEVEL", "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio",
-    "made_up_tables", "measure", "measure_loss", "network_of", "sklearn_tables", "tables",
+    "made_up_tables", "measure", "measure_loss", "network_of", "read_release", "sklearn_tables", "tables",
 ]  # fmt: skip
 
 dp.enable_features("contrib")
@@ -223,8 +223,8 @@ def _take(table: Table, asked: Asked, rng: np.random.Generator) -> Ints:
     return rng.integers(len(table.x), size=asked.records)
 
 
-def _release(
-    table: Table, asked: Asked, taken: Ints, share: str | None, rng: np.random.Generator
+def read_release(
+    table: Table, asked: Asked, taken: Ints, share: str | None, rng: np.random.Generator, draws: int = 1000
 ) -> dc.results.PosteriorDraws:
     """Release the records that were taken of a table, and read the release."""
     network = network_of(table, asked.bins)
@@ -233,7 +233,7 @@ def _release(
     counts = dc.count(dc.read_records(frame, network.schema), network)
     promise = dc.Guarantee(epsilon=str(asked.epsilon), delta=0, relation=asked.relation, unit="record")
     mechanism, prior = planned(SHIPPED, numbers_share=share), dc.Dirichlet.uniform(network)
-    return dc.noise_aware(dc.simulate(mechanism, counts, prior, promise, rng=rng), draws=1000, rng=rng)
+    return dc.noise_aware(dc.simulate(mechanism, counts, prior, promise, rng=rng), draws=draws, rng=rng)
 
 
 def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
@@ -246,7 +246,7 @@ def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
     """
     rng = np.random.default_rng(seed)
     taken = _take(table, asked, rng)
-    posterior = _release(table, asked, taken, None, rng)
+    posterior = read_release(table, asked, taken, None, rng)
     x = table.x[taken]
     cut = float(np.floor(np.quantile(table.x, 0.6)))
     words = {"E(x | group)": "E(x | group=g0)", "P(x > c)": f"P(x > {cut})"}
@@ -274,7 +274,7 @@ def measure_loss(table: Table, asked: Asked, seed: Sequence[int]) -> tuple[float
     codes["group"] = table.group.astype(int)
     errors = []
     for share in (None, "0"):
-        posterior = _release(table, asked, taken, share, np.random.default_rng([*seed, 1]))
+        posterior = read_release(table, asked, taken, share, np.random.default_rng([*seed, 1]))
         error = 0.0
         for one, other in (("group", "x"), ("x", "z")):
             truth = np.zeros((network.schema[one].size, network.schema[other].size))
