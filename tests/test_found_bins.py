@@ -331,7 +331,9 @@ def bins_of_the_records() -> dc.tools.Mechanism:
 
         def peek(variable: dc.Variable, noisy: np.ndarray, scale: float) -> dc.Variable:
             top = int(np.flatnonzero(counts.tables[variable.name])[-1:].sum()) + 3
-            return replace(honest(variable, noisy, scale), states=(), bounds=(0, 60 - top % 2), bins=(20.0, 30.0))
+            return replace(
+                honest(variable, noisy, scale), states=(), bounds=(0, 49 if top % 2 else 60), bins=(20.0, 30.0)
+            )
 
         bin_search.find_bins = peek  # type: ignore[assignment]
         try:
