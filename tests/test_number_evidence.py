@@ -184,9 +184,9 @@ def test_parts_and_their_complements_make_the_whole(cut: float, noisy: dc.result
         .for_targets(("ill",), most=10).given.joint(("ill",))[1]
         for sign in (">", "<=")
     ]  # fmt: skip
-    # Rows whose numbers are clipped to the bin are the only difference: most draws have none.
+    # The law of a row cannot be tilted to every mean: in the outer bin, of few records, some draws reach its limit.
     rest = shares[0] * above + shares[1] * below - noisy.numbers.joint(("ill",))[1]  # type: ignore[union-attr]
-    assert np.median(np.abs(rest)) < 1e-6 and np.abs(rest).max() < 0.01
+    assert np.quantile(np.abs(rest), 0.5 if cut > 80 else 0.9) < 1e-6 and np.abs(rest).max() < 0.01
 
 
 def test_a_law_restricted_to_parts_is_put_together_again() -> None:

@@ -173,8 +173,11 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
         total = float(part.sum(axis=0).mean())
         rng = numbers.generator("slope", name, *label, str(row))
         slopes = fit_slopes(numbers, name, means, (together, noise), float(np.sqrt(total * (1 - total))), rng, step)
-        moved[:, row] = np.clip(average + slopes * spread * shares / part, -reach, reach)
-    return moved
+        moved[:, row] = slopes * spread * shares / part
+    # All rows of a bin are moved less where one would leave it: so they average to the bin's mean as before.
+    room = np.where(moved > 0, reach[:, None] - average[:, None], reach[:, None] + average[:, None])
+    part = np.min(np.maximum(room, 0.0) / np.maximum(np.abs(moved), LEAST_WEIGHT), axis=1, keepdims=True)
+    return np.asarray(average[:, None] + np.minimum(part, 1.0) * moved)
 
 
 def slope_between(means: BinMeans) -> Floats:
