@@ -199,6 +199,11 @@ def paths_read(opened: Iterable[str], starts_processes: bool, stated: Sequence[s
     return sorted({*(stated or rooms), *outside, *named} - {f"tests/{name}" for name in SCRIPTS})
 
 
+def reason_of(marker: pytest.Mark) -> str:
+    """Why a costly test is worth its time, in the words of its marker; empty if it says nothing."""
+    return str(marker.args[0]) if marker.args else ""
+
+
 class CostlyTests:
     """A plugin of pytest: leaves out costly tests that are not due, and writes down what tests read and cost.
 
@@ -209,6 +214,7 @@ class CostlyTests:
 
     def __init__(self, config: pytest.Config) -> None:
         self.every: bool = config.getoption("--costly")
+        self.reasons: dict[str, str] = {}
         self.reads: str | None = config.getoption("--reads")
         self.cpu: str | None = config.getoption("--cpu")
         self.opened, self.starts_processes = set[str](), False
@@ -223,8 +229,15 @@ class CostlyTests:
         elif event in STARTS:
             self.starts_processes = True
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out the costly tests of files whose record still holds."""
+        """Leave out the costly tests of files whose record still holds.
+
+        First of all plugins, so that `-m "not costly"` hides no marker from the test of their reasons.
+        """
+        self.reasons = {
+            item.nodeid: reason_of(marker) for item in items if (marker := item.get_closest_marker("costly"))
+        }
         for marker in (item.get_closest_marker("costly") for item in items):
             self.stated.update(marker.kwargs.get("reads", ()) if marker else ())
             self.words |= bool(marker and marker.kwargs.get("words"))

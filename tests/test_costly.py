@@ -175,9 +175,9 @@ def test_a_file_that_starts_processes_reads_the_whole_package() -> None:
 
 
 def test_every_costly_test_says_why_it_is_worth_its_time(request: pytest.FixtureRequest) -> None:
-    """As far as this process has collected them."""
-    markers = [(item.nodeid, item.get_closest_marker("costly")) for item in request.session.items]
-    assert not [name for name, marker in markers if marker and not (marker.args and len(str(marker.args[0])) > 20)]
+    """As far as this process has collected them, those too that are left out."""
+    (plugin,) = (each for each in request.config.pluginmanager.get_plugins() if isinstance(each, costly.CostlyTests))
+    assert not [name for name, reason in plugin.reasons.items() if len(reason) <= 20]
 
 
 def test_figures_are_written_by_tier() -> None:

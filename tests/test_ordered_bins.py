@@ -91,7 +91,7 @@ def test_states_beyond_the_bins_have_no_neighbours() -> None:
     assert drawn[5].mean() < 5
 
 
-@pytest.mark.costly("sixty posteriors")
+@pytest.mark.costly("reads sixty posteriors, so that a share of covered intervals means something")
 @pytest.mark.parametrize("shares", [LONG_TAIL, HUMP], ids=["tail", "hump"])
 def test_empty_bins_are_not_pulled_up(shares: Floats) -> None:
     """Deviations and means of a column with empty bins hold the truth, where noise is larger than many bins.
