@@ -48,11 +48,23 @@ except dc.InputError as error:
 for options in ("--score score.json", "--score score.json --option draws=2", "--design design.json"):
     told = CliRunner().invoke(app, ["plan", *options.split(), "--epsilon", "1", "--records", "9"])
     assert isinstance(told.exception, dc.InputError) and "not installed" in str(told.exception), told.exception
+for wanted in (lambda: dc.decide, lambda: dc.decisions.payoff, lambda: dc.plan_accuracy, lambda: dc.tools.to_arviz):
+    try:
+        print(wanted())
+    except dc.InputError as error:
+        print(error)
+options = ["decide", str(folder / "release.json"), "--quantity", "P(lung=yes)"]
+told = CliRunner().invoke(app, options)
+assert isinstance(told.exception, dc.InputError) and "discreet.deciding" in str(told.exception), told.exception
+assert not {"decide", "plan_accuracy"} & set(dir(dc)) and dir(dc.decisions) == []
 for wanted in (lambda: dc.Network.read(folder / "asia.bif"), lambda: asia().text(), network.to_networkx):
     try:
         print(wanted())
     except dc.InputError as error:
         print(error)
-packs = tuple(f"discreet.{pack}" for pack in ("interchange", "designs", "research", "estimators", "server"))
+packs = tuple(
+    f"discreet.{pack}"
+    for pack in ("interchange", "deciding", "accuracy", "designs", "research", "estimators", "server")
+)
 assert not [name for name in sys.modules if name.startswith(packs)]
 print("the kernel is at work")

@@ -20,11 +20,11 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
+from discreet.deciding.draw_bounds import plan_draws, response_error
+from discreet.deciding.number_losses import Squared
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.queries import explain as divergence
-from discreet.queries.bounds import plan_draws, response_error
 from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
-from discreet.queries.number_losses import Squared
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
 from experiments.paper_bounds import (
     fourier_deviation,

@@ -63,7 +63,7 @@ def test_every_module_imports_without_a_warning_in_an_empty_home(tmp_path: Path)
 @pytest.mark.costly("What ArviZ does in an empty home is seen in a fresh process only.")
 def test_an_export_to_arviz_does_not_repeat_its_warning_in_an_empty_home(tmp_path: Path) -> None:
     pytest.importorskip("arviz", reason="arviz: the extra [arviz] is not installed")
-    code = "from discreet.posterior import arviz_export\narviz_export._convert(posterior={'x': [[1.0, 2.0]]})"
+    code = "from discreet.interchange import arviz_export\narviz_export._convert(posterior={'x': [[1.0, 2.0]]})"
     done = python(tmp_path, "-W", "error", "-c", code)
     assert done.returncode == 0, done.stderr
 

@@ -29,7 +29,10 @@ def test_the_kernel_works_without_its_packs(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("foreign.json", "design.json")]
     done = run(copy, str(HERE / "kernel_at_work.py"), str(tmp_path), *files)
     assert done.returncode == 0, done.stderr[-3000:]
-    refused, without, missing, *files, last = done.stdout.splitlines()
+    refused, without, missing, *rest, last = done.stdout.splitlines()
+    names, files = rest[:4], rest[4:]
+    homes = ("deciding", "deciding", "accuracy", "interchange")
+    assert names == [f"this needs discreet.{pack}, which is not installed; install it" for pack in homes]
     assert "coefficient_noise" in refused and "pack" in refused
     assert "'network'" in without and "pack" in without
     assert "discreet.research" in missing

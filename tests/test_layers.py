@@ -39,14 +39,16 @@ MAY_IMPORT = {
     "queries": {*CORE, "posterior"},
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "cli": {*KERNEL},
-    "interchange": {"util", "model", "formats"},
+    "interchange": {*CORE, "posterior"},
+    "deciding": {*CORE, "posterior", "queries"},
+    "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
-    "server": {*CORE, "posterior", "queries"},
+    "server": {*CORE, "posterior", "queries", "deciding"},
 }
-"""Besides itself and `errors`, which all folders may import. The last five are packs: the kernel imports none."""
-PACKS = ("interchange", "designs", "research", "estimators", "server")
+"""Besides itself and `errors`, which all folders may import. The last seven are packs: the kernel imports none."""
+PACKS = ("interchange", "deciding", "accuracy", "designs", "research", "estimators", "server")
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
@@ -56,7 +58,7 @@ DOORS = ("__init__.py", "decisions.py", "external.py", "kinds.py", "results.py",
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
 PRIVATE = {"records", "mechanisms", "designs/records", "designs/mechanisms", "research/mechanisms"}
-PUBLIC = {"posterior", "queries", "server", "designs/readers", "research/readers"}
+PUBLIC = {"posterior", "queries", "deciding", "server", "designs/readers", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.accuracy.accuracy_plan import PlannedWidth
 from discreet.inference.sampling import sample_codes
-from discreet.verify.accuracy_plan import PlannedWidth
 from shell import Shell, opened
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
@@ -25,7 +25,7 @@ QUERIES = ["P(lung=yes | smoke=yes)", "P(smoke=yes)", "P(lung=yes)"]
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer simulated releases, for tests that do not look at how near a plan is."""
-    from discreet.verify import plan_accuracy
+    from discreet.accuracy import plan_accuracy
 
     for name, value in {"NOISELESS_RELEASES": 1, "LEAST_RELEASES": 2, "MOST_RELEASES": 3, "WIDTH_DRAWS": 100}.items():
         monkeypatch.setattr(plan_accuracy, name, value)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.accuracy.accuracy_plan import PlannedWidth
 from discreet.display.text_tables import columns, columns_of, fold
 from discreet.posterior import fit_check
-from discreet.verify.accuracy_plan import PlannedWidth
 from folding import every
 from oracle import random_draws
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from discreet.verify.width_curves import fit_widths
+from discreet.accuracy.width_curves import fit_widths
 
 BUDGETS = [1.0, 0.25, 4.0, 1.0, 0.25, 4.0, 1.0, 0.25, 4.0]
 

@@ -34,9 +34,11 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Five packs stand around this kernel, and use its doors:
+Seven packs stand around this kernel, and use its doors:
 
-    interchange  network files and objects of other programs: what `Network.read` and `Network.from_pgmpy` need
+    interchange  files and objects of other programs: what `Network.read`, `Network.from_pgmpy`, `tools.to_arviz` need
+    deciding     what `decide` and `decisions` need
+    accuracy     what `plan_accuracy` needs
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
                  noisy_moments, grouped_moments and objective_perturbation, posteriors of weights
     estimators   scikit-learn: PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression,

@@ -7,6 +7,8 @@ from . import research as research
 from . import results as results
 from . import server as server
 from . import tools as tools
+from .accuracy.plan_accuracy import plan_accuracy as plan_accuracy
+from .deciding.decide import decide as decide
 from .errors import BudgetError as BudgetError
 from .errors import DiscreetError as DiscreetError
 from .errors import InputError as InputError
@@ -28,7 +30,6 @@ from .posterior.read import read as read
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
-from .queries.decide import decide as decide
 from .queries.explain import explain as explain
 from .queries.predict import predict as predict
 from .queries.query import answer as answer
@@ -46,6 +47,5 @@ from .releases.external_figures import external_table as external_table
 from .releases.release import Release as Release
 from .verify.audit import audit as audit
 from .verify.plan import plan as plan
-from .verify.plan_accuracy import plan_accuracy as plan_accuracy
 
 __version__: str

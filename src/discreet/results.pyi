@@ -1,3 +1,4 @@
+from .accuracy.accuracy_plan import AccuracyPlan as AccuracyPlan
 from .posterior.fit_check import GoodnessOfFit as GoodnessOfFit
 from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
@@ -13,5 +14,4 @@ from .queries.regress import Regression as Regression
 from .records.counts import Counts as Counts
 from .records.records import Records as Records
 from .releases.combined import Combined as Combined
-from .verify.accuracy_plan import AccuracyPlan as AccuracyPlan
 from .verify.plan import ExpectedError as ExpectedError

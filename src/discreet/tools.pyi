@@ -1,9 +1,9 @@
+from .interchange.arviz_export import from_arviz as from_arviz
+from .interchange.arviz_export import to_arviz as to_arviz
 from .mechanisms import MECHANISMS as MECHANISMS
 from .mechanisms.crossing import Mechanism as Mechanism
 from .mechanisms.crossing import statistic_of as statistic_of
 from .model.query_grammar import parse_query as parse_query
-from .posterior.arviz_export import from_arviz as from_arviz
-from .posterior.arviz_export import to_arviz as to_arviz
 from .posterior.methods import Method as Method
 from .posterior.methods import rows_below_noise as rows_below_noise
 from .posterior.missing_at_random import assume_at_random as assume_at_random

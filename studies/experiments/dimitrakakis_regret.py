@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.queries.bounds import response_error
+from discreet.deciding.draw_bounds import response_error
 from discreet.queries.synthetic import sample_codes
 from discreet.research.scores.likelihood_sensitivity import record_loss
 

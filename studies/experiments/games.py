@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
+from discreet.deciding.decision_draws import best_response
 from discreet.inference.exact_laws import Laws
-from discreet.queries.decision_draws import best_response
 
 from .networks import asia
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincc
 
+from discreet.deciding.draw_bounds import response_error
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.noise.noise_laws import each_failure
-from discreet.queries.bounds import response_error
 from discreet.util.number_checks import not_negative, positive, probability
 
 __all__ = [

@@ -15,7 +15,7 @@ from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
-from discreet.queries.bounds import response_error
+from discreet.deciding.draw_bounds import response_error
 from discreet.research.scores.likelihood_sensitivity import record_loss
 from experiments import conjugate_constants as conjugate
 from experiments import dimitrakakis_distinguishability as telling

@@ -7,7 +7,7 @@ import pytest
 
 import discreet as dc
 from bench.plan import Compared, compare, pick_questions, report, see_releases, survey_like
-from discreet.verify import plan_accuracy
+from discreet.accuracy import plan_accuracy
 from experiments.networks import asia
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 import discreet as dc
-from discreet.queries.number_losses import Band, NumberLoss, band_width
+from discreet.deciding.number_losses import Band, NumberLoss, band_width
 from releases import guarantee, simulated
 from shell import RELEASE as RELEASE_ASIA
 from shell import Shell, opened

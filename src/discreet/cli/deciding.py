@@ -18,12 +18,8 @@ from discreet.releases.combined import Evidence
 from discreet.util import option_texts
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
-from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import QUERIES_BYTES
 from discreet.util.tabular import Block
-
-documents = lazy_import("discreet.queries.documents")
-number_losses = lazy_import("discreet.queries.number_losses")
 
 MOST_DECISION_DRAWS = 100_000
 """Most draws of a decision; more take much time and memory."""
@@ -68,15 +64,11 @@ class _NumberTask:
 
     def check(self, network: dc.Network) -> None:
         """Refuse a query that the network cannot answer."""
-        from discreet.queries.decide_number import one_number
-
-        one_number(network, self.query)
+        dc.decisions.number_bounds(network, self.query)
 
     def draws(self, within: float, queries: int, failure: float, network: dc.Network) -> int:
         """Count the draws that keep the regret within a bound."""
-        from discreet.queries.decide_number import one_number, public_bounds
-
-        low, high = public_bounds(network, one_number(network, self.query))
+        low, high = dc.decisions.number_bounds(network, self.query)
         relative = within / (high - low) ** self.loss.power
         return dc.decisions.plan_draws(relative, responses=self.loss, queries=queries, failure=failure)
 
@@ -87,8 +79,7 @@ class _NumberTask:
 
 Task: TypeAlias = _PayoffTask | _NumberTask
 if TYPE_CHECKING:
-    from discreet.queries.number_losses import NumberLoss
-
+    NumberLoss: TypeAlias = dc.decisions.Squared | dc.decisions.Absolute | dc.decisions.Quantile | dc.decisions.Interval
     Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision
 
 OfQueries = Annotated[
@@ -187,7 +178,7 @@ def decide(
     decisions = [replace(task.decide(posterior, options), fresh=alone) for task in tasks]
     _hint_at_draws(decisions, within, number)
     each = list(zip(tasks, decisions, strict=True))
-    rows = [documents.decision_document(task.query, decision) for task, decision in each]
+    rows = [decision.document(task.query) for task, decision in each]
     content = list[str | Block]()
     for task, decision in each:
         chosen, *rest = decision.content()
@@ -218,7 +209,7 @@ def _read_numbers(quantities: list[str], losses: list[str]) -> list[_NumberTask]
     """Read quantities with their losses."""
     if losses and not quantities:
         raise InputError("--loss is for a --quantity; give --payoffs for a --query")
-    parsed = [number_losses.number_loss(text) for text in losses or ["squared"]]
+    parsed = [dc.decisions.number_loss(text) for text in losses or ["squared"]]
     if len(parsed) not in (1, max(1, len(quantities))):
         raise InputError(f"{len(parsed)} --loss for {len(quantities)} --quantity: give one for all, or one for each")
     return [_NumberTask(text, parsed[i if len(parsed) > 1 else 0]) for i, text in enumerate(quantities)]

@@ -14,9 +14,6 @@ from discreet.model.network import Network
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answer, EvidenceProbability
-from discreet.queries.decide import Decision
-from discreet.queries.decide_number import NumberDecision
-from discreet.queries.number_losses import number_loss
 from discreet.queries.predict import Prediction
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
@@ -28,16 +25,14 @@ Document = dict[str, Any]
 
 BASIS = ("basis", "unmeasured", "prior_only", "assumes")
 """Fields of answers and regressions with their basis and assumptions."""
-BOUND = ("level", "regret", "failure", "fresh", "effective")
-"""Fields of decisions with the bound on their loss."""
 
 
-def _write_fields(result: object, *names: str) -> Document:
+def write_fields(result: object, *names: str) -> Document:
     """Map the names of some fields of a result to their values, tuples replaced by lists, also nested ones."""
     return {name: _as_lists(getattr(result, name)) for name in names}
 
 
-def _read_fields(document: Mapping[str, Any], *names: str) -> Document:
+def read_fields(document: Mapping[str, Any], *names: str) -> Document:
     """Read fields of a result from JSON, lists replaced by tuples; absent fields are left out (take their defaults)."""
     return {name: _as_tuples(document[name]) for name in names if name in document}
 
@@ -61,11 +56,11 @@ def answer_document(answer: Answer) -> Document:
         numbers are clipped to bounds that were found also "clipped"; if laws were sampled also "sampling"; and
         "values", the rows.
     """
-    document = _write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
+    document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
-    document |= {} if answer.inside is None and not answer.sums else _write_fields(answer, "unit", "inside")
+    document |= {} if answer.inside is None and not answer.sums else write_fields(answer, "unit", "inside")
     for name in ("sums", "clipped"):
-        document |= _write_fields(answer, name) if getattr(answer, name) else {}
+        document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     return {**document, "values": [dict(row) for row in answer.rows]}
 
@@ -86,7 +81,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         rows=tuple(document["values"]),
         sampling=None if sampling is None else _read_sampling(sampling),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
-        **_read_fields(
+        **read_fields(
             document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", "sums", "clipped"
         ),
     )
@@ -122,9 +117,9 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
     Raises:
         InputError: a level outside (0, 1).
     """
-    document = _write_fields(regression, "target", "on", "kind")
+    document = write_fields(regression, "target", "on", "kind")
     document |= {"level": level, "coefficients": regression.rows(level=level)}
-    document |= _write_fields(regression, "left_out", *BASIS)
+    document |= write_fields(regression, "left_out", *BASIS)
     return {**document, "draws": regression.coefficients.tolist()} if draws else document
 
 
@@ -143,7 +138,7 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
     """
     names = tuple(row["name"] for row in document["coefficients"])
     coefficients = np.array(document["draws"], np.float64).reshape(-1, len(names))
-    fields = _read_fields(document, "target", "on", "kind", "left_out", *BASIS)
+    fields = read_fields(document, "target", "on", "kind", "left_out", *BASIS)
     return Regression(names=names, coefficients=coefficients, **fields)
 
 
@@ -206,59 +201,6 @@ def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str
     basis = () if None in marks else marks
     first = documents[0]
     return Prediction(first["target"], tuple(states), first["level"], mean, lower, upper, left_out, basis)
-
-
-def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> Document:
-    """Convert a decision to JSON.
-
-    Args:
-        query: text of the query: the probabilities of the payoffs' states, or the quantity of a number.
-        decision: the decision.
-
-    Returns:
-        For a decision between responses "kind" ("response"), "query", "response" and "values", the rows; for one on a
-        number "kind" ("number"), "quantity", "loss" (its name), "response" (a number, or a list of two ends),
-        "expected", "lower" and "upper". Then "level", "regret", "failure", "fresh" and "effective".
-    """
-    bound = _write_fields(decision, *BOUND)
-    if isinstance(decision, Decision):
-        rows = [dict(row) for row in decision.rows]
-        return {"kind": "response", "query": query, "response": decision.response, "values": rows, **bound}
-    numbers = _write_fields(decision, "response", "expected", "lower", "upper")
-    return {"kind": "number", "quantity": query, "loss": str(decision.loss), **numbers, **bound}
-
-
-def read_decision(document: Mapping[str, Any]) -> Decision[str]:
-    """Restore the decision between responses that `decision_document` wrote, equal to the last bit.
-
-    The texts "kind" and "query" are not read.
-
-    Example:
-        >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
-        >>> made = Decision("wait", rows, 0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
-        >>> read_decision(decision_document("P(lung)", made)) == made
-        True
-    """
-    return Decision(document["response"], tuple(document["values"]), **_read_fields(document, *BOUND))
-
-
-def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
-    """Restore the decision on a number that `decision_document` wrote, equal to the last bit.
-
-    The texts "kind" and "quantity" are not read, and the loss function is made from its name.
-
-    Raises:
-        InputError: an unknown loss.
-
-    Example:
-        >>> ends = (0.1 + 0.2, 0.7)
-        >>> loss = number_loss("interval:0.9")
-        >>> made = NumberDecision(ends, loss, 0.1, 0.2, 0.8, 0.95, 0.02, 0.05, fresh=False, effective=1000.0)
-        >>> read_number_decision(decision_document("P(lung=yes)", made)) == made
-        True
-    """
-    fields = _read_fields(document, "response", "expected", "lower", "upper", *BOUND)
-    return NumberDecision(loss=number_loss(document["loss"]), **fields)
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:

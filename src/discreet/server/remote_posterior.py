@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from discreet.deciding.decide import Decision, Payoff, read_decision
+from discreet.deciding.decide_number import NumberDecision, one_number, read_number_decision
+from discreet.deciding.number_losses import number_loss
 from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.model.network import Network
@@ -23,16 +26,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.remote_dispatch import RemotePosteriorBase
 from discreet.queries.answers import Answer, Answers
 from discreet.queries.credible import check_level
-from discreet.queries.decide import Decision, Payoff
-from discreet.queries.decide_number import NumberDecision, one_number
-from discreet.queries.documents import (
-    read_answer,
-    read_decision,
-    read_number_decision,
-    read_prediction,
-    read_regression,
-)
-from discreet.queries.number_losses import number_loss
+from discreet.queries.documents import read_answer, read_prediction, read_regression
 from discreet.queries.predict import Prediction, read_evidence
 from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression

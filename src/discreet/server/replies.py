@@ -12,16 +12,15 @@ from functools import cache
 from itertools import compress
 from typing import Any, NamedTuple, cast
 
+from discreet.deciding.decide import decide, payoff
+from discreet.deciding.decide_number import decide_number, one_number
 from discreet.display.renderers import csv_text
 from discreet.errors import InputError
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answers
-from discreet.queries.decide import decide, payoff
-from discreet.queries.decide_number import decide_number, one_number
 from discreet.queries.documents import (
     answer_document,
-    decision_document,
     fit_document,
     named_ends,
     prediction_document,
@@ -270,7 +269,7 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
 
         def make() -> ResponseBody:
             decision = decide_number(posterior, quantity, request.loss, bounds=request.bounds, **how)
-            return json_of(decision_document(quantity, decision))
+            return json_of(decision.document(quantity))
 
     else:
         text, payoffs = str(request.query), request.payoffs or {}
@@ -284,7 +283,7 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
         def make() -> ResponseBody:
             bounds = (min(values, default=0.0), max(values, default=1.0)) if request.bounds is None else request.bounds
             decision = decide(posterior, utility, responses, bounds=bounds, **how)
-            return json_of(decision_document(text, decision))
+            return json_of(decision.document(text))
 
     def work() -> float:
         return query_work(posterior, query) + ROW_CELLS * len(request.payoffs or ()) * (

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
+from discreet.deciding.number_losses import LEVEL_LOSSES, LOSSES
 from discreet.model.origin import Learned
 from discreet.model.query_grammar import QueryKind
 from discreet.noise.noise_laws import LawTag
@@ -18,7 +19,6 @@ from discreet.posterior.fit_check import Tested
 from discreet.posterior.protocol import NamedRow
 from discreet.posterior.read import Gives
 from discreet.queries.answers import AnswerRow, EvidenceProbability
-from discreet.queries.number_losses import LEVEL_LOSSES, LOSSES
 from discreet.server.problems import PROBLEMS
 from discreet.server.readings import State
 from discreet.util.option_texts import Gaps, Inside, RegressionKind

@@ -68,13 +68,12 @@ def lazy_exports(
     """
     package = module.partition(".")[0]
     inside = module if Path(file).stem == "__init__" else package
-    homes: dict[str, str] = {}
-    modules: set[str] = set()
-    for node in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module is None:
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            homes |= {alias.name: f"{inside.rsplit('.', node.level - 1)[0]}.{node.module}" for alias in node.names}
+    root = Path(file).parents[inside.count(".")]
+    homes, modules = _read_stub(Path(file).with_suffix(".pyi"), inside)
+
+    def is_there(home: str) -> bool:
+        """Return True if the folder of a module is installed."""
+        return root.joinpath(*home.split(".")[1:-1]).is_dir()
 
     def load(name: str) -> Any:
         if name in modules:
@@ -87,11 +86,33 @@ def lazy_exports(
             return getattr(importlib.import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if not is_there(homes[name]):
+            raise InputError(f"this needs {homes[name].rpartition('.')[0]}, which is not installed; install it")
         value = getattr(importlib.import_module(homes[name]), name)
         vars(sys.modules[module])[name] = value
         return value
 
     missing = tuple(f"{inside}.{folder}." for folder, needed in extras.items() if find_spec(needed) is None)
-    names = sorted(name for name, home in homes.items() if not f"{home}.".startswith(missing))
+    names = sorted(name for name, home in homes.items() if not f"{home}.".startswith(missing) and is_there(home))
     rooms = [name for name in modules if not f"{inside}.{name}.".startswith(missing)]
     return load, lambda: sorted({*names, *rooms}), names
+
+
+def _read_stub(path: Path, inside: str) -> tuple[dict[str, str], set[str]]:
+    """Read the names of a stub.
+
+    Args:
+        path: of the stub.
+        inside: dotted name of the package that it stands in.
+
+    Returns:
+        For each name the dotted name of the module that defines it, and the modules that it imports from the package.
+    """
+    homes: dict[str, str] = {}
+    modules: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module is None:
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            homes |= {alias.name: f"{inside.rsplit('.', node.level - 1)[0]}.{node.module}" for alias in node.names}
+    return homes, modules

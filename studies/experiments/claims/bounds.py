@@ -12,7 +12,7 @@ from scipy.special import betaln
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.queries.bounds import response_error
+from discreet.deciding.draw_bounds import response_error
 from experiments.paper_bounds import sum_product_bounds
 
 from . import second_hand

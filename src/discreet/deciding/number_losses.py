@@ -433,8 +433,12 @@ def number_loss(loss: NumberLoss | str) -> NumberLoss:
     Raises:
         InputError: anything else, or a Q or LEVEL outside (0, 1).
 
+    Guarantee:
+        No budget is spent; nothing is read.
+
     Example:
-        >>> number_loss("quantile:0.9")
+        >>> import discreet as dc
+        >>> dc.decisions.number_loss("quantile:0.9")
         Quantile(q=0.9)
     """
     if isinstance(loss, NumberLoss):

@@ -1,17 +1,20 @@
 """Point estimates as decisions: the best number under posterior draws, and the loss due to finitely many draws.
 
 The best response for a quantity is its mean, its median, a quantile, or an interval, depending on the loss. No grid of
-responses and no union bound over them is needed: see `queries/number_losses.py`.
+responses and no union bound over them is needed: see `deciding/number_losses.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from discreet.deciding.decide import BOUND, LARGEST_UTILITY
+from discreet.deciding.decision_draws import check_bounds, condition, effective_draws, fresh_draws
+from discreet.deciding.number_losses import Band, NumberLoss, number_loss
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
 from discreet.model.query_grammar import NumberQuery, Probability, parse_query
@@ -20,9 +23,7 @@ from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.decide import LARGEST_UTILITY
-from discreet.queries.decision_draws import check_bounds, condition, effective_draws, fresh_draws
-from discreet.queries.number_losses import Band, NumberLoss, number_loss
+from discreet.queries.documents import Document, read_fields, write_fields
 from discreet.queries.query import ROW_LIMIT, find_number
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import positive, probability
@@ -96,6 +97,38 @@ class NumberDecision(Result):
         between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
         yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g} expected")
 
+    def document(self, query: str) -> Document:
+        """Convert the decision to JSON.
+
+        Args:
+            query: text of the quantity's query.
+
+        Returns:
+            "kind" ("number"), "quantity", "loss" (its name), "response" (a number, or a list of two ends), "expected",
+            "lower" and "upper"; then "level", "regret", "failure", "fresh" and "effective".
+        """
+        numbers = write_fields(self, "response", "expected", "lower", "upper", *BOUND)
+        return {"kind": "number", "quantity": query, "loss": str(self.loss), **numbers}
+
+
+def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
+    """Restore the decision on a number that its `document` wrote, equal to the last bit.
+
+    The texts "kind" and "quantity" are not read, and the loss function is made from its name.
+
+    Raises:
+        InputError: an unknown loss.
+
+    Example:
+        >>> ends = (0.1 + 0.2, 0.7)
+        >>> loss = number_loss("interval:0.9")
+        >>> made = NumberDecision(ends, loss, 0.1, 0.2, 0.8, 0.95, 0.02, 0.05, fresh=False, effective=1000.0)
+        >>> read_number_decision(made.document("P(lung=yes)")) == made
+        True
+    """
+    fields = read_fields(document, "response", "expected", "lower", "upper", *BOUND)
+    return NumberDecision(loss=number_loss(document["loss"]), **fields)
+
 
 @delegates_to_server
 def decide_number(
@@ -146,7 +179,7 @@ def decide_number(
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in
-        `discreet.queries.number_losses`, for independent draws. Dependent draws enter with their effective sample size
+        `discreet.deciding.number_losses`, for independent draws. Dependent draws enter with their effective sample size
         for the quantity and for the indicator that it exceeds the response: a close approximation, but no theorem; see
         `decide`.
 
@@ -202,6 +235,31 @@ def one_number(network: Network, query: str) -> Probability | NumberQuery:
             f"number, such as E(X | B=b), not {shown(query)}"
         )
     return parsed
+
+
+def number_bounds(network: Network, query: str) -> tuple[float, float]:
+    """Find the smallest and largest value that the number of a query can have, by public bounds.
+
+    Args:
+        network: network of the query's variables.
+        query: text such as "P(A=a | C=c)" or "E(X | C=c)".
+
+    Returns:
+        Smallest and largest value, in the unit of the number.
+
+    Raises:
+        InputError: no query; another kind of query, such as MAP; or a target without a state.
+
+    Guarantee:
+        No budget is spent; only the public network is read.
+
+    Example:
+        >>> import discreet as dc
+        >>> people = dc.Network.empty([dc.Variable("age", bounds=(0, 120), bins=(40, 65))])
+        >>> dc.decisions.number_bounds(people, "E(age)"), dc.decisions.number_bounds(people, "sd(age)")
+        ((0.0, 120.0), (0.0, 60.0))
+    """
+    return public_bounds(network, one_number(network, query))
 
 
 def public_bounds(network: Network, query: object) -> tuple[float, float]:

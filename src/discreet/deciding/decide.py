@@ -14,6 +14,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import numpy as np
 
+from discreet.deciding.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
+from discreet.deciding.draw_bounds import response_error
 from discreet.display.renderers import IntervalTable
 from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.exact_laws import Laws
@@ -22,10 +24,9 @@ from discreet.model.query_grammar import Probability, observed_codes, parse_quer
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
-from discreet.queries.bounds import response_error
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
+from discreet.queries.documents import Document, read_fields, write_fields
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -35,6 +36,8 @@ from discreet.util.tabular import Block, Result
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100
 """Largest absolute utility: sums and squares of such numbers do not overflow."""
+BOUND = ("level", "regret", "failure", "fresh", "effective")
+"""Fields of decisions with the bound on their loss."""
 
 
 class ResponseRow(TypedDict, Generic[R]):
@@ -97,6 +100,35 @@ class Decision(Result, Generic[R]):
     def content(self) -> Iterator[str | Block]:
         """Yield the text of `str`, an empty line, and a table of all responses."""
         yield from (str(self), "", IntervalTable(self.tidy()))
+
+    def document(self, query: str) -> Document:
+        """Convert the decision to JSON.
+
+        Args:
+            query: text of the query, for the probabilities of the payoffs' states.
+
+        Returns:
+            "kind" ("response"), "query", "response" and "values", the rows; then "level", "regret", "failure", "fresh"
+            and "effective".
+        """
+        rows = [dict(row) for row in self.rows]
+        return {"kind": "response", "query": query, "response": self.response, "values": rows} | write_fields(
+            self, *BOUND
+        )
+
+
+def read_decision(document: Mapping[str, Any]) -> Decision[str]:
+    """Restore the decision between responses that its `document` wrote, equal to the last bit.
+
+    The texts "kind" and "query" are not read.
+
+    Example:
+        >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
+        >>> made = Decision("wait", rows, 0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
+        >>> read_decision(made.document("P(lung)")) == made
+        True
+    """
+    return Decision(document["response"], tuple(document["values"]), **read_fields(document, *BOUND))
 
 
 @delegates_to_server

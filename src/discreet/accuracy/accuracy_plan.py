@@ -9,12 +9,12 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from discreet.accuracy.width_curves import LEAST_NOISE
 from discreet.display.charts import line_chart
 from discreet.display.renderers import Picture, TextTable
 from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.util.tabular import Block, Result
-from discreet.verify.width_curves import LEAST_NOISE
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Range of budgets searched: below it a release says next to nothing, above it noise is less than a record."""
@@ -146,7 +146,7 @@ class AccuracyPlan(Result):
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.verify.accuracy_plan import PlannedWidth
+        >>> from discreet.accuracy.accuracy_plan import PlannedWidth
         >>> wide = PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
         >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 1000, (wide,), "sampling alone is wider")
         >>> plan.rows()[0]["sampling"]

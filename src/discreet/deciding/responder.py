@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from discreet.deciding.decide import Decision, decide
+from discreet.deciding.decide_number import NumberDecision, Quantity, decide_number
+from discreet.deciding.decision_draws import renewable
+from discreet.deciding.number_losses import NumberLoss
 from discreet.errors import InputError
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
-from discreet.queries.decide import Decision, decide
-from discreet.queries.decide_number import NumberDecision, Quantity, decide_number
-from discreet.queries.decision_draws import renewable
-from discreet.queries.number_losses import NumberLoss
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import probability
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -57,7 +57,7 @@ class Responder:
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
-        bounds see `decide` and `discreet.queries.number_losses`.
+        bounds see `decide` and `discreet.deciding.number_losses`.
 
     Example:
         >>> import discreet as dc

@@ -23,6 +23,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.accuracy.accuracy_plan import (
+    BUDGET_FACTORS,
+    FIRST_EPSILON,
+    HIGHEST_EPSILON,
+    LOWEST_EPSILON,
+    NORMAL_ERROR,
+    AccuracyPlan,
+    PlannedWidth,
+)
+from discreet.accuracy.width_curves import WidthCurves, fit_widths
 from discreet.errors import InputError, listed, shown
 from discreet.inference.bin_laws import BinLaw
 from discreet.inference.exact_laws import Laws
@@ -42,18 +52,8 @@ from discreet.records.counts import Counts
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
-from discreet.verify.accuracy_plan import (
-    BUDGET_FACTORS,
-    FIRST_EPSILON,
-    HIGHEST_EPSILON,
-    LOWEST_EPSILON,
-    NORMAL_ERROR,
-    AccuracyPlan,
-    PlannedWidth,
-)
 from discreet.verify.made_up import make_up_records
 from discreet.verify.plan import MOST_PLANNED_RECORDS
-from discreet.verify.width_curves import WidthCurves, fit_widths
 
 WIDTH_DRAWS = 400
 """Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of four by 5 %."""
