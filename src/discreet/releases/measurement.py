@@ -260,7 +260,7 @@ class Released(ABC):
         """Say by name of which columns numbers are clipped to bounds that were found, and how many these are.
 
         Args:
-            steps: that a unit counts.
+            steps: that one of those counts: a record, or a unit whose records share its count.
         """
         return {}
 
