@@ -7,6 +7,7 @@ below 1e-9 for each question; below 1e-7 for the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.inference.bin_laws import BinLaw, move_means
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.posterior.number_draws import condition, number_evidence
 from discreet.releases.combined import Combined
+from discreet.releases.kinds.number_tables import NumberNoise, NumberTables, moment_names
 from folding import every
 
 AGE = dc.Variable("age", bounds=(0, 99), bins=(30, 60), type="integer")
@@ -321,6 +323,41 @@ def test_rulers_with_other_leaves_are_left_out(data: dict[str, np.ndarray]) -> N
     np.testing.assert_allclose(alike.payload.rulers[0].counts, (counts + second.payload.rulers[0].counts) / 2)
     np.testing.assert_array_equal(other.payload.rulers[0].counts, counts)
     assert other.noise.leaf_scale == pytest.approx(first.calibration.leaf_scale)
+
+
+def test_of_many_columns_and_few_records_means_alone_are_released() -> None:
+    """Their noise is a fourth of what it would be beside the rest; what is left out is said, or bins are read."""
+    rng, names = np.random.default_rng(4), [f"x{at}" for at in range(8)]
+    columns = [dc.Variable.binned(name, (0, 100), 3) for name in names]
+    network = dc.Network(columns, {name: names[max(at - 1, 0) : at] for at, name in enumerate(names)})
+    walk = np.clip(50 + np.cumsum(rng.normal(0, 8, (8, 1000)), axis=0), 0, 99.9)
+    counts = dc.count(dc.read_records(pa.table(dict(zip(names, walk, strict=True))), network.schema), network)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    payload, noise = release.payload, release.calibration
+    assert isinstance(payload, NumberTables) and isinstance(noise, NumberNoise)
+    assert payload.parts == (False, (), tuple((name, 1) for name in names))
+    used = noise.spread(network, payload.parts)
+    assert used.offset_scale == pytest.approx(noise.offset_scale / 5)
+    posterior, step = dc.noise_aware(release, draws=400, rng=2), payload.grids["x0"].step
+    planned = noise.planned_numbers(network, 1000)[0]
+    assert (planned.moments, planned.families, planned.leaves) == (False, 0, 1)
+    assert planned.noise == pytest.approx(used.offset_law(network).raw_variance ** 0.5 * step / 1000)
+    errors = []
+    for name, column in zip(names, walk, strict=True):
+        (row,) = dc.answer(posterior, f"E({name})").rows
+        errors.append((row["mean"] - column.mean()) / (row["upper"] - row["lower"]) * 3.92)
+        # Half as wide as by the noise beside the rest alone.
+        assert row["upper"] - row["lower"] < 2 * 1.96 * planned.noise * 5 / 2
+        deviation = dc.answer(posterior, f"sd({name})").rows[0]
+        assert deviation["lower"] < deviation["law_lower"] < deviation["law_upper"] < deviation["upper"]
+    assert np.square(errors).mean() < 3  # of 8 squares of standard normal variates: false alarm .2 %
+    with pytest.raises(dc.InputError, match="too few for sums of squares and products") as refused:
+        dc.answer(posterior, "cor(x0, x1)")
+    assert "\n" not in str(refused.value)
+    assert any("law" in sentence for sentence in dc.regress(posterior, "x1", ["x0"]).assumes)
+    with pytest.raises(dc.InputError):
+        replace(release, payload=replace(payload, moments=np.zeros(len(moment_names(network)), np.int64)))
 
 
 def test_two_releases_tell_more_than_one() -> None:

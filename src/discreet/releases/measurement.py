@@ -35,12 +35,16 @@ class PlannedNumber(NamedTuple):
         noise: standard deviation that noise makes of the column's mean, in its unit.
         left_open: half a typical bin: as far the mean may lie from what bins tell.
         leaves: of each bin, counted for quantiles; 1 if none are.
+        moments: whether squares and products are summed, for deviations and correlations.
+        families: whose rows have sums of their own.
     """
 
     name: str
     noise: float
     left_open: float
     leaves: int
+    moments: bool
+    families: int
 
     @property
     def pays(self) -> bool:
