@@ -19,7 +19,7 @@ from discreet.inference.bin_laws import BinLaw, move_means
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.posterior.number_draws import condition, number_evidence
 from discreet.releases.combined import Combined
-from discreet.releases.kinds.number_tables import NumberNoise, NumberTables, moment_names
+from discreet.releases.kinds.number_tables import NumberNoise, NumberTables, moment_names, row_scopes
 from folding import every
 
 AGE = dc.Variable("age", bounds=(0, 99), bins=(30, 60), type="integer")
@@ -71,7 +71,7 @@ def noisy(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
 def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
     """Standard deviations of 300 draws are within a fifth, by more than 4 of their standard errors."""
     data, mechanism, prior = (
-        made_up(50, np.random.default_rng(1)),
+        made_up(3000, np.random.default_rng(1)),
         dc.planned(numbers_share=0.5),
         dc.Dirichlet.uniform(NETWORK),
     )
@@ -83,8 +83,9 @@ def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
     many: list[Any] = [mechanism.draw(counts, prior, noise, source) for _ in range(300)]
     offsets, moments = (np.array([getattr(payload, name) for payload in many]) for name in ("offsets", "moments"))
     rows = np.array([np.concatenate([part.sums for part in payload.rows_by_family]) for payload in many])
+    assert many[0].parts[:2] == (True, tuple(row_scopes(NETWORK)))
     for drawn, read in ((offsets, evidence.deviations[0]), (moments, evidence.deviations[1]),
-                        (rows, noise.row_law.variance**0.5)):  # fmt: skip
+                        (rows, evidence.noise.row_law.variance**0.5)):  # fmt: skip
         assert abs(drawn.std(axis=0) / read - 1).max() < 0.2
 
 

@@ -243,6 +243,9 @@ def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
         table: as it says.
         asked: the setting.
         seed: of records and noise.
+
+    Yields:
+        A run for each question; none for those of products where records are too few for their sums.
     """
     rng = np.random.default_rng(seed)
     taken = _take(table, asked, rng)
@@ -251,6 +254,8 @@ def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
     cut = float(np.floor(np.quantile(table.x, 0.6)))
     words = {"E(x | group)": "E(x | group=g0)", "P(x > c)": f"P(x > {cut})"}
     for question, truth in _truths(table, cut).items():
+        if question in ("cor(x, z)", "slope") and not (posterior.numbers and posterior.numbers.measures("x", "z")):
+            continue
         unit = {"cor(x, z)": 1.0, "P(x > c)": 1.0, "slope": max(abs(truth), 1e-9)}.get(question, float(table.x.std()))
         if question == "slope":
             found = dc.regress(posterior, "z", on=["x"])
@@ -326,6 +331,9 @@ def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str,
     texts = {}
     for question in QUESTIONS:
         own = [run for run in found if run.question == question]
+        if not own:
+            texts[question] = "not released"
+            continue
         held[question].extend(run.held for run in own)
         error, half, dedicated = (
             float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")

@@ -253,8 +253,6 @@ def _draw_numbers(
     calibration, leaves = calibration.spread(network, parts), dict(parts.leaves)
     offsets = np.array([sums.total(name) for name in grids], np.int64)
     moments = np.array([_scale_moment(sums, pair) for pair in moment_names(network)], np.int64)
-    noisy_offsets = calibration.offset_law(network).add(offsets, noise)
-    noisy_moments = calibration.moment_law(network).add(moments, noise) if parts.moments else moments[:0]
     by_rows = []
     for name, others in parts.rows:
         noisy = calibration.row_law.add(sums.by_row(name, others).ravel(), noise)
@@ -266,8 +264,8 @@ def _draw_numbers(
     return NumberTables(
         network,
         first,
-        noisy_offsets,
-        noisy_moments,
+        calibration.offset_law(network).add(offsets, noise),
+        calibration.moment_law(network).add(moments, noise) if parts.moments else moments[:0],
         tuple(by_rows),
         tuple(rulers),
         calibration.noise,

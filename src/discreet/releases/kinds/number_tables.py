@@ -57,7 +57,7 @@ SPREAD_SLACK = Fraction(1, 10**12)
 
 
 class NumberParts(NamedTuple):
-    """What a release has of numbers beside the sums of offsets.
+    """Parts of a release beside the sums of offsets.
 
     Args:
         moments: whether there are any.
@@ -217,15 +217,17 @@ class NumberNoise(Calibration):
             for name, (reach, number, _) in sizes.items()
         }
         unruled = sum(leaves == 1 for _, leaves in parts.leaves)
-        kept = sum((costs[name] * share for name, (_, _, share) in sizes.items()), Fraction())
+        released = sum((costs[name] * share for name, (_, _, share) in sizes.items()), Fraction())
         leaf = Fraction(self.leaf_scale)
         # Under replace a leaf's squared length is 2, and that of the others 4.
         left = (
-            sum(costs.values(), Fraction()) - kept + unruled * (1 / leaf if pure else 1 / (leaf**2 * self.sensitivity))
+            sum(costs.values(), Fraction())
+            - released
+            + unruled * (1 / leaf if pure else 1 / (leaf**2 * self.sensitivity))
         )
         if not left:
             return self
-        smaller = float(kept / (kept + left)) if pure else math.sqrt(kept / (kept + left))
+        smaller = float(released / (released + left)) if pure else math.sqrt(released / (released + left))
         grown = {name: float(scale * Fraction(smaller) * (1 + SPREAD_SLACK)) for name, scale in scales.items()}
         if self.row_scale is None:
             del grown["row_scale"]
@@ -330,9 +332,9 @@ class NumberTables(MeasuredTables):
         require(bool(self.grids), "sums of numbers need a numeric column")
         fit = self.offsets.shape == (len(self.grids),) and self.moments.shape == (len(self.moment_names),)
         require(fit, "there must be a sum of offsets for every numeric column, and all moments or none")
-        told = [(sums.number, sums.given) for sums in self.rows_by_family]
+        scopes = [(sums.number, sums.given) for sums in self.rows_by_family]
         require(
-            [scope for scope in row_scopes(self.network) if scope in told] == told,
+            [scope for scope in row_scopes(self.network) if scope in scopes] == scopes,
             "sums by rows are those of the network's families, in their order",
         )
         for sums in self.rows_by_family:
@@ -359,7 +361,7 @@ class NumberTables(MeasuredTables):
 
     @property
     def parts(self) -> NumberParts:
-        """What there is beside the sums of offsets."""
+        """Parts that there are beside the sums of offsets."""
         rows = tuple((sums.number, sums.given) for sums in self.rows_by_family)
         leaves = tuple((name, self.leaves(name)) for name in self.grids)
         return NumberParts(bool(self.moments.size), rows, leaves)
