@@ -344,9 +344,9 @@ def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str,
     return texts
 
 
-def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked]) -> Iterator[list[str]]:
-    """List a row for each setting."""
-    runs = -(-LOSS_PAIRS // len(chosen))
+def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked], wanted: int) -> Iterator[list[str]]:
+    """List a row for each setting, by at least so many pairs of releases as are wanted."""
+    runs = -(-wanted // len(chosen))
     for asked in settings:
         pairs = [
             measure_loss(table, asked, [at, run, asked.bins, asked.records, int(10 * asked.epsilon)])
@@ -362,6 +362,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--pairs", type=int, default=LOSS_PAIRS)
     parser.add_argument("--records", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
     parser.add_argument("--parts", choices=["accuracy", "replace", "many", "loss"], nargs="+",
@@ -383,7 +384,7 @@ def main() -> None:
     if "loss" in asked.parts:
         for relation in ("add-remove", "replace"):
             settings = [Asked(*each, relation) for each in product(BINS, asked.records, asked.epsilon)]
-            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings))
+            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings, asked.pairs))
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def noise_tail(at: Ints, number: int, scale: float) -> Floats:
 
     Example:
         >>> noise_tail(np.array([0, 20]), 1, 10.0).round(4).tolist()  # exp(-2) / (1 + exp(-.1)) at 20
-        [0.525, 0.0711]
+        [0.525, 0.071]
     """
     before, failures = np.arange(number)[:, None], np.maximum(at, 1)
     chances = -np.diff(betainc(before + 1, failures, -math.expm1(-1 / scale)), axis=0, prepend=1.0)
