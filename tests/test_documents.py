@@ -434,9 +434,9 @@ def test_a_ruler_that_is_there_twice_is_refused() -> None:
     for rulers in ([0, 0], [1, 0], [0, 1, 1]):
         made = changed(whole, ("payload", "rulers"), [whole["payload"]["rulers"][at] for at in rulers])
         assert "rulers are of numeric columns, each once" in refused(made)
-    for rulers in ([], [0], [1]):  # fewer are what smaller data have
+    for rulers in ([], [0], [1]):  # fewer are what fewer records have, and other sums had less noise then
         made = changed(whole, ("payload", "rulers"), [whole["payload"]["rulers"][at] for at in rulers])
-        assert len(dc.Release.loads(json.dumps(made)).payload.rulers) == len(rulers)  # type: ignore[union-attr]
+        assert "not what the calibration describes" in refused(made)
 
 
 def test_sums_of_another_network_are_refused() -> None:

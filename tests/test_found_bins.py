@@ -94,16 +94,16 @@ def test_bounds_without_width_are_refused_in_a_line(bounds: tuple[float, float])
 
 
 def test_the_tail_of_noise_is_that_of_its_law() -> None:
-    scale, reach = 10.0, 1500
-    law = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
-    law /= law.sum()
-    both = law
-    for number in (1, 2, 4):
-        for at in (3, 6, 11):
-            exact = both[len(both) // 2 + round(at * scale) + 1 :].sum() + both[len(both) // 2 + round(at * scale)] / 2
-            assert noise_tail(np.array([float(at)]), number)[0] == pytest.approx(exact, rel=0.02)
-        both = np.convolve(both, both)
-    assert noise_tail(np.array([-1.0, 0.0]), 8) == pytest.approx([0.5, 0.5])
+    reach = 1500
+    for scale in (0.4, 3.0, 10.0):
+        law = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
+        both = law / law.sum()
+        for number in (1, 2, 4, 8):
+            for at in (0, 1, int(6 * scale), int(11 * scale)):
+                exact = both[len(both) // 2 + at :].sum()
+                assert noise_tail(np.array([at]), number, scale)[0] == pytest.approx(exact, rel=1e-9)
+            both = np.convolve(both, both)
+    assert noise_tail(np.array([-1, 0]), 8, 1e12) == pytest.approx([0.5, 0.5])
 
 
 def noisy(counts: Any, scale: float, rng: np.random.Generator) -> np.ndarray:
@@ -377,6 +377,22 @@ def test_planted_bugs_are_found(name: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
+
+
+@every("weights", ["record", "unit"])
+def test_how_many_lie_beyond_is_said_of_what_was_counted(weights: str) -> None:
+    """Records of units that count as they are, and units whose records share a count, which tables hold in steps."""
+    frame = people(40_000).assign(wage=lambda known: np.where(known.index % 250, known.wage, 6e5), who=range(40_000))
+    frame["who"] //= 2
+    how = {"unit_column": "who", "max_records": 2, "weights": weights}
+    policy = dc.read_records(frame, NETWORK.schema, **how).policy
+    release = simulated(frame, **how)
+    (sentence,) = dc.answer(dc.noise_aware(release, draws=100, rng=1), "E(wage)").clipped
+    about = int(sentence.partition("; about ")[2].partition(" ")[0].replace(",", ""))
+    assert (policy.steps, policy.steps_of_one) == ((2, 1) if weights == "record" else (2, 2))
+    (column,) = release.payload.columns  # type: ignore[attr-defined]
+    beyond = np.array(column.edges[:-1]) >= release.network.schema["wage"].edges[-1]
+    assert about == round(max(column.counts[beyond].sum() / policy.steps_of_one, 0)) > 0
 
 
 def test_answers_are_of_the_clipped_column_and_say_how_many_lie_beyond() -> None:

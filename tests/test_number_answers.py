@@ -7,6 +7,7 @@ below 1e-9 for each question; below 1e-7 for the file.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.inference.bin_laws import BinLaw, move_means
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.posterior.number_draws import condition, number_evidence
 from discreet.releases.combined import Combined
+from discreet.releases.kinds.number_tables import NumberNoise, NumberTables, moment_names, row_scopes
 from folding import every
 
 AGE = dc.Variable("age", bounds=(0, 99), bins=(30, 60), type="integer")
@@ -69,7 +71,7 @@ def noisy(data: dict[str, np.ndarray]) -> dc.results.PosteriorDraws:
 def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
     """Standard deviations of 300 draws are within a fifth, by more than 4 of their standard errors."""
     data, mechanism, prior = (
-        made_up(50, np.random.default_rng(1)),
+        made_up(3000, np.random.default_rng(1)),
         dc.planned(numbers_share=0.5),
         dc.Dirichlet.uniform(NETWORK),
     )
@@ -81,8 +83,9 @@ def test_the_noise_that_is_read_is_that_of_the_draws(delta: object) -> None:
     many: list[Any] = [mechanism.draw(counts, prior, noise, source) for _ in range(300)]
     offsets, moments = (np.array([getattr(payload, name) for payload in many]) for name in ("offsets", "moments"))
     rows = np.array([np.concatenate([part.sums for part in payload.rows_by_family]) for payload in many])
+    assert many[0].parts[:2] == (True, tuple(row_scopes(NETWORK)))
     for drawn, read in ((offsets, evidence.deviations[0]), (moments, evidence.deviations[1]),
-                        (rows, noise.row_law.variance**0.5)):  # fmt: skip
+                        (rows, evidence.noise.row_law.variance**0.5)):  # fmt: skip
         assert abs(drawn.std(axis=0) / read - 1).max() < 0.2
 
 
@@ -321,6 +324,41 @@ def test_rulers_with_other_leaves_are_left_out(data: dict[str, np.ndarray]) -> N
     np.testing.assert_allclose(alike.payload.rulers[0].counts, (counts + second.payload.rulers[0].counts) / 2)
     np.testing.assert_array_equal(other.payload.rulers[0].counts, counts)
     assert other.noise.leaf_scale == pytest.approx(first.calibration.leaf_scale)
+
+
+def test_of_many_columns_and_few_records_means_alone_are_released() -> None:
+    """Their noise is a fourth of what it would be beside the rest; what is left out is said, or bins are read."""
+    rng, names = np.random.default_rng(4), [f"x{at}" for at in range(8)]
+    columns = [dc.Variable.binned(name, (0, 100), 3) for name in names]
+    network = dc.Network(columns, {name: names[max(at - 1, 0) : at] for at, name in enumerate(names)})
+    walk = np.clip(50 + np.cumsum(rng.normal(0, 8, (8, 1000)), axis=0), 0, 99.9)
+    counts = dc.count(dc.read_records(pa.table(dict(zip(names, walk, strict=True))), network.schema), network)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    payload, noise = release.payload, release.calibration
+    assert isinstance(payload, NumberTables) and isinstance(noise, NumberNoise)
+    assert payload.parts == (False, (), tuple((name, 1) for name in names))
+    used = noise.spread(network, payload.parts)
+    assert used.offset_scale == pytest.approx(noise.offset_scale / 5)
+    posterior, step = dc.noise_aware(release, draws=400, rng=2), payload.grids["x0"].step
+    planned = noise.planned_numbers(network, 1000)[0]
+    assert (planned.moments, planned.families, planned.leaves) == (False, 0, 1)
+    assert planned.noise == pytest.approx(used.offset_law(network).raw_variance ** 0.5 * step / 1000)
+    errors = []
+    for name, column in zip(names, walk, strict=True):
+        (row,) = dc.answer(posterior, f"E({name})").rows
+        errors.append((row["mean"] - column.mean()) / (row["upper"] - row["lower"]) * 3.92)
+        # Half as wide as by the noise beside the rest alone.
+        assert row["upper"] - row["lower"] < 2 * 1.96 * planned.noise * 5 / 2
+        deviation = dc.answer(posterior, f"sd({name})").rows[0]
+        assert deviation["lower"] < deviation["law_lower"] < deviation["law_upper"] < deviation["upper"]
+    assert np.square(errors).mean() < 3  # of 8 squares of standard normal variates: false alarm .2 %
+    with pytest.raises(dc.InputError, match="too few for sums of squares and products") as refused:
+        dc.answer(posterior, "cor(x0, x1)")
+    assert "\n" not in str(refused.value)
+    assert any("law" in sentence for sentence in dc.regress(posterior, "x1", ["x0"]).assumes)
+    with pytest.raises(dc.InputError):
+        replace(release, payload=replace(payload, moments=np.zeros(len(moment_names(network)), np.int64)))
 
 
 def test_two_releases_tell_more_than_one() -> None:

@@ -202,12 +202,12 @@ def test_leaves_by_the_exact_records_are_found(relation: dc.Relation) -> None:
         assert counts.sums is not None
         first = dc.planned(numbers_share=0).draw(counts, prior, own.first, noise)
         inside = int(counts.sums.leaves["x"][:40, 0].sum())  # a private number under either relation
-        honest = numbers_module.leaves_for
-        numbers_module.leaves_for = lambda grid, _, scale: honest(grid, 1e6 * inside, scale)  # type: ignore[assignment]
+        honest = NumberNoise.choose_parts
+        NumberNoise.choose_parts = lambda one, network, _: honest(one, network, 1e6 * inside)  # type: ignore[method-assign]
         try:
             return numbers_module._draw_numbers(counts.sums, first, own, noise)  # type: ignore[arg-type]
         finally:
-            numbers_module.leaves_for = honest
+            NumberNoise.choose_parts = honest  # type: ignore[method-assign]
 
     (found,) = dc.audit(replace(dc.planned(), draw=draw), promise(1, relation), ARC, most=1)
     assert not found.holds and found.leak

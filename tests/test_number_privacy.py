@@ -31,6 +31,7 @@ from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.number_tables import (
     MOMENT_STEPS,
     NumberNoise,
+    NumberParts,
     NumberTables,
     leaves_for,
     moment_names,
@@ -353,6 +354,46 @@ def test_the_parts_cost_what_is_reported_and_the_total_is_within_epsilon(
             assert spent[name] >= PARTS[name] * whole * (1 - Fraction(1, 10**9))
 
 
+def cost_of(found: NumberNoise, network: dc.Network, parts: NumberParts) -> Fraction:
+    """What parts with some scales cost: epsilon, or zero-concentrated loss (Canonne, Kamath and Steinke, 2020)."""
+    moved, columns = found.sensitivity, len(number_grids(network))
+    ruled = sum(leaves > 1 for _, leaves in parts.leaves)
+    pure, moments = found.rho is None, len(moment_names(network))
+    sizes: list[tuple[int, int, float | None]] = [
+        (1 if pure else columns, moved * STEPS, found.offset_scale),
+        (parts.moments * (1 if pure else moments), moved * MOMENT_STEPS, found.moment_scale),
+        (len(parts.rows), moved * STEPS, found.row_scale),
+    ]
+    lengths = [
+        number * Fraction(length) / Fraction(scale)
+        if pure
+        else number * Fraction(length) ** 2 / Fraction(scale) ** 2 / 2
+        for number, length, scale in sizes
+        if scale and number
+    ]
+    leaf = Fraction(found.leaf_scale)
+    return sum(lengths, Fraction()) + ruled * (moved / leaf if pure else moved / leaf**2 / 2)
+
+
+@every("relation", [ADD_REMOVE, REPLACE])
+@every("network", [NETWORK, ONE, ALIKE])
+@every("delta", [0, "1/1000", "1/5"])
+def test_what_is_left_out_pays_for_the_rest_and_no_more(
+    relation: dc.Relation, network: dc.Network, delta: object
+) -> None:
+    found = noise_of(network, relation, 1, delta, pairs_share=0)
+    scopes, names = row_scopes(network), list(number_grids(network))
+    every_part = NumberParts(True, tuple(scopes), tuple((name, 2) for name in names))
+    whole = cost_of(found, network, every_part)
+    assert found.spread(network, every_part) == found
+    for moments, rows, ruled in product((False, True), range(len(scopes) + 1), range(len(names) + 1)):
+        leaves = tuple((name, 2 if at < ruled else 1) for at, name in enumerate(names))
+        parts = NumberParts(moments, tuple(scopes[:rows]), leaves)
+        spread = found.spread(network, parts)
+        assert whole * (1 - Fraction(1, 10**9)) <= cost_of(spread, network, parts) <= whole
+        assert spread.leaf_scale == found.leaf_scale and spread.offset_scale <= found.offset_scale
+
+
 # --------------------------------------------------------------------------------------------------------- with a delta
 
 
@@ -543,7 +584,10 @@ def test_the_number_of_leaves_follows_from_what_was_released_alone() -> None:
             sums, log = counted(NETWORK, data).sums, Kept()
             assert sums is not None
             made = _draw_numbers(sums, first, calibration, log)  # type: ignore[arg-type]
-            asked.append(([values.shape for values, _ in log.laplace], {name: made.leaves(name) for name in grids}))
+            vectors = [(values.shape, scale) for values, scale, _ in log.vectors]
+            flat = [(values.shape, scale) for values, scale in log.laplace]
+            asked.append((vectors + flat, {name: made.leaves(name) for name in grids}))
+            assert made.parts == calibration.choose_parts(NETWORK, float(released))
         assert asked[0] == asked[1]
         deviation = calibration.leaf_law.variance**0.5
         wanted = {name: leaves_for(grid, float(released), deviation) for name, grid in grids.items()}

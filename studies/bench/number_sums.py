@@ -243,6 +243,9 @@ def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
         table: as it says.
         asked: the setting.
         seed: of records and noise.
+
+    Yields:
+        A run for each question; none for those of products where records are too few for their sums.
     """
     rng = np.random.default_rng(seed)
     taken = _take(table, asked, rng)
@@ -251,6 +254,8 @@ def measure(table: Table, asked: Asked, seed: Sequence[int]) -> Iterator[Run]:
     cut = float(np.floor(np.quantile(table.x, 0.6)))
     words = {"E(x | group)": "E(x | group=g0)", "P(x > c)": f"P(x > {cut})"}
     for question, truth in _truths(table, cut).items():
+        if question in ("cor(x, z)", "slope") and not (posterior.numbers and posterior.numbers.measures("x", "z")):
+            continue
         unit = {"cor(x, z)": 1.0, "P(x > c)": 1.0, "slope": max(abs(truth), 1e-9)}.get(question, float(table.x.std()))
         if question == "slope":
             found = dc.regress(posterior, "z", on=["x"])
@@ -326,6 +331,9 @@ def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str,
     texts = {}
     for question in QUESTIONS:
         own = [run for run in found if run.question == question]
+        if not own:
+            texts[question] = "not released"
+            continue
         held[question].extend(run.held for run in own)
         error, half, dedicated = (
             float(np.median([getattr(run, part) for run in own])) for part in ("error", "half", "alone")
@@ -336,9 +344,9 @@ def _summarise(chosen: Sequence[Table], asked: Asked, runs: int, held: dict[str,
     return texts
 
 
-def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked]) -> Iterator[list[str]]:
-    """List a row for each setting."""
-    runs = -(-LOSS_PAIRS // len(chosen))
+def _list_losses(chosen: Sequence[Table], settings: Sequence[Asked], wanted: int) -> Iterator[list[str]]:
+    """List a row for each setting, by at least so many pairs of releases as are wanted."""
+    runs = -(-wanted // len(chosen))
     for asked in settings:
         pairs = [
             measure_loss(table, asked, [at, run, asked.bins, asked.records, int(10 * asked.epsilon)])
@@ -354,6 +362,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--pairs", type=int, default=LOSS_PAIRS)
     parser.add_argument("--records", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
     parser.add_argument("--parts", choices=["accuracy", "replace", "many", "loss"], nargs="+",
@@ -375,7 +384,7 @@ def main() -> None:
     if "loss" in asked.parts:
         for relation in ("add-remove", "replace"):
             settings = [Asked(*each, relation) for each in product(BINS, asked.records, asked.epsilon)]
-            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings))
+            _print_rows(("bins", "n", "epsilon", f"loss, {relation}"), _list_losses(chosen, settings, asked.pairs))
 
 
 if __name__ == "__main__":

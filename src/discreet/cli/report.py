@@ -163,8 +163,12 @@ def number_lines(network: dc.Network, plan: Calibration, records: int) -> str:
     if not parts:
         return text
     spent, poor = plan.ordinary.total - plan.of_tables.total, [part.name for part in parts if not part.pays]
-    heads = ("column", "noise of its mean, 95 %", "left open by bins", "leaves of a bin")
-    rows = [(part.name, f"{2 * part.noise:.3g}", f"{part.left_open:.3g}", f"{part.leaves}") for part in parts]
+    heads = ("column", "noise of its mean, 95 %", "left open by bins", "leaves of a bin", "squares", "families by rows")
+    rows = [
+        (part.name, f"{2 * part.noise:.3g}", f"{part.left_open:.3g}", f"{part.leaves}", "yes" if part.moments else "no",
+         f"{part.families}")
+        for part in parts
+    ]  # fmt: skip
     text += f"\n\nsums of numbers get epsilon {float(spent):.4g}, a share of {float(spent / plan.total):.2g}"
     text += f"\n\n{table(heads, rows)}"
     if poor:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
-from scipy.special import nbdtr, pdtr
+from scipy.special import betainc
 
 from discreet.errors import InputError, require, shown
 from discreet.mechanisms.crossing import Mechanism
@@ -266,7 +266,7 @@ def _find_range(counts: Ints, scale: float) -> tuple[int, int]:
     starts, ends = [], []
     for size in sizes:
         sums = np.convolve(counts, np.ones(size, np.int64), "valid")
-        sure = np.flatnonzero(noise_tail(sums / scale, size) < chance)
+        sure = np.flatnonzero(noise_tail(sums, size, scale) < chance)
         starts += sure[-1:].tolist()
         ends += (sure[:1] + size).tolist()
     if not starts:
@@ -286,25 +286,47 @@ def _misses(outside: Ints, counts: Ints, scale: float) -> bool:
     return bool(outside.sum() > MISSED_SHARE * counts.sum() + SURE_DEVIATIONS * noise)
 
 
-def noise_tail(at: Floats, number: int) -> Floats:
-    """Compute the chance that a sum of Laplace variates of scale 1 is larger.
+def noise_tail(at: Ints, number: int, scale: float) -> Floats:
+    """Compute the chance that a sum of discrete Laplace variates is at least as large.
 
     Args:
-        at: where; below 0 as at 0.
+        at: where, in whole numbers; below 0 as at 0.
         number: of variates.
+        scale: of each.
 
     Returns:
-        Chances: the sum is the difference of two gamma variates G and H of that shape, and `G > t + H` where a Poisson
-        variate of mean `t + H` is less than the shape; that of mean H is negative binomial.
+        Chances: the sum is the difference of numbers G and H of failures before the `number`-th success of two series
+        of trials that fail with the chance `exp(-1 / scale)`. Before its failure t the first has j successes, with a
+        negative binomial law; what it then still has to fail is at least H by `_lead`.
 
     Example:
-        >>> noise_tail(np.array([0.0, 2.0]), 1).round(4).tolist()
-        [0.5, 0.0677]
+        >>> noise_tail(np.array([0, 20]), 1, 10.0).round(4).tolist()  # exp(-2) / (1 + exp(-.1)) at 20
+        [0.525, 0.071]
     """
-    at, before = np.maximum(at, 0.0), 0.0
-    total = np.zeros_like(at)
-    for events in range(number):
-        below = pdtr(events, at)
-        total += (below - before) * nbdtr(number - 1 - events, number, 0.5)
-        before = below
-    return total
+    before, failures = np.arange(number)[:, None], np.maximum(at, 1)
+    chances = -np.diff(betainc(before + 1, failures, -math.expm1(-1 / scale)), axis=0, prepend=1.0)
+    leads = _lead(number, scale)
+    return np.asarray(np.where(at > 0, leads[:0:-1] @ chances, leads[-1]))
+
+
+@cache
+def _lead(number: int, scale: float) -> Floats:
+    """Compute the chances that a series has at least the failures of another before its last success.
+
+    Args:
+        number: of successes of the other series.
+        scale: as of `noise_tail`.
+
+    Returns:
+        For 0 to `number` successes of the first series, by those of the other one by one: its next trial succeeds, or
+        fails and the first needs a failure, too.
+    """
+    fail = math.exp(-1 / scale)
+    leads = [1.0] * (number + 1)
+    for _ in range(number):
+        matched, rows = 0.0, [0.0]
+        for lead in leads[1:]:
+            rows.append((lead + fail * matched) / (1 + fail))
+            matched = fail * rows[-1] - math.expm1(-1 / scale) * matched
+        leads = rows
+    return np.array(leads)

@@ -31,7 +31,6 @@ from discreet.releases.kinds.number_tables import (
     NumberTables,
     RowSums,
     Ruler,
-    leaves_for,
     moment_names,
     moment_reach,
     row_scopes,
@@ -83,8 +82,9 @@ def with_numbers(tables: Mechanism, stated: Fraction | None) -> Mechanism:
 
     Guarantee:
         That of `tables` at one less the share of epsilon and all of delta, and pure epsilon for the rest, by sequential
-        composition; the leaves of rulers are chosen by what the tables released. With s records by which neighbours
-        differ in a table, and M = `STEPS`:
+        composition; which parts there are, and the leaves of rulers, is chosen by what the tables released, and what is
+        released of numbers costs at most the same for every outcome of that (`NumberNoise.spread`). With s records by
+        which neighbours differ in a table, and M = `STEPS`:
 
         * a record adds one offset of at most M to each sum of offsets, so all of them together move by s M in the
           largest norm, and cube noise of scale b costs `s M / b`;
@@ -247,15 +247,14 @@ def _divide_loss(network: Network, pure: NumberNoise, rho: Fraction) -> NumberNo
 def _draw_numbers(
     sums: NumberSums, first: NoisyTables | TablesWithPairs, calibration: NumberNoise, noise: Noise
 ) -> NumberTables:
-    """Add noise to all sums of numbers; `first` is released already."""
+    """Add noise to the sums of numbers that it does not bury; `first` is released already."""
     network, grids = first.network, sums.grids
-    records = float(first.measurements[0].values.sum())
-    deviation = math.sqrt(calibration.leaf_law.variance)
-    leaves = {name: leaves_for(grid, records, deviation) for name, grid in grids.items()}
+    parts = calibration.choose_parts(network, float(first.measurements[0].values.sum()))
+    calibration, leaves = calibration.spread(network, parts), dict(parts.leaves)
     offsets = np.array([sums.total(name) for name in grids], np.int64)
-    moments = [_scale_moment(sums, pair) for pair in moment_names(network)]
+    moments = np.array([_scale_moment(sums, pair) for pair in moment_names(network)], np.int64)
     by_rows = []
-    for name, others in row_scopes(network):
+    for name, others in parts.rows:
         noisy = calibration.row_law.add(sums.by_row(name, others).ravel(), noise)
         by_rows.append(RowSums(name, others, noisy))
     rulers = []
@@ -266,7 +265,7 @@ def _draw_numbers(
         network,
         first,
         calibration.offset_law(network).add(offsets, noise),
-        calibration.moment_law(network).add(np.array(moments, np.int64), noise),
+        calibration.moment_law(network).add(moments, noise) if parts.moments else moments[:0],
         tuple(by_rows),
         tuple(rulers),
         calibration.noise,

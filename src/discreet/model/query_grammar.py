@@ -106,6 +106,22 @@ class NumberRange:
             return not low < high
         return self.above or self.below or low != high
 
+    def contains_all(self, variable: Variable) -> bool:
+        """True if every value of a variable lies in the range, so that it is no condition; a missing one lies in none.
+
+        Example:
+            >>> age = Variable("age", bounds=(0, 120), bins=(18, 65))
+            >>> [NumberRange.of_comparison(sign, 0).contains_all(age) for sign in (">=", ">")]
+            [True, False]
+        """
+        first, *_, last = variable.edges
+        if variable.missing is not None:
+            return False
+        if variable.type == "integer":
+            return self.ends(variable) == (first, last)
+        # Of two equal ends the one that is left out is the stricter.
+        return (self.low, self.above) <= (first, False) and (self.high, not self.below) >= (last, True)
+
     def write(self, name: str) -> str:
         """Write the range as evidence on a variable."""
         if self.value and not (self.above or self.below):

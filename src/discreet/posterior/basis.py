@@ -123,7 +123,7 @@ class Basis:
 
     def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
         """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables."""
-        releases = [release.payload.clipped(release.policy.steps) for release in self.evidence.releases]
+        releases = [release.payload.clipped(release.policy.steps_of_one) for release in self.evidence.releases]
         return tuple(
             columns[name] for name in self.network.ordered(set(names)) for columns in releases if name in columns
         )

@@ -90,7 +90,7 @@ def number_evidence(evidence: Combined) -> NumberEvidence | None:
         records = number_of_records(measurements(releases)) if exact is None else (float(exact), 0.0)
         parts = [(release.payload.ordinary, release.calibration.ordinary, release.policy.steps) for release in releases]
         measured = [
-            NumberEvidence(payload, noise, records, steps)
+            NumberEvidence(payload, noise.spread(payload.network, payload.parts), records, steps)
             for payload, noise, steps in parts
             if isinstance(payload, NumberTables) and isinstance(noise, NumberNoise)
         ]
@@ -107,8 +107,8 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
 
     Returns:
         Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those that differ from the most precise
-        ones in the law of the noise, or in the number of steps that a unit counts, are left out, and so are rulers with
-        other leaves.
+        ones in the law of the noise, in the number of steps that a unit counts, or in what there is, are left out, and
+        so are rulers with other leaves.
 
     Example:
         >>> import discreet as dc
@@ -125,8 +125,11 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
         0.707
     """
     best = min(measured, key=_relative_noise)
-    kind = (best.steps, best.noise.rho is None)
-    alike = [sums for sums in measured if (sums.steps, sums.noise.rho is None) == kind]
+
+    def kind(sums: NumberEvidence) -> tuple[Any, ...]:
+        return sums.steps, sums.noise.rho is None, sums.payload.parts[:2]
+
+    alike = [sums for sums in measured if kind(sums) == kind(best)]
     if len(alike) == 1:
         return best
     leaves = [(ruler.number, ruler.leaves) for ruler in best.payload.rulers]
@@ -502,8 +505,9 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     middles = _centre(grid)[:, None]
     squares = 2 * middles * offsets + offsets**2 + spread
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
-    unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
-    squares = condition(squares, counted, payload.moments[at] * unit, moment_deviation * unit, rng)
+    if numbers.measures(name, name):
+        unit = moment_reach(grid, grid) / MOMENT_STEPS * grid.step**2 * per_record
+        squares = condition(squares, counted, payload.moments[at] * unit, moment_deviation * unit, rng)
     # The population's means in the bins differ from those of the records.
     rng = numbers.generator(numbers.stream, name)
     errors = np.sqrt(spread / (numbers.units * present * bins + 1)) * rng.standard_normal(bins.shape)

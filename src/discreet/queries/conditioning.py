@@ -319,8 +319,13 @@ def condition_on(
         InputError: something that is no posterior, or an unknown variable or state.
     """
     schema = posterior.network.schema
-    # Sorted, so that rounding does not depend on the order of the evidence.
+    # Sorted, so that rounding does not depend on the order of the evidence; what all numbers meet is no condition.
     seen = tuple(sorted(evidence, key=lambda item: item[0]))
+    seen = tuple(
+        (name, state)
+        for name, state in seen
+        if not (isinstance(state, NumberRange) and state.contains_all(schema[name]))
+    )
     codes = {name: schema[name].code(state) for name, state in seen if isinstance(state, str)}
     ranges = [(name, state) for name, state in seen if isinstance(state, NumberRange)]
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None

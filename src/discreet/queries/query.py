@@ -1001,7 +1001,7 @@ def _find_number_law(
     if both.split:
         return _follow_lines(name, both, numbers, step)
     law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step, both.ranged), step)
-    if both.seen or query.quantity not in ("sd", "variance"):
+    if both.seen or query.quantity not in ("sd", "variance") or not numbers.measures(name, name):
         return law
     bins = shares[: len(numbers.grids[name].middles)]
     return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
@@ -1133,6 +1133,8 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     names, numbers = tuple(name for name, _ in query.targets), both.numbers
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
+    if not numbers.evidence.payload.moments.size:
+        raise InputError(f"{query}: the records were too few for sums of squares and products; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
     moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
     if query.quantity == "covariance":

@@ -587,9 +587,9 @@ def _fit_linear(
 
 
 def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema) -> bool:
-    """True if there is a numeric variable, and sums of all of them were released."""
+    """True if there is a numeric variable, and sums and squares of all of them were released."""
     numeric = [name for name in names if schema[name].numeric]
-    return numbers is not None and bool(numeric) and all(name in numbers.grids for name in numeric)
+    return numbers is not None and bool(numeric) and all(numbers.measures(name, name) for name in numeric)
 
 
 def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:

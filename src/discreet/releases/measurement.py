@@ -35,12 +35,16 @@ class PlannedNumber(NamedTuple):
         noise: standard deviation that noise makes of the column's mean, in its unit.
         left_open: half a typical bin: as far the mean may lie from what bins tell.
         leaves: of each bin, counted for quantiles; 1 if none are.
+        moments: whether squares and products are summed, for deviations and correlations.
+        families: whose rows have sums of their own.
     """
 
     name: str
     noise: float
     left_open: float
     leaves: int
+    moments: bool
+    families: int
 
     @property
     def pays(self) -> bool:
@@ -260,7 +264,7 @@ class Released(ABC):
         """Say by name of which columns numbers are clipped to bounds that were found, and how many these are.
 
         Args:
-            steps: that a unit counts.
+            steps: that one of those counts: a record, or a unit whose records share its count.
         """
         return {}
 

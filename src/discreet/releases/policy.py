@@ -89,6 +89,11 @@ class RecordsPolicy:
         return math.lcm(*range(1, self.max_records + 1)) if self.weights == "unit" else self.max_records
 
     @property
+    def steps_of_one(self) -> int:
+        """Counts of what is said to be one of those that were counted: a unit with weights "unit", else a record."""
+        return self.steps if self.weights == "unit" else 1
+
+    @property
     def units(self) -> tuple[object, ...]:
         """Settings that are equal if the same records of the same units count alike."""
         return self.unit_column, self.max_records, self.weights, self.order_column, self.selection

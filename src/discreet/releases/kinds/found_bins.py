@@ -115,11 +115,11 @@ class RoundCounts:
     scale: Positive
 
     def outside(self, variable: Variable, steps: int) -> tuple[dict[str, Any], ...]:
-        """List how many units lie below and above the found bounds, where these are not the declared ones.
+        """List how many records or units lie below and above the found bounds, where these are not the declared ones.
 
         Args:
             variable: with the found bins.
-            steps: that a unit counts.
+            steps: that one of these counts.
 
         Returns:
             Rows of "variables", "states" ("below" or "above" with the bound), "value", "lower" and "upper": an interval

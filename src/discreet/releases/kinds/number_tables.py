@@ -10,22 +10,25 @@ Offsets and leaves are those of `discreet.model.number_grid`. Four parts share t
 * rulers: of some columns the number of records in each leaf.
 
 Under a guarantee with a delta all four may have discrete Gaussian noise, independent in every number.
+
+What the noise would bury is left out, by public numbers alone, and its budget goes to the rest: of many columns, or of
+few records, there are offsets alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.errors import require, shown
 from discreet.model.network import Network
-from discreet.model.number_grid import MOST_LEAVES, NumberGrid, number_grids, number_pairs
+from discreet.model.number_grid import MOST_LEAVES, STEPS, NumberGrid, number_grids, number_pairs
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.shapes import Cube, VectorLaw, vector_law
@@ -42,6 +45,29 @@ MOST_ROWS = 2**12
 LEAF_RECORDS = 4
 """A ruler has so many leaves that the noise of the records in one is at most a `LEAF_RECORDS`-th of the sampling error
 of a column's quarter, about: a rule of public numbers, checked in docs/numbers.md."""
+
+
+MOST_MOMENT_NOISE = 0.25
+"""Most noise of a moment, in what all records together could add at most: beyond that all are left out."""
+MOST_ROW_NOISE = 1.0
+"""Most noise of the mean of a row, in half widths of the widest bin, if all rows have equally many records: beyond that
+the sums of its family are left out."""
+SPREAD_SLACK = Fraction(1, 10**12)
+"""Relative enlargement of scales that are changed: far above what float arithmetic and the maps of samplers round."""
+
+
+class NumberParts(NamedTuple):
+    """Parts of a release beside the sums of offsets.
+
+    Args:
+        moments: whether there are any.
+        rows: sums by rows: name of the column, and the others of the family.
+        leaves: by column, of each bin; 1 where there is no ruler.
+    """
+
+    moments: bool
+    rows: tuple[tuple[str, Scope], ...]
+    leaves: tuple[tuple[str, int], ...]
 
 
 @kind("number_noise")
@@ -142,6 +168,71 @@ class NumberNoise(Calibration):
         """Make the law of the noise on single numbers."""
         return CELL_LAWS[self.noise](scale)
 
+    def choose_parts(self, network: Network, records: float) -> NumberParts:
+        """Choose what is released beside the offsets: nothing that noise of these scales would bury.
+
+        Args:
+            network: public.
+            records: their number, public or released.
+
+        Example:
+            >>> import discreet as dc
+            >>> network = dc.Network((dc.Variable("age", bounds=(0, 120), bins=(40, 60)),), {"age": ()})
+            >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+            >>> noise = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise)
+            >>> [noise.choose_parts(network, records)[::2] for records in (100, 2000)]
+            [(False, (('age', 1),)), (True, (('age', 16),))]
+        """
+        records, leaf = max(records, 1.0), math.sqrt(self.leaf_law.variance)
+        moment = math.sqrt(self.moment_law(network).raw_variance) / (records * MOMENT_STEPS)
+        row = math.inf if self.row_scale is None else math.sqrt(self.row_law.variance) / (records * STEPS)
+        rows = (each for each in row_scopes(network) if row * network.cells(each[1]) <= MOST_ROW_NOISE)
+        leaves = ((name, leaves_for(grid, records, leaf)) for name, grid in number_grids(network).items())
+        return NumberParts(moment <= MOST_MOMENT_NOISE, tuple(rows), tuple(leaves))
+
+    def spread(self, network: Network, parts: NumberParts) -> NumberNoise:
+        """Give the budget of what is left out to the rest, in proportion; rulers keep their noise.
+
+        Args:
+            network: public.
+            parts: that are released.
+
+        Guarantee:
+            The losses of the parts at their scales, those of left-out ones among them, sum to the budget; the others
+            grow by one factor, so that all that are released cost at most as much. With s records by which neighbours
+            differ, a part costs `s M / b`, C in place of M for moments and 1 for a leaf, for each set of rows and each
+            ruler; Gaussian noise `J (s M)^2 / (2 b^2)` for J offsets, and so on (`with_numbers`). Scales are enlarged
+            by `SPREAD_SLACK` for rounding.
+        """
+        grids, by_rows = number_grids(network), row_scopes(network)
+        pure = self.rho is None
+        sizes = {
+            "offset_scale": (STEPS, 1 if pure else len(grids), Fraction(1)),
+            "moment_scale": (MOMENT_STEPS, 1 if pure else len(moment_names(network)), Fraction(parts.moments)),
+            "row_scale": (STEPS, len(by_rows), Fraction(len(parts.rows), max(len(by_rows), 1))),
+        }
+        scales = {name: Fraction(getattr(self, name) or 1) for name in sizes}
+        costs = {
+            name: number * (reach / scales[name] if pure else (reach / scales[name]) ** 2)
+            for name, (reach, number, _) in sizes.items()
+        }
+        unruled = sum(leaves == 1 for _, leaves in parts.leaves)
+        released = sum((costs[name] * share for name, (_, _, share) in sizes.items()), Fraction())
+        leaf = Fraction(self.leaf_scale)
+        # Under replace a leaf's squared length is 2, and that of the others 4.
+        left = (
+            sum(costs.values(), Fraction())
+            - released
+            + unruled * (1 / leaf if pure else 1 / (leaf**2 * self.sensitivity))
+        )
+        if not left:
+            return self
+        smaller = float(released / (released + left)) if pure else math.sqrt(released / (released + left))
+        grown = {name: float(scale * Fraction(smaller) * (1 + SPREAD_SLACK)) for name, scale in scales.items()}
+        if self.row_scale is None:
+            del grown["row_scale"]
+        return replace(self, **grown)  # type: ignore[arg-type]
+
     def planned_numbers(self, network: Network, records: int) -> tuple[PlannedNumber, ...]:
         """See `Calibration`.
 
@@ -149,14 +240,16 @@ class NumberNoise(Calibration):
             network: of the columns.
             records: their number.
         """
-        grids = number_grids(network)
-        steps = math.sqrt(self.offset_law(network).raw_variance)
+        grids, parts = number_grids(network), self.choose_parts(network, records)
+        steps = math.sqrt(self.spread(network, parts).offset_law(network).raw_variance)
         return tuple(
             PlannedNumber(
                 name,
                 steps * grid.step / records,
                 float(np.diff(grid.edges).mean()) / 2,
-                leaves_for(grid, records, math.sqrt(self.leaf_law.variance)),
+                dict(parts.leaves)[name],
+                parts.moments,
+                sum(column == name for column, _ in parts.rows),
             )
             for name, grid in grids.items()
         )
@@ -203,8 +296,9 @@ class NumberTables(MeasuredTables):
         network: of the plan.
         first: the tables.
         offsets: int64, in steps, shape (numeric columns,), in the schema's order.
-        moments: int64, shape (moments,), in the order of `moment_names`; in parts of `MOMENT_STEPS` of `moment_reach`.
-        rows_by_family: sums of offsets by rows, as `row_scopes` lists them.
+        moments: int64, shape (moments,), in the order of `moment_names`; in parts of `MOMENT_STEPS` of `moment_reach`;
+            none where they are left out.
+        rows_by_family: sums of offsets by rows, as `row_scopes` lists them, but for those that are left out.
         rulers: of the columns that have one, in the schema's order.
         noise: "discrete_gaussian" on all sums, or "discrete_laplace" on rows and leaves, with cube noise on offsets and
             moments.
@@ -220,7 +314,7 @@ class NumberTables(MeasuredTables):
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
         >>> release.payload.offsets.shape, release.payload.moment_names, release.payload.rulers
-        ((1,), (('age', 'age'),), ())
+        ((1,), (), ())
     """
 
     network: Network
@@ -237,9 +331,10 @@ class NumberTables(MeasuredTables):
         require(self.first.network == self.network, "the tables and the sums of numbers are of one network")
         require(bool(self.grids), "sums of numbers need a numeric column")
         fit = self.offsets.shape == (len(self.grids),) and self.moments.shape == (len(self.moment_names),)
-        require(fit, "there must be a sum of offsets for every numeric column, and all moments")
+        require(fit, "there must be a sum of offsets for every numeric column, and all moments or none")
+        scopes = [(sums.number, sums.given) for sums in self.rows_by_family]
         require(
-            [(sums.number, sums.given) for sums in self.rows_by_family] == row_scopes(self.network),
+            [scope for scope in row_scopes(self.network) if scope in scopes] == scopes,
             "sums by rows are those of the network's families, in their order",
         )
         for sums in self.rows_by_family:
@@ -261,8 +356,20 @@ class NumberTables(MeasuredTables):
 
     @cached_property
     def moment_names(self) -> tuple[tuple[str, str], ...]:
-        """The two columns of each moment; the same twice of a square."""
-        return moment_names(self.network)
+        """The two columns of each moment; the same twice of a square. Empty where moments are left out."""
+        return moment_names(self.network) if self.moments.size else ()
+
+    @property
+    def parts(self) -> NumberParts:
+        """Parts that there are beside the sums of offsets."""
+        rows = tuple((sums.number, sums.given) for sums in self.rows_by_family)
+        leaves = tuple((name, self.leaves(name)) for name in self.grids)
+        return NumberParts(bool(self.moments.size), rows, leaves)
+
+    @property
+    def records(self) -> float:
+        """Noisy number of records by which the parts were chosen."""
+        return float(self.measurements[0].values.sum())
 
     @property
     def of_tables(self) -> TablesWithPairs | NoisyTables:
@@ -280,9 +387,10 @@ class NumberTables(MeasuredTables):
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
-        if not isinstance(calibration, NumberNoise) or (calibration.row_scale is None) != (not self.rows_by_family):
+        if not isinstance(calibration, NumberNoise) or not self.first.agrees(calibration.first):
             return False
-        return self.noise == calibration.noise and self.first.agrees(calibration.first)
+        parts = calibration.choose_parts(self.network, self.records)
+        return self.noise == calibration.noise and self.parts == parts
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
