@@ -178,6 +178,21 @@ class SlopeLaw:
         change = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
         return np.asarray(start + change * _find_shrinkage(float(change @ mean @ change), most) / scales)
 
+    def told(self, move: Floats) -> float:
+        """Compute how much of a move towards the posterior mean is signal, from 0 to 1.
+
+        It is `s / (s + v)`: s is the mean sum of squares that the move explains, v that of the posterior's error. Each
+        draw of A counts with the slopes that go with it, since these are long where A is small.
+
+        Args:
+            move: change of the slopes in the units of the features, shape (p,).
+        """
+        gram, middle = self.gram, self.gram.along(self.mean * self.gram.scales)
+        error = (self.chosen * (self.variances + (self.slopes - middle) ** 2)).sum(axis=0)
+        squares = np.stack([gram.along(move * gram.scales) ** 2, error])
+        signal, noise = np.einsum("m,mk,amk->a", self.weights, gram.eigenvalues, squares)
+        return float(signal / (signal + noise))
+
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
     ) -> tuple[Floats, npt.NDArray[np.intp]]:

@@ -260,9 +260,10 @@ LARGEST_WEIGHT = 1e60
 def curvature_estimate(trace: GradientTrace) -> Floats:
     """Compute a point estimate of the weights given a perturbed minimum and the noisy curvature there.
 
-    With one output these slopes minimise the expected squared error of the linear predictor, shrunk towards the
-    released ones; with more than two classes they are posterior means (`many_estimate`). Intercepts are at the mean
-    predictor, corrected for the nonlinear mean response.
+    With one output the slopes of least expected squared error of the linear predictor, and the mean predictor corrected
+    for the nonlinear mean response, are moved back towards the released weights, by the part of the move that is noise
+    (`SlopeLaw.told`): the released weights are regularised, so that no noise makes them much worse than a constant, and
+    a step by a curvature that noise hides can. With more than two classes they are posterior means (`many_estimate`).
 
     Args:
         trace: released minimum with its noisy curvature.
@@ -280,7 +281,8 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
         return many_estimate(trace, rng)
     law, middle, _ = _find_slope_law(trace, rng)
     slopes = law.estimate(sums_of(trace, 0).weight, trace.weights[: len(trace.design.features)])
-    return _join_weights(trace.design, slopes, law.gram.means, _bend_predictor(trace, law, middle, 0.5))
+    move = _join_weights(trace.design, slopes, law.gram.means, _bend_predictor(trace, law, middle, 0.5)) - trace.weights
+    return trace.weights + law.told(move[: len(slopes)]) * move
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
