@@ -247,13 +247,13 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
     # E[sum (u - m)^2] = sum u^2 - n (mean^2 + Var(mean)).
     centred = sums.squares - weight * (means**2 + mean_variances)
     # Variance of the centred squares by the delta method.
-    variance = sums.square_variance + (2 * weight * means) ** 2 * mean_variances + common**2
+    variance = sums.square_variance + (2 * weight * means) ** 2 * mean_variances
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
     squares, variance = _shrink_values(centred, variance, 1e-6 * weight, weight, widths)
-    share = np.minimum(common / np.sqrt(variance), 1)
-    shares = ndtr(share * errors + np.sqrt(1 - share**2) * rng.standard_normal((number, width)))
-    mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, shares)
+    spread = np.sqrt(variance + common**2)
+    scores = (common * errors + np.sqrt(variance) * rng.standard_normal((number, width))) / spread
+    mean_square, drawn = cut_normal(squares, spread, 1e-6 * weight, weight, ndtr(scores))
     scales = np.sqrt(mean_square)
     matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), moved, rng)
     ratio = np.sqrt(drawn) / scales
