@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
-from discreet.designs.readers.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.designs.readers.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
 from folding import every
 
@@ -232,6 +232,17 @@ def test_a_noisy_weight_moves_all_means_and_squares_alike() -> None:
     roots = np.einsum("mik,mk->mi", gram.axes**2, gram.eigenvalues) * gram.scales**2
     assert np.allclose(roots.std(axis=0), 0.81 * deviation, rtol=0.15)
     assert np.corrcoef(roots.T).min() > 0.99 and np.corrcoef(roots[:, 0], gram.drawn_means[:, 0])[0, 1] > 0.9
+
+
+def test_half_of_a_move_is_told_where_its_error_is_as_large() -> None:
+    """One feature, and two draws of its sum of squares: where that is 4 the slope is 3 +- 1, where it is 1, 0 +- 3."""
+    one, axes = np.ones(1), np.ones((2, 1, 1))
+    gram = GramDraws(0 * one, np.zeros((1, 1)), np.zeros((2, 1)), one, np.array([[4.0], [1.0]]), axes)
+    means, variances = np.array([[[3.0], [0.0]]]), np.array([[[1.0], [9.0]]])
+    law = SlopeLaw(gram, np.ones((1, 2, 1)), means, variances, np.array([0.5, 0.5]))
+    # The mean is 1.5: its error explains (4 (1 + 1.5^2) + 1 (9 + 1.5^2)) / 2 = 12.125, a move of a 2.5 a^2.
+    assert law.told(np.array([np.sqrt(12.125 / 2.5)])) == pytest.approx(0.5)
+    assert law.told(np.zeros(1)) == 0 and law.told(np.array([1e6])) == pytest.approx(1)
 
 
 @every("epsilon", [0.1, 0.3])
