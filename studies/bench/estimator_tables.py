@@ -19,6 +19,8 @@ OF_KIND = {"logistic": ("error", "log loss"), "linear": ("R2",)}
 """Scores."""
 POINTS = {"error": 1.0, "log loss": 100.0, "R2": 100.0}
 """Of a unit: per cent, and hundredths."""
+WORSE = 2.0
+"""Points by which a fit may be worse than a constant before it is counted."""
 
 # ------------------------------------------------------------------------------------------ predictions
 
@@ -47,6 +49,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
             if cells:
                 parts += ["", f"## {score}{' (%)' if score == 'error' else ''}\n", _table(cells, methods, score)]
                 parts += ["", *_summary(cells, methods, score)]
+                parts += [*_tails(here[(here["score"] == score) & here["value"].notna()], score)]
         if "why" in here:
             failed = here[here["why"].notna()].groupby(["method", "why"], observed=True)
             parts += ["", *(f"* {method}, {_places(group)}: {why}" for (method, why), group in failed)]
@@ -157,6 +160,23 @@ def _regrets(cells: Cells, epsilon: float, method: str, score: str) -> list[floa
         for (_, at), found in cells.items()
         if at == epsilon and method in found and "exact" in found
     ]
+
+
+def _tails(frame: pd.DataFrame, score: str) -> Iterable[str]:
+    """Single fits of each private method: losses to the fit without privacy, and how many are worse than a constant."""
+    lines = []
+    for (name, epsilon), group in frame.groupby(["set", "epsilon"], sort=False):
+        of = {method: values["value"].to_numpy() for method, values in group.groupby("method", observed=True)}
+        for method, values in of.items():
+            if METHODS[str(method)].private and len(values) > 1 and "exact" in of and "constant" in of:
+                losses = [_loss(score, value, of["exact"].mean()) for value in values]
+                line = _loss(score, of["constant"].mean(), of["exact"].mean()) + WORSE
+                shown = (np.median(losses), np.quantile(losses, 0.9), max(losses))
+                worse = f"{sum(loss > line for loss in losses)} of {len(losses)}"
+                lines.append([str(name), f"{epsilon:g}", str(method), *(f"{each:.1f}" for each in shown), worse])
+    if lines:
+        yield f"Single fits, points behind the fit without privacy; worse than a constant by {WORSE:g} points:\n"
+        yield markdown(["set", "epsilon", "", "median", "90 %", "worst", "worse"], lines) + "\n"
 
 
 def _against_all(cells: Cells, peers: Sequence[str], score: str) -> Iterable[str]:

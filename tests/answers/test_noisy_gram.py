@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
-from discreet.designs.readers.noisy_gram import NoisySums, cut_normal, gram_draws, slope_law
+from discreet.designs.readers.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.designs.readers.weight_posterior import curvature_draws, curvature_estimate, normal_estimate
 from folding import every
 
@@ -200,7 +200,7 @@ def test_indicators_of_all_states_of_a_column_are_no_trouble() -> None:
 
 def test_a_normal_cut_to_an_interval_is_drawn_even_far_out() -> None:
     mean = np.array([0.0, -30.0, 40.0, 0.5])
-    means, drawn = cut_normal(mean, np.ones(4), 0.0, 1.0, RNG(1), 20_000)
+    means, drawn = cut_normal(mean, np.ones(4), 0.0, 1.0, RNG(1).random((20_000, 4)))
     assert np.all((drawn >= 0) & (drawn <= 1))
     grid = np.linspace(0, 1, 200_001)
     for at, centre in enumerate(mean):
@@ -216,6 +216,52 @@ def test_values_that_say_nothing_are_drawn_to_what_all_say_together() -> None:
     told = NoisySums(2000.0, 0.0, None, noisy, np.zeros(width * (width - 1) // 2), 0.0, 500.0**2, 1.0)
     found = gram_draws(told, rng)
     assert np.std(found.scales**2) < 0.4 * np.std(noisy) and abs(np.mean(found.scales**2) - 400) < 150
+
+
+def test_a_noisy_weight_moves_all_means_and_squares_alike() -> None:
+    """Six features whose sums are exact, of 2,000 +- 30 records: means and squares follow from the drawn weight."""
+    width, weight, deviation = 6, 2000.0, 30.0
+    linear, squares = np.full(width, -0.9 * weight), np.full(width, 0.9 * weight)
+    products = np.full(width * (width - 1) // 2, 0.81 * weight)
+    gram = gram_draws(NoisySums(weight, deviation**2, linear, squares, products, 1e-6, 1e-6, 1e-6), RNG(5))
+    spread = gram.drawn_means.std(axis=0)
+    assert np.allclose(spread, 0.9 * deviation / weight, rtol=0.15)  # four deviations of 400 draws
+    assert np.corrcoef(gram.drawn_means.T).min() > 0.999
+    assert np.allclose(gram.mean_covariance, (0.9 * deviation / weight) ** 2, rtol=1e-3)
+    # With S exact, sum (u - m)^2 = sum u^2 - S^2 / weight, whose deviation is m^2 of that of the weight.
+    roots = np.einsum("mik,mk->mi", gram.axes**2, gram.eigenvalues) * gram.scales**2
+    assert np.allclose(roots.std(axis=0), 0.81 * deviation, rtol=0.15)
+    assert np.corrcoef(roots.T).min() > 0.99 and np.corrcoef(roots[:, 0], gram.drawn_means[:, 0])[0, 1] > 0.9
+
+
+def test_half_of_a_move_is_told_where_its_error_is_as_large() -> None:
+    """One feature, and two draws of its sum of squares: where that is 4 the slope is 3 +- 1, where it is 1, 0 +- 3."""
+    one, axes = np.ones(1), np.ones((2, 1, 1))
+    gram = GramDraws(0 * one, np.zeros((1, 1)), np.zeros((2, 1)), one, np.array([[4.0], [1.0]]), axes)
+    means, variances = np.array([[[3.0], [0.0]]]), np.array([[[1.0], [9.0]]])
+    law = SlopeLaw(gram, np.ones((1, 2, 1)), means, variances, np.array([0.5, 0.5]))
+    # The mean is 1.5: its error explains (4 (1 + 1.5^2) + 1 (9 + 1.5^2)) / 2 = 12.125, a move of a 2.5 a^2.
+    assert law.told(np.array([np.sqrt(12.125 / 2.5)])) == pytest.approx(0.5)
+    assert law.told(np.zeros(1)) == 0 and law.told(np.array([1e6])) == pytest.approx(1)
+
+
+@every("epsilon", [0.1, 0.3])
+def test_no_fit_is_much_worse_than_knowing_nothing(epsilon: float) -> None:
+    """2,000 records, ten features that are mostly near one end of their bounds: the worst of ten noises.
+
+    Of 160 fits of such a table the worst was .10 behind a constant at .1 and .04 at .3. Before a weight's noise moved
+    all means together 12 of 160 were more than .1 behind, and one .67.
+    """
+    rng = RNG(1)
+    X = np.column_stack([*rng.lognormal(-1, 0.5, (4, 2000)), *(rng.random((6, 2000)) < 0.15)])
+    X = np.clip(X / np.repeat((5, 1), (4, 6)), 0, 1) * 2 - 1
+    labels = (rng.random(2000) < expit(-1.6 + 3 * X[:, 0] + X[:, 5])).astype(int)
+    rate = labels.mean()
+    constant = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
+    v = np.column_stack([X, np.ones(2000)])
+    for seed in range(10):
+        log_odds = v @ curvature_estimate(logistic_release(X, labels, promise(epsilon), seed).payload)
+        assert -log_expit(np.where(labels, log_odds, -log_odds)).mean() < constant + 0.25
 
 
 def test_a_slope_along_an_axis_is_the_mean_under_a_mixture_of_normal_priors() -> None:

@@ -9,13 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.designs.design import GRID_STEPS, Design
-from discreet.designs.kinds.noisy_sums import (
-    NoisyTotal,
-    VectorNoise,
-    all_drawn,
-    total_line,
-    total_scale,
-)
+from discreet.designs.kinds.noisy_sums import NoisyTotal, VectorNoise, all_drawn, total_line, total_scale
 from discreet.designs.response import response_of
 from discreet.errors import require
 from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag

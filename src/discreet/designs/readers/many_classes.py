@@ -321,7 +321,7 @@ def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floa
     if not deviation:
         return np.ones(draws)
     weight, spread = np.array([sums.weight]), np.array([deviation])
-    _, drawn = cut_normal(weight, spread, 1e-3 * deviation, sums.weight + 20 * deviation, rng, draws)
+    _, drawn = cut_normal(weight, spread, 1e-3 * deviation, sums.weight + 20 * deviation, rng.random((draws, 1)))
     return np.asarray(sums.weight / drawn[:, 0])
 
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
 
 from discreet.util.arrays import Floats
 
@@ -89,7 +89,7 @@ class GramDraws:
 
     Args:
         means: estimated means of the features, shape (p,).
-        mean_variances: posterior variances of the means, shape (p,).
+        mean_covariance: posterior covariance of the means, shape (p, p). A wrong weight moves all means alike.
         drawn_means: a draw of the means for each matrix, shape (draws, p).
         scales: roots of the estimated centred sums of squares, shape (p,).
         eigenvalues: shape (draws, p), positive.
@@ -97,7 +97,7 @@ class GramDraws:
     """
 
     means: Floats
-    mean_variances: Floats
+    mean_covariance: Floats
     drawn_means: Floats
     scales: Floats
     eigenvalues: Floats
@@ -174,9 +174,24 @@ class SlopeLaw:
         # E[A] in scaled features. The solution of (E[A] + n Var(means)) change = E[A] (mean - start) minimises the
         # expected loss.
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
-        moved = mean + np.diag(weight * gram.mean_variances / scales**2)
+        moved = mean + weight * gram.mean_covariance / np.outer(scales, scales)
         change = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
         return np.asarray(start + change * _find_shrinkage(float(change @ mean @ change), most) / scales)
+
+    def told(self, move: Floats) -> float:
+        """Compute how much of a move towards the posterior mean is signal, from 0 to 1.
+
+        It is `s / (s + v)`: s is the mean sum of squares that the move explains, v that of the posterior's error. Each
+        draw of A counts with the slopes that go with it, since these are long where A is small.
+
+        Args:
+            move: change of the slopes in the units of the features, shape (p,).
+        """
+        gram, middle = self.gram, self.gram.along(self.mean * self.gram.scales)
+        error = (self.chosen * (self.variances + (self.slopes - middle) ** 2)).sum(axis=0)
+        squares = np.stack([gram.along(move * gram.scales) ** 2, error])
+        signal, noise = np.einsum("m,mk,amk->a", self.weights, gram.eigenvalues, squares)
+        return float(signal / (signal + noise))
 
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
@@ -220,14 +235,15 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
         50 to 400 independent draws, fewer for more features, each with eigenvalues of at least 1e-9 in units of the
         scales.
     """
-    width, weight = len(sums.squares), sums.weight
-    if sums.linear is None:
-        means, mean_variances = np.zeros(width), np.zeros(width)
-    else:
-        noisy = np.clip(sums.linear / weight, -1.5, 1.5)
-        known = (sums.linear_variance + noisy**2 * sums.weight_variance) / weight**2
+    width, weight, number = len(sums.squares), sums.weight, _count_matrices(len(sums.squares))
+    means = mean_variances = np.zeros(width)
+    if sums.linear is not None:
+        noisy, known = np.clip(sums.linear / weight, -1.5, 1.5), np.full(width, sums.linear_variance / weight**2)
         means, mean_variances = _shrink_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
+    # A weight that is too large by some share makes all means smaller by it, and all that is centred larger.
+    relative, errors = np.sqrt(sums.weight_variance) / weight, rng.standard_normal((number, 1))
+    common, moved = weight * means**2 * relative, np.clip(relative * errors, -1, 1)
     # E[sum (u - m)^2] = sum u^2 - n (mean^2 + Var(mean)).
     centred = sums.squares - weight * (means**2 + mean_variances)
     # Variance of the centred squares by the delta method.
@@ -235,14 +251,16 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
     squares, variance = _shrink_values(centred, variance, 1e-6 * weight, weight, widths)
-    mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _count_matrices(width))
+    spread = np.sqrt(variance + common**2)
+    scores = (common * errors + np.sqrt(variance) * rng.standard_normal((number, width))) / spread
+    mean_square, drawn = cut_normal(squares, spread, 1e-6 * weight, weight, ndtr(scores))
     scales = np.sqrt(mean_square)
-    matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), rng)
-    relative = np.sqrt(drawn) / scales
-    matrices = matrices * relative[:, :, None] * relative[:, None, :]
-    eigenvalues, axes = np.linalg.eigh(matrices)
-    drawn_means = means + np.sqrt(mean_variances) * rng.standard_normal(drawn.shape)
-    return GramDraws(means, mean_variances, drawn_means, scales, np.maximum(eigenvalues, 1e-9), axes)
+    matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), moved, rng)
+    ratio = np.sqrt(drawn) / scales
+    eigenvalues, axes = np.linalg.eigh(matrices * ratio[:, :, None] * ratio[:, None, :])
+    drawn_means = means * (1 - moved) + np.sqrt(mean_variances) * rng.standard_normal(drawn.shape)
+    covariance = np.diag(mean_variances) + relative**2 * np.outer(means, means)
+    return GramDraws(means, covariance, drawn_means, scales, np.maximum(eigenvalues, 1e-9), axes)
 
 
 def slope_law(
@@ -289,9 +307,7 @@ def slope_law(
     )
 
 
-def cut_normal(
-    mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
-) -> tuple[Floats, Floats]:
+def cut_normal(mean: Floats, deviation: Floats, low: float, high: float, shares: Floats) -> tuple[Floats, Floats]:
     """Compute means of truncated normal laws, and draw from them by inversion.
 
     Args:
@@ -299,32 +315,29 @@ def cut_normal(
         deviation: standard deviations before truncation, positive, shape (n,).
         low: lower end of the interval, the same for all.
         high: upper end of the interval.
-        rng: source of randomness.
-        draws: number of draws of each law.
+        shares: uniform numbers in (0, 1), shape (draws, n), of which each makes a draw that grows with it.
 
     Returns:
         (means, averaged over 400 quantiles, shape (n,); draws, shape (draws, n)), all from `low` to `high`.
 
     Example:
-        >>> means, draws = cut_normal(np.array([0.0]), np.array([1.0]), 0.0, 10.0, np.random.default_rng(0), 50)
+        >>> shares = np.random.default_rng(0).random((50, 1))
+        >>> means, draws = cut_normal(np.array([0.0]), np.array([1.0]), 0.0, 10.0, shares)
         >>> bool(draws.min() >= 0), round(float(means[0]), 1)
         (True, 0.8)
     """
     # Work with log tail probabilities on the side where tails are small: far out, the other side rounds to 1.
     start, end = (low - mean) / deviation, np.maximum((high - mean) / deviation, (low - mean) / deviation + 1e-9)
-    turned = start > 0
-    near, far = np.where(turned, -end, start), np.where(turned, -start, end)
-    a, b = log_ndtr(near), log_ndtr(far)
+    side = np.where(start > 0, -1, 1)
+    a, b = log_ndtr(side * start), log_ndtr(side * end)
 
     def at(share: Floats) -> Floats:
         """Compute quantiles, shape (m, n), from `low` to `high`, at shares in (0, 1), shape (m, 1) or (m, n)."""
         with np.errstate(divide="ignore"):
-            logs = np.logaddexp(np.log1p(-share) + a, np.log(share) + b)
-        scores = np.where(turned, -1, 1) * np.clip(ndtri_exp(logs), near, far)
-        return np.asarray(np.clip(mean + deviation * scores, low, high))
+            scores = side * ndtri_exp(np.logaddexp(np.log1p(-share) + a, np.log(share) + b))
+        return np.asarray(np.clip(mean + deviation * np.clip(scores, start, end), low, high))
 
-    shares = (np.arange(400) + 0.5)[:, None] / 400
-    return at(shares).mean(axis=0), at(rng.random((draws, mean.size)))
+    return at((np.arange(400) + 0.5)[:, None] / 400).mean(axis=0), at(shares)
 
 
 def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
@@ -394,7 +407,7 @@ def _shrink_values(values: Floats, variances: Floats, low: float, high: float, w
 
 
 def _draw_correlations(
-    sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
+    sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, moved: Floats, rng: np.random.Generator
 ) -> Floats:
     """Draw positive definite correlation matrices given noisy sums of products; noisy correlations are shrunk to 0.
 
@@ -408,6 +421,7 @@ def _draw_correlations(
         means: estimated means of the features, shape (p,).
         mean_variances: their variances, shape (p,).
         scales: root of each drawn centred square, shape (draws, p).
+        moved: relative error drawn for the weight, shape (draws, 1).
         rng: source of randomness.
 
     Returns:
@@ -420,9 +434,9 @@ def _draw_correlations(
     i, j = np.triu_indices(width, 1)
     both = scales[:, i] * scales[:, j]
     # Correlation = (product - weight mean_i mean_j) / (scale_i scale_j); its variance by the delta method.
-    noisy = (sums.products - sums.weight * means[i] * means[j]) / both
-    moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
-    variances = (sums.product_variance + sums.weight**2 * moved) / both**2
+    noisy = (sums.products - sums.weight * (1 - moved) * means[i] * means[j]) / both
+    spread = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
+    variances = (sums.product_variance + sums.weight**2 * spread) / both**2
     # The grid begins at a fraction of 1 / sqrt(p + 1), the deviation of correlations under a uniform law of matrices.
     widths = np.geomspace(LEAST_CORRELATION_WIDTH / np.sqrt(width + 1), 1, 20)
     weights, _ = _weigh_widths(noisy.mean(axis=0), variances.mean(axis=0), widths)

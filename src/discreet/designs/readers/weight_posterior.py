@@ -177,7 +177,8 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
         middles = mean + np.sqrt(mean_variance) * rng.standard_normal(len(middles))
         cross = cross - count * middles[:, None] * gram.drawn_means
     spread = np.sqrt(float(noise.square) + (2 * count * mean) ** 2 * mean_variance)
-    _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST_VARIANCE * count, count, rng, len(gram.axes))
+    shares = rng.random((len(gram.axes), 1))
+    _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST_VARIANCE * count, count, shares)
     target = targets[:, 0]
     along, noisy = gram.along(cross / gram.scales), gram.variance_along(variance / gram.scales**2)
     residual, zeros = target / count, np.zeros(len(target))
@@ -260,9 +261,10 @@ LARGEST_WEIGHT = 1e60
 def curvature_estimate(trace: GradientTrace) -> Floats:
     """Compute a point estimate of the weights given a perturbed minimum and the noisy curvature there.
 
-    With one output these slopes minimise the expected squared error of the linear predictor, shrunk towards the
-    released ones; with more than two classes they are posterior means (`many_estimate`). Intercepts are at the mean
-    predictor, corrected for the nonlinear mean response.
+    With one output the slopes of least expected squared error of the linear predictor, and the mean predictor corrected
+    for the nonlinear mean response, are moved back towards the released weights, by the part of the move that is noise
+    (`SlopeLaw.told`): the released weights are regularised, so that no noise makes them much worse than a constant, and
+    a step by a curvature that noise hides can. With more than two classes they are posterior means (`many_estimate`).
 
     Args:
         trace: released minimum with its noisy curvature.
@@ -280,7 +282,8 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
         return many_estimate(trace, rng)
     law, middle, _ = _find_slope_law(trace, rng)
     slopes = law.estimate(sums_of(trace, 0).weight, trace.weights[: len(trace.design.features)])
-    return _join_weights(trace.design, slopes, law.gram.means, _bend_predictor(trace, law, middle, 0.5))
+    move = _join_weights(trace.design, slopes, law.gram.means, _bend_predictor(trace, law, middle, 0.5)) - trace.weights
+    return trace.weights + law.told(move[: len(slopes)]) * move
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
@@ -305,11 +308,11 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
     if trace.design.outputs > 1:
         return many_draws(trace, draws, rng)
     law, middle, variance = _find_slope_law(trace, rng)
-    slopes, _ = law.draw(draws, rng)
-    means = law.gram.means + np.sqrt(law.gram.mean_variances) * rng.standard_normal(slopes.shape)
-    middles = middle + np.sqrt(variance) * rng.standard_normal(draws)
+    slopes, picked = law.draw(draws, rng)
+    middles: Floats | float = middle + np.sqrt(variance) * rng.standard_normal(draws)
     ratio = weight_ratios(sums_of(trace, 0), draws, rng)
-    return _join_weights(trace.design, slopes, means, _bend_predictor(trace, law, middles, rng.random(draws), ratio))
+    middles = _bend_predictor(trace, law, middles, rng.random(draws), ratio)
+    return _join_weights(trace.design, slopes, law.gram.drawn_means[picked], middles)
 
 
 def _bend_predictor(
@@ -364,9 +367,8 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
         # Centring the features subtracts the intercept's equation, times the centre, from the slopes' equations.
         force = force - centre * pulled[-1] / design.constant
     variances = noise * (1 + (centre / design.constant if design.intercept else 0.0 * centre) ** 2)
-    convexity = convexity_of(trace)
     along, pulls = gram.along(at * gram.scales), gram.along(force / gram.scales)
-    stretched = gram.variance_along(convexity / gram.scales**2)
+    stretched = gram.variance_along(convexity_of(trace) / gram.scales**2)
     ones = np.ones(len(gram.eigenvalues))
     law = slope_law(
         gram,
