@@ -1,0 +1,148 @@
+"""Structural zeros: cells of tables that no record can fall into, by the conditions under which columns apply.
+
+Where `cause` applies if `dead = yes`, no record has `dead = no` and a cause, nor `dead = yes` and a cause that is not
+applicable. Such cells are public: they are 0 in the records, in what is released, and in every draw of a posterior.
+Columns that apply under the same condition make each other's cells impossible, too, whether or not its column is in the
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.schema import Schema, Scope
+from discreet.model.tables import Tables
+from discreet.util.arrays import Floats
+
+LEAST_MASS = 1e-300
+"""Least probability of a row's possible cells: below, the row says nothing."""
+
+
+def example_law(schema: Schema, scope: Sequence[str]) -> Floats:
+    """Compute a law of some variables that is positive in every possible cell, and 0 in every other.
+
+    It is the law of columns that are independent and uniform, but for their conditions: margins of it over different
+    variables agree.
+
+    Args:
+        schema: with the conditions.
+        scope: names of its variables.
+
+    Returns:
+        Shape (size for the scope), read-only; sums to 1.
+
+    Example:
+        >>> from discreet import Schema, Variable
+        >>> dead, cause = Variable("dead", ("no", "yes")), Variable("cause", ("a", "b"), applies_if="dead=yes")
+        >>> example_law(Schema((dead, cause)), ("dead", "cause")).tolist()
+        [[0.0, 0.0, 0.5], [0.25, 0.25, 0.0]]
+    """
+    return _compute_law(schema, tuple(scope))
+
+
+@lru_cache(maxsize=1024)
+def _compute_law(schema: Schema, scope: Scope) -> Floats:
+    """Multiply the rows of all columns that the scope depends on, and sum out those beside it."""
+    names = schema.with_conditions(scope)
+    parts: list[object] = []
+    for axis, name in enumerate(names):
+        column, *_ = schema.conditions.get(name, (name,))
+        parts += [_make_rows(schema, name), [axis] if column == name else [names.index(column), axis]]
+    law: Floats = np.asarray(np.einsum(*parts, list(range(len(scope))), optimize=len(names) > 2), np.float64)
+    law.flags.writeable = False
+    return law
+
+
+def _make_rows(schema: Schema, name: str) -> Floats:
+    """Make the example law of a column given that of its condition, if it has one: uniform where that allows it."""
+    size = schema[name].size
+    if name not in schema.conditions:
+        return np.full(size, 1 / size)
+    column, states = schema.conditions[name]
+    outside = len(schema[name].values)
+    rows = np.zeros((schema[column].size, size))
+    rows[:, outside] = 1
+    rows[list(states)] = np.where(np.arange(size) == outside, 0, 1 / (size - 1))
+    rows[len(schema[column].complete) :] = 1 / size
+    return rows
+
+
+def possible_cells(schema: Schema, scope: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+    """Find the cells of a table that records can fall into; None if they can fall into all of them.
+
+    Args:
+        schema: with the conditions.
+        scope: variables of the table, in the order of its axes.
+    """
+    if not schema.conditions or not any(len(schema.with_conditions([name])) > 1 for name in scope):
+        return None
+    possible = example_law(schema, scope) > 0
+    return None if possible.all() else possible
+
+
+def clear_impossible(schema: Schema, scope: Sequence[str], law: Floats) -> Floats:
+    """Set the impossible cells of joint laws to 0, and scale the others to 1.
+
+    Args:
+        schema: with the conditions.
+        scope: variables of the axes.
+        law: shape (size for the scope, draws).
+
+    Returns:
+        The law itself if all cells are possible.
+    """
+    possible = possible_cells(schema, scope)
+    if possible is None:
+        return law
+    cleared = law * possible[..., None]
+    total = cleared.sum(axis=tuple(range(len(scope))), keepdims=True)
+    return np.asarray(
+        np.where(total > LEAST_MASS, cleared, example_law(schema, scope)[..., None])
+        / np.where(total > LEAST_MASS, total, 1)
+    )
+
+
+def clear_impossible_rows(schema: Schema, family: Sequence[str], rows: Floats) -> Floats:
+    """Set the impossible cells of rows to 0, and scale the others to 1.
+
+    Of a row that is drawn from a Dirichlet law this is the draw given that these cells are empty.
+
+    Args:
+        schema: with the conditions.
+        family: parents, then the child.
+        rows: probabilities of the child, shape `(*parents, child, draws)`.
+
+    Returns:
+        Rows; those of impossible parents are uniform. The argument itself if all cells are possible.
+    """
+    if possible_cells(schema, family) is None:
+        return rows
+    example = np.array(example_law(schema, family))
+    example[example.sum(axis=-1) == 0] = 1
+    cleared = rows * (example > 0)[..., None]
+    total = cleared.sum(axis=-2, keepdims=True)
+    cleared = np.where(total > LEAST_MASS, cleared, example[..., None])
+    return np.asarray(cleared / cleared.sum(axis=-2, keepdims=True))
+
+
+def with_zeros(tables: Tables) -> Tables:
+    """Set the impossible cells of a network's rows to 0; families are made at first use.
+
+    Args:
+        tables: rows, shape `(*parents, child, draws)`.
+
+    Returns:
+        The tables themselves if no column has a condition.
+    """
+    network = tables.network
+    if not network.schema.conditions:
+        return tables
+    return Tables(
+        network,
+        lambda node: clear_impossible_rows(network.schema, network.family(node), np.asarray(tables[node])),
+        draws=tables.draws,
+    )
