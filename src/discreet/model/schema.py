@@ -410,9 +410,9 @@ class Schema:
                 require(some, f"{shown(each.name)} applies in all states of {shown(column.name)}: leave out applies_if")
         return codes
 
-    @property
+    @cached_property
     def condition_columns(self) -> dict[str, tuple[str, ...]]:
-        """By name of each column, the column that its condition is on, if there is one."""
+        """By name of each column, the one that its condition is on; none without a condition."""
         return {name: (self.conditions[name][0],) if name in self.conditions else () for name in self.names}
 
     def with_conditions(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ def example_law(schema: Schema, scope: Sequence[str]) -> Floats:
 def _compute_law(schema: Schema, scope: Scope) -> Floats:
     """Multiply the rows of all columns that the scope depends on, and sum out those beside it."""
     names = schema.with_conditions(scope)
-    parts: list[object] = []
+    parts: list[Any] = []
     for axis, name in enumerate(names):
         column, *_ = schema.conditions.get(name, (name,))
         parts += [_make_rows(schema, name), [axis] if column == name else [names.index(column), axis]]
@@ -126,7 +127,7 @@ def clear_impossible_rows(schema: Schema, family: Sequence[str], rows: Floats) -
     cleared = rows * (example > 0)[..., None]
     total = cleared.sum(axis=-2, keepdims=True)
     cleared = np.where(total > LEAST_MASS, cleared, example[..., None])
-    return np.asarray(cleared / cleared.sum(axis=-2, keepdims=True))
+    return np.asarray(cleared / cleared.sum(axis=-2, keepdims=True)).astype(rows.dtype)
 
 
 def with_zeros(tables: Tables) -> Tables:
