@@ -131,8 +131,8 @@ def planned(
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
-        drawn = len(network.arcs) > len(network.schema.conditions)
-        return (PAIRS_SHARE if drawn else PAIRS_SHARE_WITHOUT_ARCS) if stated is None else stated
+        more_arcs = len(network.arcs) > len(network.schema.conditions)
+        return (PAIRS_SHARE_WITHOUT_ARCS, PAIRS_SHARE)[more_arcs] if stated is None else stated
 
     def beyond(network: Network) -> tuple[Scope, ...]:
         pairs_of = all_pairs if workload is None else partial(queried_pairs, queries=workload)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -377,18 +378,10 @@ class Schema:
             raise InputError("a schema needs at least one variable")
         if len(self._positions) != len(self.variables):
             raise InputError(f"variable {shown(first_repeated(self.names))} is declared twice")
-        self._refuse_circles()
-
-    def _refuse_circles(self) -> None:
-        """Refuse conditions that lead back to their own column, and unknown states in them."""
-        for name in self.conditions:
-            path = [name]
-            while path[-1] in self.conditions:
-                path.append(self.conditions[path[-1]][0])
-                if path[-1] in path[:-1]:
-                    raise InputError(
-                        f"whether {shown(name)} applies depends on itself: {' <- '.join(map(shown, path))}"
-                    )
+        try:
+            TopologicalSorter(self.condition_columns).prepare()
+        except CycleError as error:
+            raise InputError(f"whether {shown(error.args[1][0])} applies depends on itself") from None
 
     @cached_property
     def conditions(self) -> Mapping[str, tuple[str, tuple[int, ...]]]:
@@ -566,18 +559,8 @@ def _list_states(member: Mapping[str, Any]) -> list[Any]:
 
 def _read_variable(member: Mapping[str, Any]) -> Variable:
     """Read one variable of a schema file."""
-    odd = set(member) - {"name", "states", "bounds", "bins", "type", "missing", "not_applicable", "applies_if"}
-    if odd or "name" not in member:
+    if "name" not in member or not set(member) <= set(Variable.__match_args__):
         raise InputError(
             f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(member)[:5]}"
         )
-    return Variable(
-        member["name"],
-        member.get("states", ()),
-        bounds=member.get("bounds"),
-        bins=member.get("bins", ()),
-        type=member.get("type", "real"),
-        missing=member.get("missing"),
-        not_applicable=member.get("not_applicable"),
-        applies_if=member.get("applies_if"),
-    )
+    return Variable(**member)

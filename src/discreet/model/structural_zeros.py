@@ -8,9 +8,8 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +18,14 @@ from discreet.model.schema import Schema, Scope
 from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
+Drawn = TypeVar("Drawn", bound=npt.NDArray[np.floating])
+
 LEAST_MASS = 1e-300
 """Least probability of a row's possible cells: below, the row says nothing."""
 
 
-def example_law(schema: Schema, scope: Sequence[str]) -> Floats:
+@lru_cache(maxsize=1024)
+def example_law(schema: Schema, scope: Scope) -> Floats:
     """Compute a law of some variables that is positive in every possible cell, and 0 in every other.
 
     It is the law of columns that are independent and uniform, but for their conditions: margins of it over different
@@ -42,12 +44,6 @@ def example_law(schema: Schema, scope: Sequence[str]) -> Floats:
         >>> example_law(Schema((dead, cause)), ("dead", "cause")).tolist()
         [[0.0, 0.0, 0.5], [0.25, 0.25, 0.0]]
     """
-    return _compute_law(schema, tuple(scope))
-
-
-@lru_cache(maxsize=1024)
-def _compute_law(schema: Schema, scope: Scope) -> Floats:
-    """Multiply the rows of all columns that the scope depends on, and sum out those beside it."""
     names = schema.with_conditions(scope)
     parts: list[Any] = []
     for axis, name in enumerate(names):
@@ -72,7 +68,7 @@ def _make_rows(schema: Schema, name: str) -> Floats:
     return rows
 
 
-def possible_cells(schema: Schema, scope: Sequence[str]) -> npt.NDArray[np.bool_] | None:
+def possible_cells(schema: Schema, scope: Scope) -> npt.NDArray[np.bool_] | None:
     """Find the cells of a table that records can fall into; None if they can fall into all of them.
 
     Args:
@@ -85,49 +81,28 @@ def possible_cells(schema: Schema, scope: Sequence[str]) -> npt.NDArray[np.bool_
     return None if possible.all() else possible
 
 
-def clear_impossible(schema: Schema, scope: Sequence[str], law: Floats) -> Floats:
-    """Set the impossible cells of joint laws to 0, and scale the others to 1.
+def clear_impossible(schema: Schema, scope: Scope, law: Drawn, *, rows: bool = False) -> Drawn:
+    """Set the impossible cells of drawn laws to 0, and scale the others to 1.
+
+    Of a law that is drawn from a Dirichlet law this is the draw given that these cells are empty.
 
     Args:
         schema: with the conditions.
-        scope: variables of the axes.
+        scope: variables of the axes; of rows the parents, then the child.
         law: shape (size for the scope, draws).
+        rows: whether the law is of the child in each row, and not a joint one.
 
     Returns:
-        The law itself if all cells are possible.
+        The argument itself if all cells are possible. Rows of impossible parents are uniform.
     """
-    possible = possible_cells(schema, scope)
-    if possible is None:
+    if possible_cells(schema, scope) is None:
         return law
-    cleared = law * possible[..., None]
-    total = cleared.sum(axis=tuple(range(len(scope))), keepdims=True)
-    return np.asarray(
-        np.where(total > LEAST_MASS, cleared, example_law(schema, scope)[..., None])
-        / np.where(total > LEAST_MASS, total, 1)
-    )
-
-
-def clear_impossible_rows(schema: Schema, family: Sequence[str], rows: Floats) -> Floats:
-    """Set the impossible cells of rows to 0, and scale the others to 1.
-
-    Of a row that is drawn from a Dirichlet law this is the draw given that these cells are empty.
-
-    Args:
-        schema: with the conditions.
-        family: parents, then the child.
-        rows: probabilities of the child, shape `(*parents, child, draws)`.
-
-    Returns:
-        Rows; those of impossible parents are uniform. The argument itself if all cells are possible.
-    """
-    if possible_cells(schema, family) is None:
-        return rows
-    example = np.array(example_law(schema, family))
-    example[example.sum(axis=-1) == 0] = 1
-    cleared = rows * (example > 0)[..., None]
-    total = cleared.sum(axis=-2, keepdims=True)
-    cleared = np.where(total > LEAST_MASS, cleared, example[..., None])
-    return np.asarray(cleared / cleared.sum(axis=-2, keepdims=True)).astype(rows.dtype)
+    example, axes = example_law(schema, scope)[..., None], tuple(range(len(scope)))[-1 if rows else 0 :]
+    example = np.where(example.sum(axis=axes, keepdims=True) > 0, example, 1)
+    cleared = law * (example > 0)
+    cleared = np.where(cleared.sum(axis=axes, keepdims=True) > LEAST_MASS, cleared, example)
+    held: Drawn = (cleared / cleared.sum(axis=axes, keepdims=True)).astype(law.dtype)
+    return held
 
 
 def with_zeros(tables: Tables) -> Tables:
@@ -144,6 +119,6 @@ def with_zeros(tables: Tables) -> Tables:
         return tables
     return Tables(
         network,
-        lambda node: clear_impossible_rows(network.schema, network.family(node), np.asarray(tables[node])),
+        lambda node: clear_impossible(network.schema, network.family(node), tables[node], rows=True),
         draws=tables.draws,
     )

@@ -212,9 +212,8 @@ class LawParts:
     def _draw_set(self, names: Scope) -> DrawnSet:
         """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing."""
         if names not in self.drawn:
-            drawn, schema = self.sets.draw(names, self.families, self._replicate_families), self.sets.network.schema
-            cleared = (clear_impossible(schema, names, np.asarray(law, np.float64)) for law in drawn)
-            self.drawn[names] = DrawnSet.of(*cleared) if schema.conditions else drawn
+            drawn = self.sets.draw(names, self.families, self._replicate_families)
+            self.drawn[names] = DrawnSet(*(clear_impossible(self.sets.network.schema, names, law) for law in drawn))
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:

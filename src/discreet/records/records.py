@@ -179,9 +179,7 @@ def read_records(
     policy = RecordsPolicy(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
-    schema.require_conditions()
-    require(order_column is None or not schema.conditions, "applies_if is for records that are counted alone")
-    columns = schema if order_column is None else _take_one_slice(schema)
+    columns = _take_one_slice(schema, order_column is not None)
     absent = (declared := _declare_form(form, columns)).rewrite_words(markers(na_values, columns))
     needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *needed), declared)
@@ -217,8 +215,12 @@ def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
     return TextForm(**options, numeric=frozenset(numeric))
 
 
-def _take_one_slice(schema: Schema) -> Schema:
-    """Take the variables of one record from a schema that also has variables of the record before it."""
+def _take_one_slice(schema: Schema, ordered: bool) -> Schema:
+    """Take the variables of one record from a schema that, if ordered, also has variables of the record before it."""
+    schema.require_conditions()
+    if not ordered:
+        return schema
+    require(not schema.conditions, "applies_if is for records that are counted alone: leave out the order")
     by_name = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
     if len(by_name) == len(schema):
         raise InputError(f"an order of records is for variables called {PREVIOUS}NAME, and there is none")
@@ -367,10 +369,8 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     counted = records
     if records.policy.missing == "drop":
         present = [
-            is_present(records.table[variable.name])
-            if variable.not_applicable is None
-            else codes(records, variable) != MISSING
-            for variable in variables
+            is_present(records.table[each.name]) if each.not_applicable is None else codes(records, each) != MISSING
+            for each in variables
         ]
         counted = replace(records, table=records.table.filter(*present))
     if counted.unit is None:

@@ -63,7 +63,7 @@ from discreet.inference.weighted_records import ancestors_beyond
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.structural_zeros import clear_impossible_rows, possible_cells
+from discreet.model.structural_zeros import clear_impossible, possible_cells
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import KNOWN_VARIANCE
 from discreet.posterior.evidence import check_total, measurements
@@ -576,7 +576,7 @@ class LatentCounts:
             again = dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
         else:
             again = self._move_rows(node, rows, self._replicate_laws, self._generators[node])
-        return clear_impossible_rows(self.network.schema, self.network.family(node), again)
+        return clear_impossible(self.network.schema, self.network.family(node), again, rows=True)
 
     def _is_moved(self, node: str) -> bool:
         """True if a family's rows are raked to separately drawn margins: `doubt`, the learned prior, and parents."""
@@ -640,7 +640,7 @@ class LatentCounts:
         possible = possible_cells(self.network.schema, family)
         if possible is None:
             return rows
-        theta = clear_impossible_rows(self.network.schema, family, rows.theta)
+        theta = clear_impossible(self.network.schema, family, rows.theta, rows=True)
         held = np.where(possible[..., None], rows.counts, 0)
         moved = (rows.counts - held).sum(axis=-2)
         counts = held + np.moveaxis(rng.multinomial(moved, np.moveaxis(theta, -2, -1)), -1, -2)

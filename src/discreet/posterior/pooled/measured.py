@@ -174,8 +174,7 @@ def _hold_zeros(network: Network, scope: Scope, table: Floats, noise: Blur) -> t
         return table, noise
     share, held = float(possible.mean()), network.cells(tuple(noise.shared)) / possible.size
     mean = noise.inside * held + noise.rows * (1 - held) if noise.shared else noise.rows
-    lowered = (math.sqrt(v * (share**2 * v + share * (1 - share) * mean)) for v in (noise.rows, noise.inside))
-    rows, inside = lowered
+    rows, inside = (math.sqrt(v * (share**2 * v + share * (1 - share) * mean)) for v in (noise.rows, noise.inside))
     return table * possible[..., None], Blur(rows, noise.shared, inside)
 
 
