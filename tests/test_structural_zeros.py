@@ -9,9 +9,12 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
+from discreet.mechanisms.crossing import calibrate
+from discreet.mechanisms.table_plans import without_large
 from discreet.model.structural_zeros import clear_impossible, possible_cells
 from discreet.posterior.pooled.least_squares import fit_nonnegative
 from discreet.posterior.pooled.measured import read_tables
+from discreet.releases.policy import RecordsPolicy
 
 SEX, DEAD = dc.Variable("sex", ("f", "m")), dc.Variable("dead", ("no", "yes"))
 CAUSE = dc.Variable("cause", ("heart", "cancer", "other"), applies_if="dead = yes", not_applicable="alive")
@@ -21,8 +24,15 @@ BIRTHS = dc.Variable("births", ("0", "1", "2"), applies_if="sex = f")
 VARIABLES = (SEX, DEAD, CAUSE, PLACE, AGE, BIRTHS)
 NETWORK = dc.Network.from_edges([("sex", "dead"), ("cause", "place"), ("cause", "age_at_death")], VARIABLES)
 NONE = dc.Network.empty(VARIABLES)
-IMPOSSIBLE = ("P(cause=heart | dead=no)", "P(cause=alive, place=home)", "P(dead=no, cause=other)", "P(births=1 | sex=m)",
-              "P(dead=no | place=home)", "P(cause=alive | place=hospital)", "P(age_at_death=30_to_60, cause=alive)")  # fmt: skip
+IMPOSSIBLE = (
+    "P(cause=heart | dead=no)",
+    "P(cause=alive, place=home)",
+    "P(dead=no, cause=other)",
+    "P(births=1 | sex=m)",
+    "P(dead=no | place=home)",
+    "P(cause=alive | place=hospital)",
+    "P(age_at_death=30_to_60, cause=alive)",
+)
 
 
 def codes(n: int = 4000, seed: int = 0) -> dict[str, Any]:
@@ -163,18 +173,13 @@ def test_structure_draws_the_arcs_of_conditions() -> None:
 
 
 def test_a_metric_knows_no_distance_to_what_does_not_apply() -> None:
-    from discreet.mechanisms.crossing import calibrate
-    from discreet.releases.policy import RecordsPolicy
-
-    claim = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="record")
+    claim = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 state in one column")
     small = dc.Network.empty((DEAD, CAUSE))
     with pytest.raises(dc.InputError, match="not from what does not apply"):
-        calibrate(dc.posterior_sample(), dc.Dirichlet.uniform(small), claim, RecordsPolicy("error", "error"))
+        calibrate(dc.laplace(), dc.Dirichlet.uniform(small), claim, RecordsPolicy("error", "error"))
 
 
 def test_large_families_keep_the_column_of_the_condition() -> None:
-    from discreet.mechanisms.table_plans import without_large
-
     many = dc.Variable("many", tuple(map(str, range(50))))
     cause = dc.Variable("cause", ("h", "c"), applies_if="many = 1")
     network = dc.Network.from_edges([("dead", "cause")], (many, DEAD, cause))

@@ -640,11 +640,12 @@ class LatentCounts:
         possible = possible_cells(self.network.schema, family)
         if possible is None:
             return rows
-        theta = clear_impossible(self.network.schema, family, rows.theta, rows=True)
+        both = (rows.theta, rows.mean[..., None])
+        theta, mean = (clear_impossible(self.network.schema, family, each, rows=True) for each in both)
         held = np.where(possible[..., None], rows.counts, 0)
         moved = (rows.counts - held).sum(axis=-2)
         counts = held + np.moveaxis(rng.multinomial(moved, np.moveaxis(theta, -2, -1)), -1, -2)
-        return replace(rows, counts=counts, theta=theta)
+        return replace(rows, counts=counts, theta=theta, mean=mean[..., 0])
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
