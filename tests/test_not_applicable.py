@@ -188,6 +188,17 @@ def test_texts_that_are_no_condition_are_refused(text: str) -> None:
         dc.Variable("cause", ("h",), applies_if=text)
 
 
+def test_conditions_on_conditions_are_few() -> None:
+    chain = [
+        dc.Variable("x0", ("a", "b")),
+        *(dc.Variable(f"x{i}", ("a",), applies_if=f"x{i - 1} = a") for i in range(1, 99)),
+    ]
+    assert len(dc.Schema(tuple(chain[:16])).conditions) == 15
+    for variables in (chain, chain[::-1]):
+        with pytest.raises(dc.InputError, match="one on another"):
+            dc.Schema(tuple(variables))
+
+
 def test_a_gap_cannot_mean_two_things_without_a_condition() -> None:
     with pytest.raises(dc.InputError, match="applies_if tells the two apart"):
         dc.Variable("cause", ("h", "c"), missing="?", not_applicable="alive")

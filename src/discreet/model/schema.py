@@ -32,6 +32,8 @@ MOST_LOG_RATIO = 300.0
 """Logarithm of the largest ratio of the last bin's width to the first's."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone surrogate, which no file can store."""
+MOST_CONDITIONS = 16
+"""Most columns of conditions that follow from each other, so that no recursion is deep."""
 NOT_APPLICABLE = "not applicable"
 """Name of the state of records that a column does not concern, unless another is declared."""
 GAP_FIELDS = ("missing", "not_applicable", "applies_if")
@@ -382,6 +384,10 @@ class Schema:
             TopologicalSorter(self.condition_columns).prepare()
         except CycleError as error:
             raise InputError(f"whether {shown(error.args[1][0])} applies depends on itself") from None
+        if any(len(self.with_conditions([name])) > MOST_CONDITIONS for name in self.conditions):
+            raise InputError(
+                f"a column applies by {MOST_CONDITIONS} conditions or more, one on another; name the first"
+            )
 
     @cached_property
     def conditions(self) -> Mapping[str, tuple[str, tuple[int, ...]]]:

@@ -14,12 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from discreet.errors import require
 from discreet.model.schema import Schema, Scope
 from discreet.model.tables import Tables
-from discreet.util.arrays import Floats
+from discreet.util.arrays import Array, Floats
 
 Drawn = TypeVar("Drawn", bound=npt.NDArray[np.floating])
 
+MOST_COLUMNS = 52
+"""Most columns of a table with those that their conditions are on: numpy has so many letters for axes."""
 LEAST_MASS = 1e-300
 """Least probability of a row's possible cells: below, the row says nothing."""
 
@@ -44,8 +47,8 @@ def example_law(schema: Schema, scope: Scope) -> Floats:
         >>> example_law(Schema((dead, cause)), ("dead", "cause")).tolist()
         [[0.0, 0.0, 0.5], [0.25, 0.25, 0.0]]
     """
-    names = schema.with_conditions(scope)
-    parts: list[Any] = []
+    names, parts = schema.with_conditions(scope), list[Any]()
+    require(len(names) <= MOST_COLUMNS, f"a table over {len(names)} columns and those of their conditions is too large")
     for axis, name in enumerate(names):
         column, *_ = schema.conditions.get(name, (name,))
         parts += [_make_rows(schema, name), [axis] if column == name else [names.index(column), axis]]
@@ -99,6 +102,8 @@ def clear_impossible(schema: Schema, scope: Scope, law: Drawn, *, rows: bool = F
         return law
     example, axes = example_law(schema, scope)[..., None], tuple(range(len(scope)))[-1 if rows else 0 :]
     example = np.where(example.sum(axis=axes, keepdims=True) > 0, example, 1)
+    if not law[example[..., 0] == 0].any():
+        return law
     cleared = law * (example > 0)
     cleared = np.where(cleared.sum(axis=axes, keepdims=True) > LEAST_MASS, cleared, example)
     held: Drawn = (cleared / cleared.sum(axis=axes, keepdims=True)).astype(law.dtype)
@@ -117,8 +122,8 @@ def with_zeros(tables: Tables) -> Tables:
     network = tables.network
     if not network.schema.conditions:
         return tables
-    return Tables(
-        network,
-        lambda node: clear_impossible(network.schema, network.family(node), tables[node], rows=True),
-        draws=tables.draws,
-    )
+
+    def clear(node: str) -> Array:
+        return clear_impossible(network.schema, network.family(node), tables[node], rows=True)
+
+    return Tables(network, clear, draws=tables.draws)
