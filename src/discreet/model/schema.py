@@ -37,7 +37,7 @@ MOST_CONDITIONS = 16
 NOT_APPLICABLE = "not applicable"
 """Name of the state of records that a column does not concern, unless another is declared."""
 GAP_FIELDS = ("missing", "not_applicable", "applies_if")
-"""What a variable says of gaps."""
+"""Fields of a variable on its gaps."""
 CONDITION = re.compile(
     r'\s*(?:"(?P<quoted>[^"]+)"|(?P<word>[^"={}]+?))\s*(?:=\s*(?P<one>[^{}]+)|\s+in\s*\{(?P<several>.*)\})\s*',
     re.DOTALL,

@@ -103,12 +103,12 @@ def _request_groups(records: Records, part: Part, key: Key = grouping) -> ir.Tab
     # Select its columns alone: PostgreSQL would materialise a subquery that several scopes share.
     needed = records.schema.with_conditions(part.scope)
     table = records.table.select(*needed, *(name for name in records.table.columns if name == STEPS))
-    names = dict.fromkeys(name for monomial in part.sums for name in monomial)
-    own = replace(records, table=table)
-    held = {
-        name: numbers(own, records.schema[name]) if name in own.schema.conditions else table[name] for name in names
+    selected = replace(records, table=table)
+    summed = [records.schema[name] for name in dict.fromkeys(name for monomial in part.sums for name in monomial)]
+    held = [numbers(selected, each) if each.applies_if else table[each.name] for each in summed]
+    offsets = {
+        offset_name(each.name): offset_column(at, NumberGrid(each)) for each, at in zip(summed, held, strict=True)
     }
-    offsets = {offset_name(name): offset_column(held[name], NumberGrid(records.schema[name])) for name in names}
     narrow = replace(records, table=table.mutate(**offsets) if offsets else table)
     variables = part.variables(records.schema)
     keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}

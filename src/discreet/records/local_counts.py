@@ -223,9 +223,9 @@ def _apply_condition(name: str, codes: Mapping[str, Array], schema: Schema, poli
     if name not in schema.conditions:
         return codes[name]
     variable, (column, states) = schema[name], schema.conditions[name]
-    told, outside, gap = schema[column], len(variable.values), missing_code(policy, variable)
+    source, outside, gap = schema[column], len(variable.values), missing_code(policy, variable)
     applies = np.isin(codes[column], states)
-    unknown = (codes[column] >= len(told.complete)) & (codes[column] < told.size)
+    unknown = (codes[column] >= len(source.complete)) & (codes[column] < source.size)
     applying = np.where(applies & (codes[name] == outside), variable.size if gap == MISSING else gap, codes[name])
     return np.where(applies | unknown, applying, outside).astype(codes[name].dtype)
 

@@ -310,10 +310,10 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     if variable.name not in records.schema.conditions:
         return code
     column, states = records.schema.conditions[variable.name]
-    told, outside = records.schema[column], len(variable.values)
-    observed = codes(records, told)
+    source, outside = records.schema[column], len(variable.values)
+    observed = codes(records, source)
     gap_where_it_applies = observed.isin(states) & (code == outside)
-    as_it_stands = observed.isin((*states, *range(len(told.complete), told.size)))
+    as_it_stands = observed.isin((*states, *range(len(source.complete), source.size)))
     return ibis.cases(
         (gap_where_it_applies, missing_code(records.policy, variable)), (as_it_stands, code), else_=outside
     )
