@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,33 @@ def test_one_record_moves_one_cell_of_each_table_whatever_it_holds(relation: str
         steps = abs(after.sums.total("age") - before.sums.total("age"))
         assert steps <= 2**14 * (1 if relation == "add_remove" else 2)
     assert largest == (1 if relation == "add_remove" else 2)
+
+
+@pytest.mark.costly("An engine counts the records of units by their conditions.", always=True)
+def test_one_unit_moves_as_many_cells_as_it_has_records() -> None:
+    """Units with several records, whatever these hold: of each at most two are counted, each by its own condition."""
+    network = dc.Network.empty(
+        (dc.Variable("dead", ("no", "yes")), dc.Variable("cause", ("h",), applies_if="dead=yes"))
+    )
+    kinds = list(itertools.product(("no", "yes"), ("h",)))
+
+    def count(units: list[tuple[str, list[tuple[str, str]]]]) -> dict[Any, npt.NDArray[np.int64]]:
+        rows = [(unit, *row) for unit, held in units for row in held]
+        table = pa.table(dict(zip(("who", *network.nodes), map(list, zip(*rows, strict=True)), strict=True)))
+        records = dc.read_records(table, network.schema, unit_column="who", max_records=2)
+        assert records.unit is not None
+        return dict(dc.count(replace(records, unit=replace(records.unit, salt="s")), network).joints)
+
+    others = [("p", [kinds[0], kinds[1], kinds[1]]), ("q", [kinds[0]])]
+    before, most = count(others), 0
+    for held in itertools.combinations_with_replacement(kinds, 3):
+        after = count([*others, ("r", list(held))])
+        for scope in before:
+            moved = np.abs(after[scope] - before[scope])
+            most = max(most, int(moved.sum()))
+            possible = possible_cells(network.schema, scope)
+            assert possible is None or not moved[~possible].any()
+    assert most == 2
 
 
 def test_possible_cells_are_those_that_some_record_can_fall_into() -> None:
