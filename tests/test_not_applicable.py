@@ -230,9 +230,9 @@ def test_conditions_on_conditions_are_few() -> None:
 def test_a_gap_cannot_mean_two_things_without_a_condition() -> None:
     with pytest.raises(dc.InputError, match="applies_if tells the two apart"):
         dc.Variable("cause", ("h", "c"), missing="?", not_applicable="alive")
-    with pytest.raises(dc.InputError, match="must be the last one"):
+    with pytest.raises(dc.InputError, match="are the last ones, after values"):
         dc.Variable("cause", ("alive", "h"), not_applicable="alive")
-    with pytest.raises(dc.InputError, match="must be the last one"):
+    with pytest.raises(dc.InputError, match="are the last ones, after values"):
         dc.Variable("cause", ("h",), applies_if="dead=yes", missing="x", not_applicable="x")
     assert dc.Schema((NOTE, dc.Variable("x", ("a",)))).with_missing()["note"] == NOTE
 

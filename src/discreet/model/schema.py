@@ -202,7 +202,7 @@ class Variable:
         values = [state for state in self.states if state not in gaps]
         in_order = list(self.states[len(values) :]) == [state for state in gaps if state in self.states]
         last = in_order and bool(values) and len({*gaps}) == len(gaps) and all(isinstance(gap, str) for gap in gaps)
-        self._require(last, "the state for missing values must be the last one, after others")
+        self._require(last, "states for gaps are the last ones, after values: not applicable, then missing")
         object.__setattr__(self, "states", (*values, *gaps))
 
     @property
