@@ -78,13 +78,19 @@ def test_ledger_show_after_a_release(run: Shell) -> None:
 def test_check(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     found = run.json("check d.parquet --network asia.bif")
     assert found["ok"]
-    assert found["columns"][0] == {"column": "asia", "missing": 0, "unknown": 0, "out_of_bounds": 0}
+    assert found["columns"][0] == {
+        "column": "asia",
+        "missing": 0,
+        "unknown": 0,
+        "out_of_bounds": 0,
+        "does_not_apply": 0,
+    }
     assert [part["column"] for part in found["columns"]] == list(asia())
     worse = sample().set_column(0, "asia", pa.array([None, None, "maybe", *sample()["asia"].to_pylist()[3:]]))
     pq.write_table(worse, "w.parquet")
     code, out, err = run("check w.parquet --network asia.bif")
     assert code == 2
-    assert re.search(r"^asia +2 +1 +0$", out, re.MULTILINE)
+    assert re.search(r"^asia +2 +1 +0 +0$", out, re.MULTILINE)
     assert "private" in err
     assert "maybe" not in out + err
     pq.write_table(worse.slice(0, 2), "m.parquet")

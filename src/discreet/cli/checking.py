@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -175,7 +175,7 @@ def check(
     records = reading.records(structure.schema)
     faults = dc.check(records)
     use = check_units(records)
-    at_fault = [each for each in faults if each.missing or each.unknown or each.out_of_bounds]
+    at_fault = [each for each in faults if any(astuple(each)[1:])]
     blocking = sum(map(reading.blocks, at_fault))
     lost = use is not None and use.without > 0
     listed = [{"column" if key == "variable" else key: value for key, value in asdict(each).items()} for each in faults]
@@ -204,5 +204,5 @@ def check(
 
 def _print_faults(at_fault: Sequence[Faults]) -> str:
     """Write a table of the columns with invalid values."""
-    rows = [(each.variable, str(each.missing), str(each.unknown), str(each.out_of_bounds)) for each in at_fault]
-    return table(("column", "missing", "invalid value", "out of bounds"), rows)
+    rows = [tuple(map(str, astuple(each))) for each in at_fault]
+    return table(("column", "missing", "invalid value", "out of bounds", "does not apply"), rows)

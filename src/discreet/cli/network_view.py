@@ -14,6 +14,7 @@ from discreet.cli.arguments import named_network, network_in, schema_of
 from discreet.cli.report import origin_lines
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
+from discreet.model.schema import write_gaps
 from discreet.posterior.read import posterior_kind
 from discreet.util.json_files import decode_declared, read_at_most, read_packed_text, write_whole
 from discreet.util.lazy_imports import lazy_import
@@ -90,7 +91,7 @@ def _write_document(network: dc.Network) -> dict[str, Any]:
             "states": list(variable.states),
             **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
             **({"type": variable.type} if variable.type != "real" else {}),
-            **({} if variable.missing is None else {"missing": variable.missing}),
+            **write_gaps(variable),
             "parents": list(network.parents[variable.name]),
         }
         for variable in network.schema

@@ -17,7 +17,8 @@
 
     [[variables]]
     name = "smoke"
-    states = ["no", "yes"]                     # or bounds, bins, type; also missing; without bins a release finds some
+    states = ["no", "yes"]                     # or bounds, bins, type; also missing, not_applicable, applies_if;
+                                               # without bins a release finds some
 
 All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
 codebook or a public sample. Comments survive when a program changes the file.
@@ -28,7 +29,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from discreet.errors import InputError, listed, require, shown, shown_path
-from discreet.model.arcs import parents_in, quoted
+from discreet.model.arcs import add_conditions, parents_in, quoted
 from discreet.model.network import Network
 from discreet.model.round_numbers import is_wide
-from discreet.model.schema import Variable, schema_of_parts
+from discreet.model.schema import Variable, schema_of_parts, write_gaps
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.util.option_texts import FORM_WORDS
@@ -119,7 +120,8 @@ class Project:
         if not isinstance(arcs, list) or not all(isinstance(arc, str) for arc in arcs):
             raise InputError(f'{label}: arcs are a list of texts such as "smoke -> lung"')
         joined = parents_in("\n".join(arcs), schema, where=f"arcs of {label}") if arcs else {}
-        network = Network(schema.variables, {name: joined.get(name, ()) for name in schema.names})
+        parents = add_conditions({name: joined.get(name, ()) for name in schema.names}, schema)
+        network = Network(schema.variables, parents)
         return Project(
             network, {name: _check_section(raw[name], name, label) for name in SECTIONS if name in raw}, text
         )
@@ -246,16 +248,16 @@ def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:
 
 def _describe_variable(variable: Variable) -> dict[str, Any]:
     """Describe a variable as in a file."""
-    missing = {} if variable.missing is None else {"missing": variable.missing}
+    missing = write_gaps(variable)
     if variable.bounds is None:
         return {"name": variable.name, "states": list(variable.values), **missing}
-    plain = Variable(variable.name, bounds=variable.bounds, bins=variable.bins, type=variable.type)
+    plain = replace(variable, states=())
     return {
         "name": variable.name,
         "bounds": list(map(_drop_point, variable.bounds)),
         **({} if is_wide(variable) else {"bins": list(map(_drop_point, variable.bins))}),
         **({} if variable.type == "real" else {"type": variable.type}),
-        **({} if plain.states == variable.values else {"states": list(variable.values)}),
+        **({} if plain.states == variable.states else {"states": list(variable.values)}),
         **missing,
     }
 

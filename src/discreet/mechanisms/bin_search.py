@@ -17,7 +17,7 @@ from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.round_numbers import FOUND_BINS, halve_bins, replace_variables, typical_network, wide_columns
-from discreet.model.schema import Scope, Variable
+from discreet.model.schema import Scope, Variable, write_gaps
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -239,7 +239,7 @@ def find_bins(variable: Variable, counts: Ints, scale: float) -> Variable:
         (float(inside[0]), float(inside[-1] - whole)),
         cuts or tuple(inside[1:-1].tolist()),
         variable.type,
-        variable.missing,
+        **write_gaps(variable),
     )
 
 

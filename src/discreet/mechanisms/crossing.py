@@ -305,6 +305,8 @@ def calibrate(mechanism: Mechanism, prior: Prior, guarantee: Guarantee, policy: 
         InputError: a guarantee that cannot be met, or a release that no reader would take.
     """
     policy.check(guarantee)
+    if guarantee.relation is Relation.METRIC and any(each.not_applicable for each in prior.over.schema):
+        raise InputError("a metric says how far values are from each other, and not from what does not apply")
     if policy.steps > 1 and not mechanism.several:
         raise InputError(
             f"mechanism {mechanism.name!r} is read as if every record were a unit of its own; keep one record of each "

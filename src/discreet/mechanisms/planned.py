@@ -51,6 +51,8 @@ from discreet.util.arrays import Array, margin
 PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
 """Shares of epsilon for pairs, of networks with and without arcs. Without arcs, on one real table, shares of 0.5 to 0.9
 differed by a tenth in error, and 0.2 had nearly twice their error."""
+SHARED = ("pairs", "numbers", "bins")
+"""Purposes that may have a share of epsilon beside the tables."""
 PILOT_SHARE = Fraction(1, 100)
 """Share of epsilon for the number of records, if it is private: a hundredth of a pair more or less for each."""
 LEAST_CELL_RECORDS = 0.5
@@ -125,13 +127,13 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    stated, for_numbers = _read_share("pairs", pairs_share), _read_share("numbers", numbers_share)
-    for_bins = _read_share("bins", bins_share)
+    stated, for_numbers, for_bins = map(_read_share, SHARED, (pairs_share, numbers_share, bins_share))
     require(for_bins != 0, "finding bins costs a share of epsilon above 0: declare bins, and it costs nothing")
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
-        return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if stated is None else stated
+        more_arcs = len(network.arcs) > len(network.schema.conditions)
+        return (PAIRS_SHARE_WITHOUT_ARCS, PAIRS_SHARE)[more_arcs] if stated is None else stated
 
     def beyond(network: Network) -> tuple[Scope, ...]:
         pairs_of = all_pairs if workload is None else partial(queried_pairs, queries=workload)

@@ -19,7 +19,7 @@ import numpy as np
 from discreet.errors import InputError, listed, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import SCALE_LIMIT, Noise
-from discreet.model.arcs import parents_in, parents_of
+from discreet.model.arcs import add_conditions, parents_in, parents_of
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Schema, Scope
@@ -232,9 +232,9 @@ def _make_rules(
     network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope
 ) -> _Rules:
     """Make the search space; refuse rules that no network keeps or with too many candidates."""
-    if network.arcs:
+    if network != Network.empty(network.variables):
         raise InputError("structure chooses all arcs: give it the network without any, Network.empty(schema)")
-    fixed = _read_parents(required, network.schema, "required")
+    fixed = add_conditions(_read_parents(required, network.schema, "required"), network.schema)
     barred = _read_parents(forbidden, network.schema, "forbidden")
     try:
         skeleton = Network(network.variables, fixed)

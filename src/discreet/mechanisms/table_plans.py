@@ -93,8 +93,11 @@ def without_large(network: Network, cells: float) -> Network:
     for node in network.nodes:
         remaining = list(network.parents[node])
         if network.cells(network.family(node)) > SPARED_FACTOR * cells:
-            while remaining and network.cells((*remaining, node)) > cells:
-                remaining.remove(max(reversed(remaining), key=lambda name: network.schema[name].size))
+            fixed = network.schema.condition_columns[node]
+            while network.cells((*remaining, node)) > cells and (
+                loose := [name for name in remaining if name not in fixed]
+            ):
+                remaining.remove(max(reversed(loose), key=lambda name: network.schema[name].size))
         parents[node] = tuple(remaining)
     return Network(network.variables, parents)
 

@@ -235,6 +235,28 @@ def _read_columns(line: str, location: str) -> tuple[str, ...]:
     return names[0], names[1]
 
 
+def add_conditions(parents: Mapping[str, Sequence[str]], schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Add an arc to each column that applies under a condition, from the column of the condition.
+
+    Args:
+        parents: of each node.
+        schema: with the conditions; one on a column that is not there, or is a child already, adds no arc.
+
+    Returns:
+        Parents of each node, that of its condition last.
+
+    Example:
+        >>> dead, cause = Variable("dead", ("no", "yes")), Variable("cause", ("a", "b"), applies_if="dead = yes")
+        >>> add_conditions({"dead": (), "cause": ()}, Schema((dead, cause)))
+        {'dead': (), 'cause': ('dead',)}
+    """
+    added = {node: tuple(family) for node, family in parents.items()}
+    for node, (column, _) in schema.conditions.items():
+        if column not in added[node] and node not in added[column]:
+            added[node] = (*added[node], column)
+    return added
+
+
 def quoted(name: str) -> str:
     """Write a name for a text of arcs: in double quotes if it could be misread.
 

@@ -14,12 +14,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet.errors import InputError, shortened, shown
-from discreet.model.arcs import parents_in, parents_of, schema_of
+from discreet.model.arcs import add_conditions, parents_in, parents_of, schema_of
 from discreet.model.graphs import Graph
 from discreet.model.origin import Learned
 from discreet.model.over import Over
-from discreet.model.round_numbers import with_bins
-from discreet.model.schema import Schema, Variable, table_cells
+from discreet.model.round_numbers import is_wide, with_bins
+from discreet.model.schema import GAP_FIELDS, Schema, Variable, table_cells
 from discreet.util.attached import above
 from discreet.util.json_files import read_packed_text
 from discreet.util.limits import NETWORK_BYTES
@@ -138,7 +138,8 @@ class Network(Graph, Tabular, Over):
 
         Args:
             edges: pairs (parent, child); parents of a node have the order of their arcs.
-            variables: all of them, with states; one without arcs is a node without parents.
+            variables: all of them, with states; one without arcs is a node without parents. `applies_if` of a variable
+                is an arc by itself.
 
         Returns:
             The network.
@@ -154,7 +155,7 @@ class Network(Graph, Tabular, Over):
             ('smoke', 'age')
         """
         schema = schema_of(variables)
-        return Network(schema.variables, parents_of(edges, schema))
+        return Network(schema.variables, add_conditions(parents_of(edges, schema), schema))
 
     @staticmethod
     def read_edges(path: str | Path, variables: Schema | Iterable[Variable]) -> Network:
@@ -197,7 +198,7 @@ class Network(Graph, Tabular, Over):
         schema = schema_of(variables)
         parents = parents_in(text, schema, where=where)
         try:
-            return Network(schema.variables, parents)
+            return Network(schema.variables, add_conditions(parents, schema))
         except InputError as error:
             raise InputError(f"{shortened(where)}: {error}") from None
 
@@ -431,7 +432,8 @@ class Network(Graph, Tabular, Over):
         replaced = {}
         for variable in variables:
             node = self.schema[variable.name]
-            node = replace(node, missing=node.missing or variable.missing)
+            gaps = {name: getattr(node, name) or getattr(variable, name) for name in GAP_FIELDS}
+            node = replace(node, **gaps)
             if variable.size != node.size:
                 raise InputError(
                     f"variable {shown(node.name)} has {node.size} states in the network but {variable.size} in the "
@@ -439,8 +441,25 @@ class Network(Graph, Tabular, Over):
                 )
             if variable.bounds is None and set(variable.states) != set(node.states):
                 raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
-            replaced[node.name] = replace(variable, states=node.states, missing=node.missing)
-        return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
+            replaced[node.name] = replace(variable, states=node.states, **gaps)
+        schema = Schema(tuple(replaced.get(variable.name, variable) for variable in self.variables))
+        return replace(self, variables=schema.variables, parents=add_conditions(self.parents, schema))
+
+    def require_conditions(self) -> None:
+        """Refuse a condition on a column whose bins are to be found, or that is joined by no arc.
+
+        Raises:
+            InputError: as it says.
+        """
+        self.schema.require_conditions()
+        for node, (column, _) in self.schema.conditions.items():
+            if is_wide(self.schema[column]):
+                raise InputError(f"{shown(node)} applies by {shown(column)}: declare the bins of that column")
+            if column not in self.parents[node] and node not in self.parents[column]:
+                raise InputError(
+                    f"{shown(node)} applies by {shown(column)}, and the network has no arc between them: add "
+                    f"{shown(column)} -> {shown(node)}"
+                )
 
     @property
     def may_be_missing(self) -> tuple[str, ...]:
@@ -467,5 +486,5 @@ class Network(Graph, Tabular, Over):
         Returns:
             A new network, whose variables have no state for missing values.
         """
-        complete = [replace(each, states=each.values, missing=None) for each in self.variables]
+        complete = [replace(each, states=each.complete, missing=None) for each in self.variables]
         return replace(self, variables=tuple(complete))

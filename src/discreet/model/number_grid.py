@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
-from discreet.model.schema import Scope, Variable
+from discreet.model.schema import Scope, Variable, write_gaps
 from discreet.util.arrays import Floats, Ints
 
 STEPS = 2**14
@@ -172,8 +172,8 @@ class NumberGrid:
         cuts = tuple(self.leaf_edges(self.finest)[1:-1].tolist())
         # Numbers for names: those of the ends in 16 digits may be the same.
         names = tuple(map(str, range(len(cuts) + 1)))
-        missing = None if self.variable.missing is None else "missing"
-        return Variable(self.variable.name, names, self.variable.bounds, cuts, self.variable.type, missing)
+        gaps = {name: text if name == "applies_if" else name for name, text in write_gaps(self.variable).items()}
+        return Variable(self.variable.name, names, self.variable.bounds, cuts, self.variable.type, **gaps)
 
 
 def _round(lengths: Floats) -> Ints:

@@ -36,6 +36,8 @@ QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL)
 """A name, a sign and a number. No blank or sign of a stranger's text is scanned more often than a number is long."""
+APPLIES = "applies"
+"""Word that stands for a state of the column that another one applies by."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 MOST_COMPARED_NAMES = 1000
@@ -455,7 +457,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
     A text that names a state is that state; else a number of a variable with bins is that number.
     """
     observed = dict[str, str | NumberRange]()
-    for name, state in items:
+    for name, state in (_read_applies(*item, schema, text) for item in items):
         seen: str | NumberRange | None = state
         compared = _read_comparison(name, state, schema)
         if compared is not None and compared.at is not None:
@@ -472,6 +474,17 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             _refuse(text, f"variable {shown(name)} occurs twice")
         observed[name] = seen
     return tuple(observed.items())
+
+
+def _read_applies(name: str, state: str | None, schema: Schema, text: str) -> tuple[str, str | None]:
+    """Read `X=applies` as the state of the column that X applies by; all else is left as it is."""
+    if state != APPLIES or name not in schema or schema[name].not_applicable is None or schema[name].has(state):
+        return name, state
+    condition = schema[name].condition
+    if condition is None or len(condition.states) > 1:
+        by = "no declared state" if condition is None else f"several states: {condition}"
+        _refuse(text, f"{shown(name)} applies by {by}; give one as evidence")
+    return condition.column, condition.states[0]
 
 
 def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.util.json_files import read_json, read_text
-from discreet.util.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
+from discreet.util.limits import NETWORK_BYTES, QUERY_CHARACTERS, STATES, check_name, check_states, first_repeated
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -31,6 +32,58 @@ MOST_LOG_RATIO = 300.0
 """Logarithm of the largest ratio of the last bin's width to the first's."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone surrogate, which no file can store."""
+MOST_CONDITIONS = 16
+"""Most columns of conditions that follow from each other, so that no recursion is deep."""
+NOT_APPLICABLE = "not applicable"
+"""Name of the state of records that a column does not concern, unless another is declared."""
+GAP_FIELDS = ("missing", "not_applicable", "applies_if")
+"""Fields of a variable on its gaps."""
+CONDITION = re.compile(
+    r'\s*(?:"(?P<quoted>[^"]+)"|(?P<word>[^"={}]+?))\s*(?:=\s*(?P<one>[^{}]+)|\s+in\s*\{(?P<several>.*)\})\s*',
+    re.DOTALL,
+)
+"""A column, a sign, and one state or several in braces."""
+CONDITION_STATE = re.compile(r'\s*(?:"([^"]+)"|([^",\s](?:[^",]*[^",\s])?))\s*')
+CONDITION_STATES = re.compile(f"{CONDITION_STATE.pattern}(?:,{CONDITION_STATE.pattern})*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The states of a column in which another column applies.
+
+    Args:
+        column: its name.
+        states: of that column, at least one.
+
+    Example:
+        >>> Condition.parse("sex in {f, x}"), str(Condition.parse('"age group"=65+'))
+        (Condition(column='sex', states=('f', 'x')), '"age group" = 65+')
+    """
+
+    column: str
+    states: tuple[str, ...]
+
+    @staticmethod
+    def parse(text: str) -> Condition:
+        """Parse `COLUMN = STATE` or `COLUMN in {STATE, STATE}`; a name with a blank, comma or sign is in quotes.
+
+        Raises:
+            InputError: another text.
+        """
+        match = CONDITION.fullmatch(text) if isinstance(text, str) and len(text) <= QUERY_CHARACTERS else None
+        states = "" if match is None else match["several"] or match["one"] or ""
+        listed_states = [quoted or word for quoted, word in CONDITION_STATE.findall(states)]
+        several = match is not None and match["several"] is not None
+        if match is None or not CONDITION_STATES.fullmatch(states) or (len(listed_states) > 1 and not several):
+            raise InputError(f"applies_if is 'COLUMN = STATE' or 'COLUMN in {{STATE, STATE}}', not {shown(text)}")
+        return Condition(match["quoted"] or match["word"], tuple(dict.fromkeys(listed_states)))
+
+    def __str__(self) -> str:
+        """Write the condition so that `parse` reads it back."""
+        column, *states = (
+            f'"{name}"' if re.search(r'[\s",={}]', name) else name for name in (self.column, *self.states)
+        )
+        return f"{column} = {states[0]}" if len(states) == 1 else f"{column} in {{{', '.join(states)}}}"
 
 
 @dataclass(frozen=True)
@@ -48,6 +101,11 @@ class Variable:
         bins: public cut points, strictly increasing and strictly inside the bounds (for whole numbers also the last).
         type: of the numbers: "real", or "integer" for whole values, bounds and cut points.
         missing: the state for missing values; it is the last one, and is added if needed.
+        not_applicable: the state of records that the column does not concern, such as the cause of death of the living;
+            it follows the values, and is added if needed. Without `applies_if` every gap is one of these.
+        applies_if: condition on another column, `dead = yes` or `sex in {f, x}`: the column applies to records in these
+            states and to no others, and `not_applicable` is "not applicable" unless it has another name. Where the
+            other column is missing, this one is read as it stands.
 
     Raises:
         InputError: a name is empty or repeated, bounds or cut points are not finite and increasing, or the number of
@@ -67,6 +125,8 @@ class Variable:
     bins: tuple[float, ...] = ()
     type: str = "real"
     missing: str | None = None
+    not_applicable: str | None = None
+    applies_if: str | None = None
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse an invalid variable."""
@@ -83,7 +143,7 @@ class Variable:
             self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
             self._require(bool(self.states), "declare its states, or numeric bounds")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
-        self._check_missing()
+        self._add_gap_states()
         named = all(isinstance(state, str) and state for state in self.states)
         self._require(named, "every state needs a name that is not empty")
         longest = max(self.states, key=len, default="")
@@ -125,22 +185,40 @@ class Variable:
         if self.bins and not self.states:
             object.__setattr__(self, "states", _name_bins(edges, self.type == "integer"))
         cuts, named = len(self.bins), len(self.states)
-        fit = not named or named - (self.missing in self.states) == cuts + 1
+        gaps = {self.not_applicable, self.missing}.intersection(self.states)
+        fit = not named or named - len(gaps) == cuts + 1
         self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
 
-    def _check_missing(self) -> None:
-        """Put the state for missing values last, after at least one other; bins may be found later."""
-        if self.missing is None or (self.numeric and not self.states and not self.bins):
+    def _add_gap_states(self) -> None:
+        """Put the states for gaps last, after at least one value; bins may be found later."""
+        if self.applies_if is not None:
+            object.__setattr__(self, "applies_if", str(Condition.parse(self.applies_if)))
+            object.__setattr__(self, "not_applicable", self.not_applicable or NOT_APPLICABLE)
+        gaps = [state for state in (self.not_applicable, self.missing) if state is not None]
+        alone = self.applies_if is not None or len(gaps) < 2
+        self._require(alone, "a gap either does not apply or is missing; applies_if tells the two apart")
+        if not gaps or (self.numeric and not self.states and not self.bins):
             return
-        if self.missing not in self.states:
-            object.__setattr__(self, "states", (*self.states, self.missing))
-        last = isinstance(self.missing, str) and self.size > 1 and self.states[-1] == self.missing
-        self._require(last, "the state for missing values must be the last one, after others")
+        values = [state for state in self.states if state not in gaps]
+        in_order = list(self.states[len(values) :]) == [state for state in gaps if state in self.states]
+        last = in_order and bool(values) and len({*gaps}) == len(gaps) and all(isinstance(gap, str) for gap in gaps)
+        self._require(last, "states for gaps are the last ones, after values: not applicable, then missing")
+        object.__setattr__(self, "states", (*values, *gaps))
 
     @property
     def values(self) -> tuple[str, ...]:
-        """States that a complete record may have."""
+        """States that are values: neither the state for missing values nor that of records it does not concern."""
+        return self.states[: self.size - (self.missing is not None) - (self.not_applicable is not None)]
+
+    @property
+    def complete(self) -> tuple[str, ...]:
+        """States that a complete record may have: all but the one for missing values."""
         return self.states if self.missing is None else self.states[:-1]
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        """When the column applies; None if that is not declared."""
+        return None if self.applies_if is None else Condition.parse(self.applies_if)
 
     @staticmethod
     def binned(
@@ -302,6 +380,74 @@ class Schema:
             raise InputError("a schema needs at least one variable")
         if len(self._positions) != len(self.variables):
             raise InputError(f"variable {shown(first_repeated(self.names))} is declared twice")
+        try:
+            TopologicalSorter(self.condition_columns).prepare()
+        except CycleError as error:
+            raise InputError(f"whether {shown(error.args[1][0])} applies depends on itself") from None
+        if any(len(self.with_conditions([name])) > MOST_CONDITIONS for name in self.conditions):
+            raise InputError(
+                f"a column applies by {MOST_CONDITIONS} conditions or more, one on another; name the first"
+            )
+
+    @cached_property
+    def conditions(self) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+        """By name of a column with a condition: the column that it is on, if that is here, and the codes of its states.
+
+        Raises:
+            InputError: an unknown state, that for missing values, or all others.
+        """
+        codes = dict[str, tuple[str, tuple[int, ...]]]()
+        for each in self.variables:
+            if each.condition is not None and each.condition.column in self:
+                column = self[each.condition.column]
+                codes[each.name] = column.name, tuple(map(column.code, each.condition.states))
+                if column.missing in each.condition.states:
+                    raise InputError(
+                        f"{shown(each.name)} applies by values of {shown(column.name)}, not by missing ones"
+                    )
+                some = len(each.condition.states) < len(column.complete)
+                require(some, f"{shown(each.name)} applies in all states of {shown(column.name)}: leave out applies_if")
+        return codes
+
+    @cached_property
+    def condition_columns(self) -> dict[str, tuple[str, ...]]:
+        """By name of each column, the one that its condition is on; none without a condition."""
+        return {name: (self.conditions[name][0],) if name in self.conditions else () for name in self.names}
+
+    def with_conditions(self, names: Iterable[str]) -> tuple[str, ...]:
+        """List some columns, and those that their conditions are on.
+
+        Args:
+            names: of columns.
+
+        Returns:
+            Each once: the names as given, then the others, which precede no column of their own condition.
+        """
+        listed_names = list(dict.fromkeys(names))
+        for name in listed_names:
+            column, _ = self.conditions.get(name, (name, ()))
+            if column not in listed_names:
+                listed_names.append(column)
+        return tuple(listed_names)
+
+    def require_conditions(self) -> None:
+        """Refuse a condition on a column that is not here, or that may be missing where its own column may not.
+
+        Raises:
+            InputError: as it says.
+        """
+        for name, (column, _) in self.conditions.items():
+            if self[column].missing is not None and self[name].missing is None:
+                raise InputError(
+                    f"variable {shown(column)} may be missing, and then nobody knows whether {shown(name)} applies: "
+                    f"give {shown(name)} a state for missing values, too"
+                )
+        for each in self.variables:
+            if each.condition is not None and each.name not in self.conditions:
+                raise InputError(
+                    f"variable {shown(each.name)} applies if {shown(str(each.condition))}, and there is no column "
+                    f"{shown(each.condition.column)}; there are: {listed(self.names)}"
+                )
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:
@@ -317,7 +463,8 @@ class Schema:
         """Return the same variables, some of which may be missing.
 
         Args:
-            names: of these variables; None for all. Do not choose them by looking at private records.
+            names: of these variables; None for all whose gaps do not say already that they do not apply. Do not choose
+                them by looking at private records.
             state: name of the state for variables that have none.
 
         Returns:
@@ -331,7 +478,8 @@ class Schema:
             >>> dc.Schema((dc.Variable("wet", ("no", "yes")),)).with_missing()["wet"].states
             ('no', 'yes', 'missing')
         """
-        chosen = {self[name].name for name in (self.names if names is None else names)}
+        open_names = [each.name for each in self if each.not_applicable is None or each.applies_if is not None]
+        chosen = {self[name].name for name in (open_names if names is None else names)}
         added = {each.name for each in self if each.name in chosen and each.missing is None}
         for name in added:
             if self[name].has(state) or not self[name].states:
@@ -370,6 +518,17 @@ class Schema:
         return schema_of_parts(parts, f"schema {shown_path(path)}")
 
 
+def write_gaps(variable: Variable) -> dict[str, str]:
+    """Write what a variable declares of gaps, as in a file; nothing where it declares nothing.
+
+    Example:
+        >>> write_gaps(Variable("cause", ("a", "b"), applies_if="dead=yes"))
+        {'not_applicable': 'not applicable', 'applies_if': 'dead = yes'}
+    """
+    declared = {name: getattr(variable, name) for name in GAP_FIELDS}
+    return {name: text for name, text in declared.items() if text is not None}
+
+
 def schema_of_parts(parts: object, label: str) -> Schema:
     """Make a schema from the variables of a file.
 
@@ -391,7 +550,9 @@ def schema_of_parts(parts: object, label: str) -> Schema:
         raise InputError(f"{label} needs a list of objects under 'variables'")
     try:
         check_states(map(_list_states, parts))
-        return Schema(tuple(_read_variable(member) for member in parts))
+        schema = Schema(tuple(_read_variable(member) for member in parts))
+        schema.require_conditions()
+        return schema
     except InputError as error:
         raise InputError(f"{label}: {error}") from None
 
@@ -404,16 +565,8 @@ def _list_states(member: Mapping[str, Any]) -> list[Any]:
 
 def _read_variable(member: Mapping[str, Any]) -> Variable:
     """Read one variable of a schema file."""
-    odd = set(member) - {"name", "states", "bounds", "bins", "type", "missing"}
-    if odd or "name" not in member:
+    if "name" not in member or not set(member) <= set(Variable.__match_args__):
         raise InputError(
             f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(member)[:5]}"
         )
-    return Variable(
-        member["name"],
-        member.get("states", ()),
-        bounds=member.get("bounds"),
-        bins=member.get("bins", ()),
-        type=member.get("type", "real"),
-        missing=member.get("missing"),
-    )
+    return Variable(**member)

@@ -23,6 +23,7 @@ from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
+from discreet.model.structural_zeros import with_zeros
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
 from discreet.posterior.number_draws import NumberDraws, NumberEvidence
@@ -143,12 +144,15 @@ class PosteriorDraws(Posterior):
     seen: PosteriorDraws | None = None
 
     def __post_init__(self) -> None:
-        """Refuse tables without draws, and replicates of another network or number of draws, by an `InputError`."""
+        """Clear impossible cells; refuse tables without draws, and replicates of another network or number of them."""
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
         replicates = self.replicates
         if replicates is not None and (replicates.network, replicates.draws) != (self.network, self.draws):
             raise InputError("replicates must be draws of the same families, one for each draw")
+        if self.network.schema.conditions:
+            object.__setattr__(self, "probabilities", with_zeros(self.probabilities))
+            object.__setattr__(self, "replicates", replicates and with_zeros(replicates))
 
     @property
     def cells(self) -> Tables:

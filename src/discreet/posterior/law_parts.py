@@ -17,6 +17,7 @@ import numpy as np
 
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.model.structural_zeros import clear_impossible, with_zeros
 from discreet.model.tables import Tables
 from discreet.posterior.joint_law import Doubt, fit_joint_law
 from discreet.posterior.law_plan import JointLaw, LawPlan
@@ -195,7 +196,8 @@ class LawParts:
             laws = dict[Scope, Array]()
             for names in self.plan.sets:
                 gaps = [schema[name].missing is not None for name in names]
-                laws[names] = complete_set(self._draw_set(names).law.astype(np.float64), gaps)
+                completed = complete_set(self._draw_set(names).law.astype(np.float64), gaps)
+                laws[names] = clear_impossible(cells.network.schema, names, completed)
             cells = self._fit(cells, family_laws(cells, parents), laws, DRAW_STREAM)
         return JointLaw(self.network, cells, plan=self.plan)
 
@@ -210,7 +212,8 @@ class LawParts:
     def _draw_set(self, names: Scope) -> DrawnSet:
         """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing."""
         if names not in self.drawn:
-            self.drawn[names] = self.sets.draw(names, self.families, self._replicate_families)
+            drawn = self.sets.draw(names, self.families, self._replicate_families)
+            self.drawn[names] = DrawnSet(*(clear_impossible(self.sets.network.schema, names, law) for law in drawn))
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
@@ -256,7 +259,7 @@ class LawParts:
         """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
-        return fit_joint_law(self.plan, cells, families, drawn, doubt)
+        return with_zeros(fit_joint_law(self.plan, cells, families, drawn, doubt))
 
     def is_loose(self, triple: Scope) -> bool:
         """True if no table and no family contains a triple, and all its pairs are measured or doubted ("robust")."""

@@ -36,6 +36,7 @@ from discreet.errors import InputError
 from discreet.inference.exact_laws import CELL_BUDGET, FactorLaws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.model.structural_zeros import with_zeros
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.pooled.family_laws import family_laws
@@ -145,7 +146,7 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
             parent_laws[node].append(fit.law_of_parents)
     rows = {node: np.concatenate(blocks, axis=-1) for node, blocks in thetas.items()}
     parents = {network.parents[node]: np.concatenate(blocks, axis=-1) for node, blocks in parent_laws.items()}
-    return Tables(network.without_missing(), rows, draws=draws), parents
+    return with_zeros(Tables(network.without_missing(), rows, draws=draws)), parents
 
 
 def _map_to_seen_states(network: Network, name: str) -> Array:

@@ -115,6 +115,7 @@ class Answer(Result):
         sums: released sums of numbers from which an answer on a number was read; empty if it was read from bins alone.
         clipped: how numbers of its variables beyond bounds that a release found are clipped, and how many records these
             are, a sentence each.
+        concerns: which records an answer on a number is about, where its column does not apply to all, a sentence each.
         too_rare: whether the evidence is so rare that the answer is not informative: every interval is at least as wide
             as its level, like that of a probability with a uniform posterior.
 
@@ -145,6 +146,7 @@ class Answer(Result):
     too_rare: bool = False
     sums: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
+    concerns: tuple[str, ...] = ()
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
@@ -210,7 +212,7 @@ class Answers(tuple[Answer, ...], Result):
             if answer.left_out
         ]
         notes = [*assumption_lines(self), *evidence_lines(self), *_list_bins(self), *left_out, *_list_sampling(self)]
-        notes += dict.fromkeys(sentence for answer in self for sentence in answer.clipped)
+        notes += dict.fromkeys(sentence for answer in self for sentence in (*answer.concerns, *answer.clipped))
         yield from ["", *notes] if notes else []
 
 

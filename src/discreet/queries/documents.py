@@ -23,6 +23,8 @@ from discreet.util.arrays import Floats
 Document = dict[str, Any]
 
 
+OF_NUMBERS = ("sums", "clipped", "concerns")
+"""Fields of an answer that are written where they are not empty."""
 BASIS = ("basis", "unmeasured", "prior_only", "assumes")
 """Fields of answers and regressions with their basis and assumptions."""
 
@@ -53,13 +55,14 @@ def answer_document(answer: Answer) -> Document:
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
         None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; if
-        numbers are clipped to bounds that were found also "clipped"; if laws were sampled also "sampling"; and
+        numbers are clipped to bounds that were found also "clipped"; if a number does not concern all records also
+        "concerns"; if laws were sampled also "sampling"; and
         "values", the rows.
     """
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None and not answer.sums else write_fields(answer, "unit", "inside")
-    for name in ("sums", "clipped"):
+    for name in OF_NUMBERS:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     return {**document, "values": [dict(row) for row in answer.rows]}
@@ -82,7 +85,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         sampling=None if sampling is None else _read_sampling(sampling),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
         **read_fields(
-            document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", "sums", "clipped"
+            document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", *OF_NUMBERS
         ),
     )
 

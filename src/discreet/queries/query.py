@@ -22,7 +22,7 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, requ
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
-from discreet.model.schema import Scope
+from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.number_draws import NumberDraws
 from discreet.posterior.number_lines import slopes_inside
@@ -288,6 +288,7 @@ def answer(
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
         E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
+        P(A | A=applies)        among the records that A applies to, by its condition, as in P(A | dead=yes)
 
     Evidence that names a state is that state; any other number is one. At the edges of bins a comparison is a union of
     states; else "law_lower" and "law_upper" take X to follow Z along lines inside Z's bins, and "lower" and "upper" do
@@ -551,15 +552,25 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
         case NumberQuery() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery(second=str()):
-            return _answer_pair(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT), level)
+            draws = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT)
+            return _say_whom(query, schema, _answer_pair(query, draws, level))
         case NumberQuery():
             draws = both.for_targets(_list_number_targets(query, both), most=ROW_LIMIT)
-            return _answer_number(query, draws, level, inside)
+            return _say_whom(query, schema, _answer_number(query, draws, level, inside))
         case MostProbable() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities; ask for P(...)")
         case MostProbable():
             targets = query.targets or tuple(name for name in schema.names if name not in both.given.evidence)
             return _answer_most_probable(query, targets, both.for_targets(targets, most=ROW_LIMIT), level)
+
+
+def _say_whom(query: NumberQuery, schema: Schema, answer: Answer) -> Answer:
+    """Say of columns that do not apply to all records that the answer is about the others."""
+    columns = [schema[name] for name, _ in query.targets if schema[name].not_applicable is not None]
+    whom = [("" if each.applies_if is None else f" with {each.applies_if},", each.name) for each in columns]
+    return replace(
+        answer, concerns=tuple(f"{query}: among records{which} to which {name} applies" for which, name in whom)
+    )
 
 
 def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:

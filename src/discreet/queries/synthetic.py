@@ -300,14 +300,14 @@ def _make_batch(
 
 
 def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDArray[np.generic]]) -> pa.Array:
-    """Convert codes to names of states, or take the numbers; NULL for a missing value.
+    """Convert codes to names of states, or take the numbers; NULL for a gap, missing or not applicable.
 
     Args:
         variable: variable of the column.
-        codes: positions of states, shape (records,); that of the state for missing values becomes NULL.
+        codes: positions of states, shape (records,); those of states for gaps become NULL.
         numbers: of the numeric variables; without them, the column is text.
     """
-    gap = None if variable.missing is None else codes == len(variable.values)
+    gap = None if variable.values == variable.states else codes >= len(variable.values)
     if variable.name not in numbers:
         return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
     return pa.array(numbers[variable.name], mask=gap)

@@ -41,7 +41,7 @@ from discreet.records.number_sums import (
     offset_name,
     sum_columns,
 )
-from discreet.records.records import Records, codes, decode, grouping, kept, refuse_faulty
+from discreet.records.records import Records, codes, decode, grouping, kept, numbers, refuse_faulty
 from discreet.records.sources import arrow
 from discreet.records.units import STEPS, amount
 from discreet.releases.policy import RecordsPolicy
@@ -101,9 +101,14 @@ def _count_most_groups(variables: Sequence[Variable]) -> int:
 def _request_groups(records: Records, part: Part, key: Key = grouping) -> ir.Table:
     """Request the number of records `n` and sums `s0`, .. of each group with keys `k0`, ..; not all, if too many."""
     # Select its columns alone: PostgreSQL would materialise a subquery that several scopes share.
-    table = records.table.select(*part.scope, *(name for name in records.table.columns if name == STEPS))
-    names = dict.fromkeys(name for monomial in part.sums for name in monomial)
-    offsets = {offset_name(name): offset_column(table[name], NumberGrid(records.schema[name])) for name in names}
+    needed = records.schema.with_conditions(part.scope)
+    table = records.table.select(*needed, *(name for name in records.table.columns if name == STEPS))
+    selected = replace(records, table=table)
+    summed = [records.schema[name] for name in dict.fromkeys(name for monomial in part.sums for name in monomial)]
+    held = [numbers(selected, each) if each.applies_if else table[each.name] for each in summed]
+    offsets = {
+        offset_name(each.name): offset_column(at, NumberGrid(each)) for each, at in zip(summed, held, strict=True)
+    }
     narrow = replace(records, table=table.mutate(**offsets) if offsets else table)
     variables = part.variables(records.schema)
     keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}
@@ -364,6 +369,7 @@ def count(
     for node in network.nodes:
         if node not in records.schema or records.schema[node] != network.schema[node]:
             raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
+    network.require_conditions()
     more = all_pairs(network) if scopes is None else tuple(scopes)
     _refuse_large(typical_network(network), more, cell_limit)
     wide = None
@@ -469,6 +475,7 @@ def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: It
     missing = [node for node in network.nodes if node not in codes]
     if missing or len({np.size(codes[node]) for node in network.nodes}) > 1:
         raise InputError(f"every node needs one code for each record; missing: {missing[:5]}")
+    network.require_conditions()
     columns = {node: np.asarray(codes[node]) for node in network.nodes}
     for node, column in columns.items():
         if len(column) and column.dtype.kind not in "iu":

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from discreet.model.arcs import topological_order
 from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.records.engine import text_numbers
@@ -117,7 +118,7 @@ def local_columns(
     Raises:
         InputError: the records cannot be read, then or in a pass; the message has no value.
     """
-    if local.table is not table or policy.missing == "drop":
+    if local.table is not table or policy.missing == "drop" or any(each.applies_if for each in variables):
         return None
     blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
     if blocks is None:
@@ -198,9 +199,12 @@ def _count_blocks(
     faulty: set[str] = set()
     for block in blocks.read():
         columns = {}
+        codes = {rule.variable.name: rule.codes(block.column(rule.variable.name)) for rule in rules}
+        for name in topological_order(schema.names, schema.condition_columns) if schema.conditions else ():
+            codes[name] = _apply_condition(name, codes, schema, rules[0].policy)
         for rule in rules:
             name = rule.variable.name
-            columns[name] = rule.read(block.column(name), with_numbers=name in summed)
+            columns[name] = rule.read(block.column(name), codes[name], with_numbers=name in summed)
         if drop:
             columns = _drop_incomplete(columns, sizes)
         faulty |= {name for name, column in columns.items() if np.any(column.codes >= sizes[name])}
@@ -212,6 +216,18 @@ def _count_blocks(
         Joint(table[0], invalid, dict(zip(part.sums, table[1:], strict=True)))
         for part, table in zip(parts, tables, strict=True)
     ]
+
+
+def _apply_condition(name: str, codes: Mapping[str, Array], schema: Schema, policy: RecordsPolicy) -> Array:
+    """Encode a column by its condition, as `records.codes` does; the column of the condition comes first."""
+    if name not in schema.conditions:
+        return codes[name]
+    variable, (column, states) = schema[name], schema.conditions[name]
+    source, outside, gap = schema[column], len(variable.values), missing_code(policy, variable)
+    applies = np.isin(codes[column], states)
+    unknown = (codes[column] >= len(source.complete)) & (codes[column] < source.size)
+    applying = np.where(applies & (codes[name] == outside), variable.size if gap == MISSING else gap, codes[name])
+    return np.where(applies | unknown, applying, outside).astype(codes[name].dtype)
 
 
 def _drop_incomplete(columns: Mapping[str, _CodedColumn], sizes: Mapping[str, int]) -> dict[str, _CodedColumn]:
@@ -326,9 +342,8 @@ class _Rule:
         """Inner ends of the finest leaves."""
         return self.grid.leaf_edges(self.grid.finest)[1:-1]
 
-    def read(self, column: pa.Array, *, with_numbers: bool) -> _CodedColumn:
-        """Encode a column; with its offsets and leaves where they are summed."""
-        codes = self.codes(column)
+    def read(self, column: pa.Array, codes: Array, *, with_numbers: bool) -> _CodedColumn:
+        """Join the codes of a column with its offsets and leaves where they are summed."""
         if not with_numbers:
             return _CodedColumn(codes, codes, codes)
         known = codes < len(self.variable.values)

@@ -16,7 +16,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, explain_source, open_source
@@ -88,12 +88,14 @@ class Faults:
         missing: records without a value.
         unknown: records whose value is none of the states, or not a number.
         out_of_bounds: records whose number is outside the public bounds.
+        does_not_apply: records with a value although the column does not apply to them; it counts as not applicable.
     """
 
     variable: str
     missing: int
     unknown: int
     out_of_bounds: int
+    does_not_apply: int = 0
 
 
 def read_records(
@@ -177,7 +179,7 @@ def read_records(
     policy = RecordsPolicy(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
-    columns = schema if order_column is None else _take_one_slice(schema)
+    columns = _take_one_slice(schema, order_column is not None)
     absent = (declared := _declare_form(form, columns)).rewrite_words(markers(na_values, columns))
     needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *needed), declared)
@@ -213,8 +215,12 @@ def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
     return TextForm(**options, numeric=frozenset(numeric))
 
 
-def _take_one_slice(schema: Schema) -> Schema:
-    """Take the variables of one record from a schema that also has variables of the record before it."""
+def _take_one_slice(schema: Schema, ordered: bool) -> Schema:
+    """Take the variables of one record from a schema that, if ordered, also has variables of the record before it."""
+    schema.require_conditions()
+    if not ordered:
+        return schema
+    require(not schema.conditions, "applies_if is for records that are counted alone: leave out the order")
     by_name = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
     if len(by_name) == len(schema):
         raise InputError(f"an order of records is for variables called {PREVIOUS}NAME, and there is none")
@@ -262,8 +268,12 @@ def check(records: Records) -> tuple[Faults, ...]:
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = invalid.sum()
         sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - invalid.sum() if variable.numeric else ibis.literal(0)
+        sums[f"n_{variable.name}"] = ibis.literal(0)
+        if variable.applies_if is not None:
+            value, outside = _read_codes(strict, variable), len(variable.values)
+            sums[f"n_{variable.name}"] = ((code == outside) & (value != MISSING) & (value < outside)).sum()
     row = arrow(records.table.aggregate(**sums)).to_pylist()[0]
-    return tuple(Faults(name, *(int(row[f"{kind}_{name}"] or 0) for kind in "mub")) for name in records.schema.names)
+    return tuple(Faults(name, *(int(row[f"{kind}_{name}"] or 0) for kind in "mubn")) for name in records.schema.names)
 
 
 def check_units(records: Records) -> UnitUse | None:
@@ -292,8 +302,25 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
         variable: of their schema.
 
     Returns:
-        0, 1, ... for the states, MISSING, or UNKNOWN.
+        0, 1, ... for the states, MISSING, or UNKNOWN. By a condition of the variable each record decides alone: where
+        the column does not apply, whatever stands there is not applicable, and a gap where it applies is missing. Where
+        the column of the condition is missing, this one is read as it stands.
     """
+    code = _read_codes(records, variable)
+    if variable.name not in records.schema.conditions:
+        return code
+    column, states = records.schema.conditions[variable.name]
+    source, outside = records.schema[column], len(variable.values)
+    observed = codes(records, source)
+    gap_where_it_applies = observed.isin(states) & (code == outside)
+    as_it_stands = observed.isin((*states, *range(len(source.complete), source.size)))
+    return ibis.cases(
+        (gap_where_it_applies, missing_code(records.policy, variable)), (as_it_stands, code), else_=outside
+    )
+
+
+def _read_codes(records: Records, variable: Variable) -> ir.IntegerColumn:
+    """Encode what a column says, whether it applies or not."""
     column = records.table[variable.name]
     if variable.numeric:
         return _code_bins(
@@ -311,13 +338,18 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
 
 
 def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
-    """Code of a missing value: that of its state if the policy keeps it."""
-    return len(variable.values) if policy.missing == "keep" and variable.missing is not None else MISSING
+    """Code of a gap: not applicable if every gap of the variable is; else its state if the policy keeps it."""
+    if variable.not_applicable is not None and variable.applies_if is None:
+        return len(variable.values)
+    return len(variable.complete) if policy.missing == "keep" and variable.missing is not None else MISSING
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
-    """Convert the column of a numeric variable to 64-bit floats; NULL if there is no number."""
-    return number(records.table[variable.name])
+    """Convert the column of a numeric variable to 64-bit floats; NULL if there is no number, or it does not apply."""
+    value = number(records.table[variable.name])
+    if variable.name not in records.schema.conditions:
+        return value
+    return (codes(records, variable) == len(variable.values)).ifelse(ibis.null("float64"), value)
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
@@ -336,7 +368,10 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     """
     counted = records
     if records.policy.missing == "drop":
-        present = [is_present(records.table[variable.name]) for variable in variables]
+        present = [
+            is_present(records.table[each.name]) if each.not_applicable is None else codes(records, each) != MISSING
+            for each in variables
+        ]
         counted = replace(records, table=records.table.filter(*present))
     if counted.unit is None:
         return counted
@@ -371,7 +406,7 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    if not _is_text(column, variable):
+    if not _is_text(column, variable) or variable.not_applicable is not None:
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)

@@ -16,7 +16,7 @@ import pydantic
 from discreet.errors import shown
 from discreet.model.network import Network
 from discreet.model.origin import Learned
-from discreet.model.schema import Variable
+from discreet.model.schema import Variable, write_gaps
 from discreet.privacy.guarantee import Guarantee, RelationName, as_text
 from discreet.releases.codec import Budget, DocumentPart, Flag, Items
 from discreet.util.attached import above
@@ -132,6 +132,8 @@ class _VariablePart(DocumentPart):
     bins: Items[float] | None = None
     type: Literal["integer"] | None = None
     missing: str | None = None
+    not_applicable: str | None = None
+    applies_if: str | None = None
 
 
 class _LearnedPart(DocumentPart):
@@ -157,7 +159,7 @@ def write_network(network: Network) -> dict[str, Any]:
             {"name": variable.name, "states": list(variable.states)}
             | ({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)})
             | ({"type": variable.type} if variable.type != "real" else {})
-            | ({} if variable.missing is None else {"missing": variable.missing})
+            | write_gaps(variable)
             for variable in network.schema
         ],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
@@ -173,18 +175,10 @@ def read_network(part: NetworkPart) -> Network:
     check_states(variable.states or variable.bins or () for variable in part.variables)
     for node, parents in part.parents.items():
         at_most(PARENTS, parents, f"parents of {shown(node)}")
-    variables = (
-        Variable(
-            variable.name,
-            tuple(variable.states),
-            bounds=variable.bounds,
-            bins=tuple(variable.bins or ()),
-            type=variable.type or "real",
-            missing=variable.missing,
-        )
-        for variable in part.variables
-    )
+    variables = (Variable(**variable.model_dump(exclude_none=True)) for variable in part.variables)
     learned = None if part.learned is None else Learned(**part.learned.model_dump())
     if learned is not None:
         check_name(learned.unit, "the unit of what chose the network")
-    return Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()}, learned)
+    network = Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()}, learned)
+    network.require_conditions()
+    return network

@@ -109,6 +109,7 @@ class AnswerReply(_BasisReply):
     inside: NotRequired[Inside]
     sums: NotRequired[list[str]]
     clipped: NotRequired[list[str]]
+    concerns: NotRequired[list[str]]
     sampling: NotRequired[_SamplingReply]
     values: list[AnswerRow]
 

@@ -63,6 +63,7 @@ from discreet.inference.weighted_records import ancestors_beyond
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.model.structural_zeros import clear_impossible, possible_cells
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import KNOWN_VARIANCE
 from discreet.posterior.evidence import check_total, measurements
@@ -572,8 +573,10 @@ class LatentCounts:
         """
         rows = self.rows(node)
         if not self._is_moved(node):
-            return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
-        return self._move_rows(node, rows, self._replicate_laws, self._generators[node])
+            again = dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
+        else:
+            again = self._move_rows(node, rows, self._replicate_laws, self._generators[node])
+        return clear_impossible(self.network.schema, self.network.family(node), again, rows=True)
 
     def _is_moved(self, node: str) -> bool:
         """True if a family's rows are raked to separately drawn margins: `doubt`, the learned prior, and parents."""
@@ -608,7 +611,7 @@ class LatentCounts:
         totals = self._draw_totals(node, rng)
         if not measured:
             states = self.network.schema[node].size
-            self._rows[node] = unmeasured_rows(totals, states, self.weights, rng, alpha)
+            self._rows[node] = self._hold_zeros(family, unmeasured_rows(totals, states, self.weights, rng, alpha), rng)
             return
         part, *extras = measured
         rows = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
@@ -617,9 +620,32 @@ class LatentCounts:
             drawn = goal(len(family) - 1, part_axes, rows.counts)
             rows = spread_rows(rows, part_axes, totals, self.weights, rng, alpha)
             rows = self._move_to_parts(rows, family, extras, (totals, alpha), rng, [drawn])
-        self._rows[node] = rows
+        self._rows[node] = rows = self._hold_zeros(family, rows, rng)
         if self._is_moved(node):
-            self._rows[node] = replace(rows, theta=self._move_rows(node, rows, self._laws, rng))
+            self._rows[node] = self._hold_zeros(
+                family, replace(rows, theta=self._move_rows(node, rows, self._laws, rng)), rng
+            )
+
+    def _hold_zeros(self, family: Scope, rows: RowDraws, rng: np.random.Generator) -> RowDraws:
+        """Empty the impossible cells of a family: their records go to the possible cells of their rows, by its odds.
+
+        Args:
+            family: parents, then the child.
+            rows: draws of its rows; impossible parents have no records, but for errors of their laws.
+            rng: source of randomness.
+
+        Returns:
+            The rows themselves if all cells are possible.
+        """
+        possible = possible_cells(self.network.schema, family)
+        if possible is None:
+            return rows
+        both = (rows.theta, rows.mean[..., None])
+        theta, mean = (clear_impossible(self.network.schema, family, each, rows=True) for each in both)
+        held = np.where(possible[..., None], rows.counts, 0)
+        moved = (rows.counts - held).sum(axis=-2)
+        counts = held + np.moveaxis(rng.multinomial(moved, np.moveaxis(theta, -2, -1)), -1, -2)
+        return replace(rows, counts=counts, theta=theta, mean=mean[..., 0])
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ import scipy.sparse as sp
 from discreet.inference.interactions import Blur, contrast_matrices, from_neighbours, positions, subsets, transformed
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.model.structural_zeros import example_law
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.weighted import add_sums
 from discreet.releases.measurement import Measurement
@@ -288,6 +289,7 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
     plain = layout.fit(y)
     plain[layout.starts[()]] = total
+    known_zeros = layout.known_zeros
     z, u = np.maximum(y, 0), np.zeros_like(y)
     step = 0
     while True:
@@ -300,10 +302,12 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
         agreed = layout.to_cells(nearer)
         u += OVER_RELAXATION * agreed + (1 - OVER_RELAXATION) * z
         z = np.maximum(u, 0)
+        z[known_zeros] = 0
         u -= z
         if step % ITERATIONS_PER_CHECK == 0 or step == MOST_ITERATIONS:
             feasible, lifted = layout.lift(agreed, nearer, total)
-            # u <= 0: these are the multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
+            # u <= 0, but for cells that are known to be 0: these are the multipliers of `T >= 0`, and `dual` minimises
+            # the Lagrangian.
             pull = -AGREEMENT_PENALTY * layout.gather(u)
             dual = plain + pull / weight
             dual[layout.starts[()]] = total
@@ -484,7 +488,7 @@ class _CoordinatePlaces:
         return cells
 
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mix tables T with the uniform table until no cell is negative: `(1 - s) T + s uniform`.
+        """Mix tables T with an example, else uniform, until no cell is negative: `(1 - s) T + s example`.
 
         Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative.
 
@@ -496,14 +500,29 @@ class _CoordinatePlaces:
         Returns:
             Cells, at least 0, and coordinates of the mixed tables, shapes as given; their total is set to `total`.
         """
-        sizes = [self.network.cells(scope) for scope in self.scopes]
-        uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
+        example, cells = total * self._example, cells.copy()
+        cells[self.known_zeros] = 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            # The least s with (1 - s) T + s uniform >= 0 in every cell.
-            needed = np.where(cells < 0, cells / (cells - uniform), 0.0).max(axis=0)
+            # The least s with (1 - s) T + s example >= 0 in every cell.
+            needed = np.where(cells < 0, cells / (cells - example), 0.0).max(axis=0)
         mixed = (1 - needed) * values
+        if len(self.known_zeros):
+            mixed += needed * self.fit(example)
         mixed[self.starts[()]] = total
-        return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
+        return np.asarray(np.maximum((1 - needed) * cells + needed * example, 0)), mixed
+
+    @cached_property
+    def known_zeros(self) -> Ints:
+        """Positions of the cells that no record can fall into; empty without conditions of columns."""
+        return np.flatnonzero(self._example[:, 0] == 0)
+
+    @cached_property
+    def _example(self) -> Floats:
+        """Shares of tables that agree and are positive in all possible cells, shape (cells, 1); uniform if all are."""
+        if not self.network.schema.conditions:
+            sizes = [self.network.cells(scope) for scope in self.scopes]
+            return np.repeat(1 / np.array(sizes), sizes)[:, None]
+        return np.concatenate([example_law(self.network.schema, scope).ravel() for scope in self.scopes])[:, None]
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
         """Split the long vector by interaction: subsets of families, smaller ones first, then additional sets.

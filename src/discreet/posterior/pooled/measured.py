@@ -11,6 +11,7 @@ import numpy as np
 from discreet.inference.interactions import Blur, contrast_matrices, positions, transformed
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.model.structural_zeros import possible_cells
 from discreet.noise.noise_laws import NoiseLaw
 from discreet.posterior.evidence import blur, number_of_records
 from discreet.posterior.pooled.weighted import MOST_WEIGHTED
@@ -69,9 +70,15 @@ class Measured:
         for scope, table in counts.items():
             if scope not in noisy:
                 noisy |= self._draw_noise(scope, table.shape, rng)
+        held = {scope: self._clear(scope, noise) for scope, noise in noisy.items()}
         return Measured(
-            self.network, {scope: table + noisy[scope] for scope, table in counts.items()}, self.blurs, self.laws
+            self.network, {scope: table + held[scope] for scope, table in counts.items()}, self.blurs, self.laws
         )
+
+    def _clear(self, scope: Scope, noise: Floats) -> Floats:
+        """Take the noise out of impossible cells, which are known."""
+        possible = possible_cells(self.network.schema, scope)
+        return noise if possible is None else noise * possible[..., None]
 
     def _draw_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
         """Draw the noise of a table and of all tables whose noise is tied to it, by scope.
@@ -120,6 +127,7 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
             laws |= {} if datum.noise is None else {scope: datum.noise}
         else:
             table, noise = _scale_sample(table, noise, datum.sampling, number)
+        table, noise = _hold_zeros(network, scope, table, noise)
         noisy.setdefault(scope, []).append((table, noise))
     position = {name: index for index, name in enumerate(network.nodes)}
     ordered = sorted(noisy, key=lambda scope: [position[name] for name in scope])
@@ -146,6 +154,28 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
     sampled = max(number / table.size, 1.0) * (1 - share) / share
     inside, rows = (variance / share**2 + sampled for variance in (noise.inside, noise.rows))
     return table / share, Blur(rows, noise.shared, inside)
+
+
+def _hold_zeros(network: Network, scope: Scope, table: Floats, noise: Blur) -> tuple[Floats, Blur]:
+    """Set the impossible cells of a table to 0, which they are without noise, and lower its variances.
+
+    Of noise in a fraction f of the cells, an interaction of variance v has f^2 v + f (1 - f) w on average, with w the
+    mean variance of a cell. Errors of interactions then depend on each other, which readers do not know: the variances
+    are moved half of the way back, on the log scale.
+
+    Args:
+        network: with the conditions.
+        scope: variables of the table.
+        table: counts, shape `(*sizes, 1)`.
+        noise: noise variances of these counts.
+    """
+    possible = possible_cells(network.schema, scope)
+    if possible is None:
+        return table, noise
+    share, held = float(possible.mean()), network.cells(tuple(noise.shared)) / possible.size
+    mean = noise.inside * held + noise.rows * (1 - held) if noise.shared else noise.rows
+    rows, inside = (math.sqrt(v * (share**2 * v + share * (1 - share) * mean)) for v in (noise.rows, noise.inside))
+    return table * possible[..., None], Blur(rows, noise.shared, inside)
 
 
 def _drop_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:

@@ -81,7 +81,7 @@ class ChosenNetwork(Released):
     def __post_init__(self) -> None:
         """Freeze, and refuse an invalid network."""
         freeze(self, parents={node: tuple(parents) for node, parents in self.parents.items()})
-        if self.network.arcs:
+        if self.network != Network.empty(self.network.variables):
             raise InputError("a choice of arcs is over variables without any")
         freeze(self, parents=self.chosen.parents)
 
