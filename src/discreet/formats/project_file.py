@@ -20,6 +20,10 @@
     states = ["no", "yes"]                     # or bounds, bins, type; without bins a release finds some
     other = "other"                            # takes all values that are not listed; also missing
 
+    [[variables]]
+    name = "stage"
+    states = [{code = 1, label = "I"}, {code = 2, label = "II"}]   # or a table: labels = {1 = "I", 2 = "II"}
+
 All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
 codebook or a public sample. Comments survive when a program changes the file.
 """
@@ -30,6 +34,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +66,9 @@ RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record
 KEY_PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')[ \t]*+\.[ \t]*+"""
 DEEP_KEY = re.compile(f"(?:{KEY_PART}){{{NESTING}}}")
 """Key with more parts than any valid one, such as `a.a.a`: parsing takes time with their square."""
+LOGICAL_WORDS = ("true", "false")
+WHOLE_STATE = re.compile("0|-?[1-9][0-9]{0,14}")
+"""Pattern of a state that TOML writes as a whole number."""
 TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
@@ -245,23 +253,37 @@ def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:
     return raw
 
 
+def _declare_state(text: str) -> Any:
+    """Write a state that is a logical word or a whole number without quotes, if it reads back as it is."""
+    if text in LOGICAL_WORDS:
+        return text == "true"
+    return int(text) if WHOLE_STATE.fullmatch(text) else text
+
+
 def _describe_variable(variable: Variable) -> dict[str, Any]:
     """Describe a variable as in a file."""
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
-        other = {} if variable.other is None else {"other": variable.other}
-        return {"name": variable.name, "states": list(variable.matched), **other, **missing}
-    plain = Variable(variable.name, bounds=variable.bounds, bins=variable.bins, type=variable.type)
+        gathered = {} if variable.other is None else {"other": variable.other}
+        states: list[Any] = [_declare_state(text) for text in variable.matched]
+        if variable.codes:
+            parts, states = zip(states, variable.states, strict=False), tomlkit.array()
+            for code, label in parts:
+                states.append(tomlkit.inline_table().append("code", code).append("label", label))
+        return {"name": variable.name, "states": states, **gathered, **missing}
+    plain, declare = replace_fields(variable, states=(), missing=None), variable.number_type.declare
     return {
         "name": variable.name,
-        "bounds": list(map(_drop_point, variable.bounds)),
-        **({} if is_wide(variable) else {"bins": list(map(_drop_point, variable.bins))}),
+        "bounds": list(map(declare, variable.bounds)),
+        **(
+            {}
+            if is_wide(variable)
+            else {
+                "bins": variable.number_type.name_step(variable.bounds, variable.bins)
+                or list(map(declare, variable.bins))
+            }
+        ),
         **({} if variable.type == "real" else {"type": variable.type}),
         **({} if plain.states == variable.values else {"states": list(variable.values)}),
         **missing,
     }
-
-
-def _drop_point(value: float) -> float | int:
-    """Write a whole number without a point."""
-    return int(value) if value == int(value) else value

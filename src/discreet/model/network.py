@@ -439,7 +439,14 @@ class Network(Graph, Tabular, Over):
                 )
             if variable.bounds is None and set(variable.states) != set(node.states):
                 raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
-            replaced[node.name] = replace(variable, states=node.states, missing=node.missing, other=node.other)
+            codes = dict(zip(variable.states, variable.codes, strict=False))
+            replaced[node.name] = replace(
+                variable,
+                states=node.states,
+                missing=node.missing,
+                other=node.other,
+                codes=tuple(codes[state] for state in node.states[: len(codes)]),
+            )
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
     @property

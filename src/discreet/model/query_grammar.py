@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.number_types import NUMBERS, Calendar, NumberType
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
@@ -90,7 +91,7 @@ class NumberRange:
         """
         first, *_, last = variable.edges
         low, high = self.low, self.high
-        if variable.type == "integer":
+        if variable.whole:
             low = np.floor(low) + 1 if self.above else np.ceil(low)
             high = np.ceil(high) if self.below else np.floor(high) + 1
         return float(max(low, first)), float(min(high, last))
@@ -98,7 +99,7 @@ class NumberRange:
     def contains_none(self, variable: Variable) -> bool:
         """True if no number of a variable lies in the range."""
         low, high = self.ends(variable)
-        if variable.type == "integer" or not self.value:
+        if variable.whole or not self.value:
             return not low < high
         return self.above or self.below or low != high
 
@@ -224,6 +225,8 @@ class NumberQuery:
 
 def _write_number(value: float) -> str:
     """Write a number so that it reads back exactly, in 15 digits if they suffice."""
+    if isinstance(value, Calendar):
+        return str(value)
     text = f"{value:.15g}"
     return text if float(text) == value else repr(float(value))
 
@@ -280,7 +283,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
-    targets, evidence = _read_items(body[1], text)
+    targets, evidence = (_name_states(items, schema) for items in _read_items(body[1], text))
     observed = _read_evidence(evidence, schema, text)
     query: Query
     if match[1] in HEADS or match[1] in ("median", "quantile"):
@@ -413,10 +416,12 @@ def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuer
     if name in schema:
         return None
     match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
-    number = None if match is None else _read_float(match[3])
-    if match is None or number is None or match[1] not in schema:
+    if match is None or match[1] not in schema:
         return None
-    return NumberQuery(match[2], match[1], number)
+    number = _read_float(match[3], schema[match[1]].number_type)
+    if number is None and schema[match[1]].number_type.is_calendar:
+        raise InputError(f"{shown(match[3])} is no {schema[match[1]].number_type.noun}; write it as 2024-02-29")
+    return None if number is None else NumberQuery(match[2], match[1], number)
 
 
 def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text: str) -> Observed:
@@ -431,7 +436,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
         elif state is not None and name in schema and schema[name].numeric and not schema[name].has(state):
-            number = _read_float(state)
+            number = _read_float(state, schema[name].number_type)
             seen = state if number is None else NumberRange(number, number)
         if seen is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
@@ -454,14 +459,16 @@ def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
     if seen.value and not low <= seen.low <= high:
         _refuse(str(query), f"{_write_number(seen.low)} lies outside the bounds of {shown(name)}, {low:g} to {high:g}")
     if seen.contains_none(variable):
-        whole = "whole " * (variable.type == "integer")
-        _refuse(str(query), f"no {whole}number of {shown(name)}, {low:g} to {high:g}, meets {seen.write(name)}")
+        _refuse(
+            str(query),
+            f"no {variable.number_type.noun} of {shown(name)}, {low:g} to {high:g}, meets {seen.write(name)}",
+        )
 
 
-def _read_float(text: str) -> float | None:
-    """Read a finite number; None if it is none."""
+def _read_float(text: str, number_type: NumberType = NUMBERS) -> float | None:
+    """Read a finite number, or a date; None if it is none."""
     try:
-        number = float(text)
+        number = number_type.read(text)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
@@ -491,6 +498,14 @@ def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], lis
     if expected and any(sides) and not (len(sides) == 2 and not sides[-1]):
         _refuse(text, "a name is missing after the last comma")
     return sides[0], sides[1] if len(sides) == 2 else []
+
+
+def _name_states(items: Sequence[tuple[str, str | None]], schema: Schema) -> list[tuple[str, str | None]]:
+    """Replace codes that records hold by the states that they stand for."""
+    return [
+        (name, state if state is None or name not in schema else schema[name].name_state(state))
+        for name, state in items
+    ]
 
 
 def _skip_blanks(body: str, position: int) -> int:

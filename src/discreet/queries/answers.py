@@ -29,6 +29,8 @@ class AnswerRow(TypedDict):
     """One number of an answer, with its interval; `Answer.rows` defines the keys.
 
     All keys except the first four may be absent. "noise" and "noise_error" are None, or absent, if they are unknown.
+    Numbers that stand for dates are the days, or seconds, since 1970-01-01, and print as dates; "dates" has their
+    texts in JSON.
 
     Raises:
         Nothing.
@@ -49,6 +51,7 @@ class AnswerRow(TypedDict):
     best: NotRequired[float]
     law_lower: NotRequired[float]
     law_upper: NotRequired[float]
+    dates: NotRequired[dict[str, str]]
 
 
 @dataclass(frozen=True)

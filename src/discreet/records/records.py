@@ -16,8 +16,9 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.model.schema import Schema, Variable
+from discreet.records.dates import check_date_type, column_number, number_dates
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, explain_source, open_source
 from discreet.records.text_form import TextForm
@@ -185,19 +186,12 @@ def read_records(
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
     for variable in columns:
-        _check_type(variable, types[variable.name])
-    if absent:
-        cleaned = {
-            variable.name: without(
-                expression[variable.name],
-                absent,
-                numbers_too=variable.numeric or bool(other_spellings(variable)),
-                exact=exact,
-            )
-            for variable in columns
-        }
-        expression = expression.select(*needed, **cleaned)
-        local = None if local is None else replace(local, table=expression, absent=absent)
+        _check_type(variable, expression[variable.name])
+    expression = _clean_columns(expression, columns, absent, exact)
+    dates = {each.name: number_dates(expression[each.name], each) for each in columns if each.number_type.is_calendar}
+    require(unit_column not in dates, "a column of dates cannot tell units apart; declare another one")
+    expression = expression.mutate(**dates) if dates else expression
+    local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None, order_column)
@@ -205,6 +199,20 @@ def read_records(
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
             expression = join_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
+
+
+def _clean_columns(table: ir.Table, schema: Schema, absent: Sequence[str], exact: bool) -> ir.Table:
+    """Replace texts that mark a missing value by NULL in the columns of a schema."""
+    cleaned = {
+        variable.name: without(
+            table[variable.name],
+            absent,
+            numbers_too=variable.numeric or bool(other_spellings(variable)),
+            exact=exact,
+        )
+        for variable in schema
+    }
+    return table.mutate(**cleaned) if absent else table
 
 
 def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
@@ -257,7 +265,7 @@ def check(records: Records) -> tuple[Faults, ...]:
         code = codes(strict, variable)
         invalid = code == UNKNOWN
         if variable.bounds is not None:
-            value = number(column)
+            value = column_number(column, variable)
             invalid &= value.isnull() | value.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = invalid.sum()
@@ -302,7 +310,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     absent, column = is_missing(column), declared(column)
     value, keys = _make_comparable(column, variable), _list_keys(column, variable)
     if _is_text(column, variable) and not records.bytewise:
-        value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
+        value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.held]
     cases = [(value == key, code) for code, key in enumerate(keys)]
     if _is_text(column, variable):
         spelled = other_spellings(variable).items()
@@ -322,7 +330,7 @@ def unlisted_code(variable: Variable) -> int:
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     """Convert the column of a numeric variable to 64-bit floats; NULL if there is no number."""
-    return number(records.table[variable.name])
+    return column_number(records.table[variable.name], variable)
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
@@ -401,7 +409,7 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
     if pa.types.is_integer(values.type):
         return values.to_numpy().astype("int64")
     text = values.cast(pa.string())
-    index = pa.compute.index_in(text, value_set=pa.array(variable.states, pa.string()))
+    index = pa.compute.index_in(text, value_set=pa.array(variable.held, pa.string()))
     index = pa.compute.fill_null(index, UNKNOWN)
     decoded = pa.compute.if_else(text.is_null(), MISSING, index).to_numpy().astype("int64")
     spelled = other_spellings(variable)
@@ -414,12 +422,20 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
 # ------------------------------------------------------------------------------------------------------- columns
 
 
-def _check_type(variable: Variable, kind: Any) -> None:
+def _check_type(variable: Variable, column: ir.Column) -> None:
     """Refuse a column that cannot hold its variable."""
-    if variable.numeric:
+    kind = column.type()
+    if variable.number_type.is_calendar:
+        check_date_type(variable, column)
+    elif variable.numeric:
         if not (kind.is_numeric() or kind.is_string()):
             raise InputError(f"column {variable.name!r} must hold numbers, but has type {type(kind).__name__.lower()}")
-        return
+    else:
+        _check_state_type(variable, kind)
+
+
+def _check_state_type(variable: Variable, kind: Any) -> None:
+    """Refuse a column that cannot hold the states of its variable."""
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
     if kind.is_numeric() and not all(map(is_number, variable.matched)):
@@ -473,16 +489,16 @@ def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
         return [float(state) for state in variable.matched]
     if column.type().is_boolean():
         return [LOGICAL_STATES[state.lower()] for state in variable.matched]
-    return variable.states
+    return variable.held
 
 
 def _code_bins(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
     """Find the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
-    value = number(column)
+    value = column_number(column, variable)
     outside = [] if clip else [((value < lo) | (value > hi), UNKNOWN)]
-    if variable.type == "integer":
+    if variable.whole:
         inside = ibis.least(ibis.greatest(value, lo), hi)
         outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
     below = [(value < cut, code) for code, cut in enumerate(variable.bins)]

@@ -178,7 +178,7 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
     for variable in schema:
         if variable.numeric:
             continue
-        clash = set(texts).intersection(variable.values)
+        clash = set(texts).intersection(variable.held[: len(variable.values)])
         if clash or spelled.intersection((*other_spellings(variable), canonical(variable.other or ""))):
             raise InputError(
                 f"variable {variable.name!r} has a state that na_values declare to be missing; "

@@ -130,9 +130,10 @@ class _VariablePart(DocumentPart):
     states: Items[str]
     bounds: tuple[float, float] | None = None
     bins: Items[float] | None = None
-    type: Literal["integer"] | None = None
+    type: Literal["integer", "date", "datetime"] | None = None
     missing: str | None = None
     other: str | None = None
+    codes: Items[str] | None = None
 
 
 class _LearnedPart(DocumentPart):
@@ -177,6 +178,7 @@ def read_network(part: NetworkPart) -> Network:
             type=variable.type or "real",
             missing=variable.missing,
             other=variable.other,
+            codes=tuple(variable.codes or ()),
         )
         for variable in part.variables
     )
