@@ -49,6 +49,7 @@ from discreet.model.schema import Variable, schema_of_parts
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.util.option_texts import FORM_WORDS
+from discreet.util.similar import did_you_mean
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
@@ -66,9 +67,6 @@ RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record
 KEY_PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')[ \t]*+\.[ \t]*+"""
 DEEP_KEY = re.compile(f"(?:{KEY_PART}){{{NESTING}}}")
 """Key with more parts than any valid one, such as `a.a.a`: parsing takes time with their square."""
-LOGICAL_WORDS = ("true", "false")
-WHOLE_STATE = re.compile("0|-?[1-9][0-9]{0,14}")
-"""Pattern of a state that TOML writes as a whole number."""
 TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
@@ -120,7 +118,8 @@ class Project:
             raise InputError(f"{label} is not TOML: {str(error)[:200]}") from None
         odd = [name for name in map(str, raw) if name not in (*SECTIONS, "arcs", "variables")]
         if odd:
-            raise InputError(f"{label} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}")
+            similar = did_you_mean(odd[0], (*SECTIONS, "arcs", "variables"))
+            raise InputError(f"{label} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}{similar}")
         parts, arcs = raw.get("variables"), raw.get("arcs", [])
         if parts is None:
             raise InputError(f"{label} needs its variables, each in a section [[variables]]")
@@ -246,18 +245,12 @@ def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:
         raise InputError(f"{label}: [{name}] is a section")
     for word, value in raw.items():
         if word not in types:
-            raise InputError(f"{label}: [{name}] has {shown(word)}; it may have {listed(types)}")
+            similar = did_you_mean(word, types)
+            raise InputError(f"{label}: [{name}] has {shown(word)}; it may have {listed(types)}{similar}")
         texts = not isinstance(value, list) or all(isinstance(member, str) for member in value)
         if type(value) is not types[word] or not texts:
             raise InputError(f"{label}: {word} of [{name}] is {TYPE_WORDS[types[word]]}")
     return raw
-
-
-def _declare_state(text: str) -> Any:
-    """Write a state that is a logical word or a whole number without quotes, if it reads back as it is."""
-    if text in LOGICAL_WORDS:
-        return text == "true"
-    return int(text) if WHOLE_STATE.fullmatch(text) else text
 
 
 def _describe_variable(variable: Variable) -> dict[str, Any]:
@@ -265,7 +258,7 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
         gathered = {} if variable.other is None else {"other": variable.other}
-        states: list[Any] = [_declare_state(text) for text in variable.matched]
+        states: list[Any] = list(variable.matched)
         if variable.codes:
             parts, states = zip(states, variable.states, strict=False), tomlkit.array()
             for code, label in parts:

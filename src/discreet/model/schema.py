@@ -516,16 +516,8 @@ def _read_variable(member: Mapping[str, Any]) -> Variable:
             f"got {sorted(member)[:5]}{similar}"
         )
     states, codes = _read_states(member)
-    return Variable(
-        member["name"],
-        states,
-        bounds=member.get("bounds"),
-        bins=member.get("bins", ()),
-        type=member.get("type", "real"),
-        missing=member.get("missing"),
-        other=member.get("other"),
-        codes=codes,
-    )
+    words = {word: value for word, value in member.items() if word != "labels"}
+    return Variable(**(words | {"states": states, "codes": codes}))
 
 
 VARIABLE_WORDS = {"name", "states", "bounds", "bins", "type", "missing", "other", "codes", "labels"}

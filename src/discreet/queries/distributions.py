@@ -103,15 +103,6 @@ def distributions(
         shares = shares[:, np.isfinite(shares).all(axis=0)]
         numbers = [(str(queries[at]), answers[at].rows[0]) for at in range(start, start + each)]
         ends = credible_interval(shares, level)
-        columns.append(
-            Distribution(
-                name,
-                law.edges[places],
-                shares.mean(axis=-1),
-                *ends,
-                numbers,
-                level,
-                posterior.network.schema[name].number_type,
-            )
-        )
+        kind = grid.variable.number_type
+        columns.append(Distribution(name, law.edges[places], shares.mean(axis=-1), *ends, numbers, level, kind))
     return columns

@@ -110,11 +110,12 @@ def _draft_dates(name: str, column: ir.Column) -> dict[str, object]:
         return {}
     numbers = number_dates(column, Variable(name, bounds=(0, 1), type=type))
     lo, hi = arrow(column.as_table().select(n=numbers).aggregate(lo=_.n.min(), hi=_.n.max())).to_pylist()[0].values()
-    variable = Variable(name, bounds=(lo, max(hi, lo + 1)), type=type)
-    cuts = with_bins(variable)
-    step = variable.number_type.name_step(cuts.bounds or (0, 1), cuts.bins)
-    bins = {"bins": step or list(map(str, cuts.bins))} if cuts.bins else {}
-    return {"name": name, "bounds": list(map(str, variable.bounds or ())), **bins, "type": type}
+    if lo is None:
+        return {}
+    variable = with_bins(Variable(name, bounds=(lo, max(hi, lo + 1)), type=type))
+    bounds, cuts = variable.bounds or (lo, hi), variable.bins
+    bins = variable.number_type.name_step(bounds, cuts) or list(map(str, cuts))
+    return {"name": name, "bounds": list(map(str, bounds)), "bins": bins, "type": type}
 
 
 def _all_dates(column: ir.StringColumn, pattern: str) -> bool:

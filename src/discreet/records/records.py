@@ -46,6 +46,7 @@ class Records:
             says.
         unit: what tells units of protection apart that may have several records; None where each record is one.
         local: the source in blocks of Arrow, where it is a file or a frame.
+        source: its table as it stands, for the curator's own look at values at fault.
 
     Raises:
         Nothing: `read_records` has checked the columns; what a cell holds is seen when records are counted.
@@ -70,6 +71,7 @@ class Records:
     bytewise: bool
     unit: Unit | None = None
     local: Local | None = None
+    source: ir.Table | None = None
 
     def __repr__(self) -> str:
         """Text without any value of the records."""
@@ -187,7 +189,7 @@ def read_records(
         check_unit_type(unit_column, types[unit_column])
     for variable in columns:
         _check_type(variable, expression[variable.name])
-    expression = _clean_columns(expression, columns, absent, exact)
+    expression = as_it_is = _clean_columns(expression, columns, absent, exact)
     dates = {each.name: number_dates(expression[each.name], each) for each in columns if each.number_type.is_calendar}
     require(unit_column not in dates, "a column of dates cannot tell units apart; declare another one")
     expression = expression.mutate(**dates) if dates else expression
@@ -198,7 +200,7 @@ def read_records(
         if order_column is not None:
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
             expression = join_previous(expression, unit, before, bytewise=exact)
-    return Records(expression, schema, policy, exact, unit, local)
+    return Records(expression, schema, policy, exact, unit, local, as_it_is)
 
 
 def _clean_columns(table: ir.Table, schema: Schema, absent: Sequence[str], exact: bool) -> ir.Table:

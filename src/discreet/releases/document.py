@@ -169,19 +169,7 @@ def read_network(part: NetworkPart) -> Network:
     check_states(variable.states or variable.bins or () for variable in part.variables)
     for node, parents in part.parents.items():
         at_most(PARENTS, parents, f"parents of {shown(node)}")
-    variables = (
-        Variable(
-            variable.name,
-            tuple(variable.states),
-            bounds=variable.bounds,
-            bins=tuple(variable.bins or ()),
-            type=variable.type or "real",
-            missing=variable.missing,
-            other=variable.other,
-            codes=tuple(variable.codes or ()),
-        )
-        for variable in part.variables
-    )
+    variables = (Variable(**variable.model_dump(exclude_none=True)) for variable in part.variables)
     learned = None if part.learned is None else Learned(**part.learned.model_dump())
     if learned is not None:
         check_name(learned.unit, "the unit of what chose the network")
