@@ -137,6 +137,7 @@ def test_labels_that_do_not_fit_are_refused(text: str, message: str) -> None:
 
 def test_python_takes_logical_values_and_numbers_as_states() -> None:
     assert dc.Variable("x", (True, False)).states == ("true", "false")  # type: ignore[arg-type]
+    assert dc.Variable("x", (2**53 + 1,)).states == ("9007199254740993",)  # type: ignore[arg-type]
     assert dc.Variable("x", (0, 1, 2.5)).states == ("0", "1", "2.5")  # type: ignore[arg-type]
     whole = dc.Variable("x", (0, 1), other="rest")  # type: ignore[arg-type]
     for table in (column([0, 1, 7]), column(["0", "1.0", "x"]), column([False, True, None])):
@@ -148,3 +149,81 @@ def test_a_network_with_another_order_of_states_keeps_codes_with_their_labels() 
     network = alone(dc.Variable("x", ("yes", "no"))).with_variables([SMOKES])
     assert network.schema["x"].codes == ("1", "0") and network.schema["x"].states == ("yes", "no")
     assert counted(column([0, 1, 1]), network.schema["x"]) == [2, 1]
+
+
+# ----------------------------------------------------------------------------------------------------- ordered states
+
+ORDERED = dc.Variable("stage", ("I", "II", "III"), ordered=True, other="unclear", missing="gone", codes=("1", "2", "3"))
+GRADED = dc.Network(
+    (ORDERED, dc.Variable("ill", ("no", "yes")), dc.Variable("age", bounds=(0, 90), bins=(45,))),
+    {"stage": (), "ill": ("stage",), "age": ("ill",)},
+)
+
+
+@pytest.mark.costly("Comparisons of ordered states are answered as the sums of their states.")
+def test_ordered_states_are_compared() -> None:
+    """At a large epsilon a comparison is the share in the records, of those whose state is in the order."""
+    rng = np.random.default_rng(0)
+    stage = rng.choice([1, 2, 3, 9], 3000, p=[0.4, 0.3, 0.2, 0.1])
+    ill = rng.random(3000) < stage / 10
+    table = pa.table({"stage": stage, "ill": np.where(ill, "yes", "no"), "age": rng.random(3000) * 90})
+    counts = dc.count(dc.read_records(table, GRADED.schema, missing="keep"), GRADED)
+    promise = dc.Guarantee(epsilon=50, delta=0, relation="add-remove", unit="record")
+    release = dc.tools.loads(dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(GRADED), promise, rng=1).dumps())
+    assert release.network == GRADED
+    posterior, known = release.posterior(rng=2, draws=300), stage < 9
+    truths = {
+        "P(stage >= II)": (stage[known] >= 2).mean(),
+        "P(stage < 3 | ill=no)": (stage[known & ~ill] < 3).mean(),
+        "P(ill=yes | stage >= II)": ill[known & (stage >= 2)].mean(),
+        "P(ill=yes | stage > I, stage <= II)": ill[stage == 2].mean(),
+    }
+    answers = dc.answer_many(posterior, list(truths))
+    for answer, truth in zip(answers, truths.values(), strict=True):
+        row = answer.rows[0]
+        assert row["lower"] - 0.02 < truth < row["upper"] + 0.02 and row["upper"] - row["lower"] < 0.12
+        assert answer.basis == "measured" and answer.unit == "probability"
+    sums = dc.answer(posterior, "P(stage)").rows
+    by_state = {row["state"]["stage"]: row["mean"] for row in sums}
+    share = (by_state["II"] + by_state["III"]) / sum(by_state[each] for each in ("I", "II", "III"))
+    assert abs(share - answers[0].rows[0]["mean"]) < 0.01
+    assert "P(stage < III | ill=no)" in str(answers) and "law inside bins" not in str(answers)
+    one, other = dc.answer_many(posterior, ["P(ill | stage >= II, stage <= II)", "P(ill | stage=II)"])
+    assert one.rows == other.rows
+    assert posterior.answer("E(age | stage >= II)").rows[0]["lower"] > 0
+
+
+@every("query", ["P(stage >= II)", "P(ill | stage > I, stage < III)", "P(ill | stage <= II)"])
+def test_comparisons_of_states_read_back(query: str) -> None:
+    parsed = dc.tools.parse_query(query, GRADED.schema)
+    assert str(parsed) == query and dc.tools.parse_query(str(parsed), GRADED.schema) == parsed
+
+
+@every(
+    ("query", "message"),
+    [
+        ("P(stage >= IV)", "write I, II, III"),
+        ("P(stage >= unclear)", "write I, II, III"),
+        ("P(stage >= gone)", "write I, II, III"),
+        ("E(stage)", "no numeric bounds"),
+        ("median(stage)", "no numeric bounds"),
+        ("P(ill | stage > III)", "no state of 'stage', I to III, meets"),
+        ("P(ill > no)", "no variable"),
+        ("P(stage | ill >= no)", "no variable"),
+    ],
+)
+def test_what_is_in_no_order_is_not_compared(query: str, message: str) -> None:
+    with pytest.raises(dc.InputError, match=message):
+        dc.tools.parse_query(query, GRADED.schema)
+
+
+def test_an_order_is_declared_and_kept() -> None:
+    states = '[{code = 0, label = "low"}, {code = 1, label = "high"}]'
+    text = f'[[variables]]\nname = "x"\nstates = {states}\nordered = true\n'
+    network = Project.parse(text).network
+    assert network.schema["x"].ordered and draft_project(network).network == network
+    with pytest.raises(dc.InputError, match="in another order in the network"):
+        alone(dc.Variable("x", ("high", "low"))).with_variables(network.variables)
+    for wrong in ("bounds = [0, 9]\nbins = [5]\nordered = true", 'states = ["a"]\nordered = "yes"'):
+        with pytest.raises(dc.InputError, match="order"):
+            Project.parse(f'[[variables]]\nname = "x"\n{wrong}\n')

@@ -18,7 +18,7 @@
     [[variables]]
     name = "smoke"
     states = ["no", "yes"]                     # or bounds, bins, type; without bins a release finds some
-    other = "other"                            # takes all values that are not listed; also missing
+    other = "other"                            # takes all values that are not listed; also missing, ordered = true
 
     [[variables]]
     name = "stage"
@@ -257,7 +257,8 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
     """Describe a variable as in a file."""
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
-        gathered = {} if variable.other is None else {"other": variable.other}
+        gathered: dict[str, Any] = {} if variable.other is None else {"other": variable.other}
+        gathered |= {"ordered": True} if variable.ordered else {}
         states: list[Any] = list(variable.matched)
         if variable.codes:
             parts, states = zip(states, variable.states, strict=False), tomlkit.array()

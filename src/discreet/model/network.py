@@ -439,6 +439,8 @@ class Network(Graph, Tabular, Over):
                 )
             if variable.bounds is None and set(variable.states) != set(node.states):
                 raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
+            if variable.ordered and variable.states != node.states:
+                raise InputError(f"variable {shown(node.name)} has its ordered states in another order in the network")
             codes = dict(zip(variable.states, variable.codes, strict=False))
             replaced[node.name] = replace(
                 variable,

@@ -39,7 +39,31 @@ MOST_DEFAULT_BINS = 40
 """Most bins of a column of dates that is declared by its bounds alone: about three years of months."""
 
 
-class Calendar(float):
+class Printed(float):
+    """Number that prints as what it stands for."""
+
+    def __format__(self, _specification: str) -> str:
+        """Write it, whatever the digits of a number would be."""
+        return str(self)
+
+
+class Rank(Printed):
+    """Position of an ordered state, which prints as its name."""
+
+    name: str
+
+    def __new__(cls, value: float, name: str) -> Rank:
+        """Make a position with its name."""
+        number = super().__new__(cls, value)
+        number.name = name
+        return number
+
+    def __str__(self) -> str:
+        """Write the name."""
+        return self.name
+
+
+class Calendar(Printed):
     """Number of a date or of a time: it computes as a number, and prints as what it stands for.
 
     Args:
@@ -64,10 +88,6 @@ class Calendar(float):
         day, rest = divmod(rounded * self.seconds, DAY_SECONDS)
         text = (EPOCH + timedelta(min(max(day, FIRST_DAY), LAST_DAY))).isoformat()
         return text if self.seconds == DAY_SECONDS else f"{text}T{timedelta(seconds=rest)!s:0>8}"
-
-    def __format__(self, _specification: str) -> str:
-        """Write the date, whatever the digits of a number would be."""
-        return str(self)
 
 
 class Day(Calendar):
@@ -246,6 +266,7 @@ def read_dates(row: Mapping[str, Any]) -> dict[str, Any]:
 
 NUMBERS, WHOLE_NUMBERS = NumberType("number", False), NumberType("whole number", True)
 DATES = NumberType("date", True, Day, Day.seconds, "days")
+RANKS = NumberType("state", True)
 TIMES = NumberType("time", True, Second, Second.seconds, "seconds")
 NUMBER_TYPES: Mapping[str, NumberType] = {
     "real": NUMBERS, "integer": WHOLE_NUMBERS, "date": DATES, "datetime": TIMES,

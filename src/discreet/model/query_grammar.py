@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, shown
-from discreet.model.number_types import NUMBERS, Calendar, NumberType
+from discreet.errors import InputError, listed, shown
+from discreet.model.number_types import Printed
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
@@ -225,7 +225,7 @@ class NumberQuery:
 
 def _write_number(value: float) -> str:
     """Write a number so that it reads back exactly, in 15 digits if they suffice."""
-    if isinstance(value, Calendar):
+    if isinstance(value, Printed):
         return str(value)
     text = f"{value:.15g}"
     return text if float(text) == value else repr(float(value))
@@ -385,7 +385,8 @@ def check_names(query: Query, schema: Schema) -> None:
         elif state is not None and not schema[name].has(state):
             _refuse(str(query), f"{shown(name)} {schema[name].refuse_state(state)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
-        if not schema[name].numeric or not schema[name].size:
+        shares = query.kind in ("marginal", "conditional")
+        if not (schema[name].comparable and (shares or schema[name].numeric)):
             _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; use P({name})")
     if isinstance(query, MostProbable) and len(query.evidence) == len(schema):
         _refuse(str(query), "every variable is observed; nothing is left to explain")
@@ -418,9 +419,11 @@ def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuer
     match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
     if match is None or match[1] not in schema:
         return None
-    number = _read_float(match[3], schema[match[1]].number_type)
-    if number is None and schema[match[1]].number_type.is_calendar:
-        raise InputError(f"{shown(match[3])} is no {schema[match[1]].number_type.noun}; write it as 2024-02-29")
+    variable = schema[match[1]]
+    number = _read_float(match[3], variable.read_number)
+    if number is None and (variable.ordered or variable.number_type.is_calendar):
+        like = listed(variable.states[: len(variable.matched)]) if variable.ordered else "a date such as 2024-02-29"
+        raise InputError(f"{shown(match[3])} is nothing that {shown(match[1])} is compared with: write {like}")
     return None if number is None else NumberQuery(match[2], match[1], number)
 
 
@@ -436,7 +439,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
         elif state is not None and name in schema and schema[name].numeric and not schema[name].has(state):
-            number = _read_float(state, schema[name].number_type)
+            number = _read_float(state, schema[name].read_number)
             seen = state if number is None else NumberRange(number, number)
         if seen is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
@@ -445,6 +448,8 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             seen = before.narrow(seen)
         elif before is not None:
             _refuse(text, f"variable {shown(name)} occurs twice")
+        if isinstance(seen, NumberRange) and seen.value and not (seen.above or seen.below) and schema[name].ordered:
+            seen = schema[name].states[int(seen.low)]
         observed[name] = seen
     return tuple(observed.items())
 
@@ -452,10 +457,9 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
 def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
     """Refuse a number or a comparison as evidence that says nothing of a variable, or that no number meets."""
     name = variable.name
-    if not variable.numeric or not variable.size:
+    if not variable.comparable:
         _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; observe a state, as in NAME=STATE")
-    assert variable.bounds is not None
-    low, high = variable.bounds
+    low, high = variable.bounds or map(variable.read_number, (variable.matched[0], variable.matched[-1]))
     if seen.value and not low <= seen.low <= high:
         _refuse(str(query), f"{_write_number(seen.low)} lies outside the bounds of {shown(name)}, {low:g} to {high:g}")
     if seen.contains_none(variable):
@@ -465,10 +469,10 @@ def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
         )
 
 
-def _read_float(text: str, number_type: NumberType = NUMBERS) -> float | None:
-    """Read a finite number, or a date; None if it is none."""
+def _read_float(text: str, read: Callable[[str], float] = float) -> float | None:
+    """Read a finite number, or what it stands for; None if it is none."""
     try:
-        number = number_type.read(text)
+        number = read(text)
     except ValueError:
         return None
     return number if math.isfinite(number) else None

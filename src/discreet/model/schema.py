@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError, listed, require, shown, shown_path
-from discreet.model.number_types import NUMBER_TYPES, NumberType
+from discreet.model.number_types import NUMBER_TYPES, RANKS, NumberType, Rank
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
 from discreet.util.similar import did_you_mean
@@ -32,6 +32,8 @@ LARGEST_WHOLE = 2.0**53
 """Largest whole number up to which floats represent all whole numbers."""
 MOST_LOG_RATIO = 300.0
 """Logarithm of the largest ratio of the last bin's width to the first's."""
+LONGEST_STATE = 10**18
+"""Whole numbers below it may be states without quotes."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone surrogate, which no file can store."""
 
@@ -59,6 +61,7 @@ class Variable:
             and is added if needed. Not of numbers, which have bounds.
         codes: what records hold in place of the names, one for each state but `other` and `missing`: then the names are
             labels, which answers show, and queries take either. Empty if records hold the names.
+        ordered: whether the states but `other` and `missing` are in an order, so that queries may compare them.
 
     Raises:
         InputError: a name is empty or repeated, bounds or cut points are not finite and increasing, or the number of
@@ -87,6 +90,7 @@ class Variable:
     missing: str | None = None
     other: str | None = None
     codes: tuple[str, ...] = ()
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse an invalid variable."""
@@ -117,6 +121,8 @@ class Variable:
         if (twice := first_repeated(self.states)) is not None:
             raise InputError(f"variable {shown(self.name)}: state {shown(twice)} is declared twice")
         self._check_codes()
+        self._require(isinstance(self.ordered, bool), "ordered is true or false")
+        self._require(not (self.ordered and self.numeric), "numbers are in an order; leave out ordered")
 
     def _check_codes(self) -> None:
         """Refuse codes of records that are not one for each state, or that another state is called."""
@@ -261,9 +267,13 @@ class Variable:
     def edges(self) -> tuple[float, ...]:
         """Lower ends of the bins, and the upper end of the last; for whole numbers the first number beyond it.
 
+        Ordered states are the numbers 0, 1, ...
+
         Raises:
             InputError: the variable is not numeric.
         """
+        if self.ordered:
+            return tuple(map(float, range(len(self.matched) + 1)))
         if self.bounds is None:
             raise InputError(f"variable {shown(self.name)} has no numbers: declare bounds")
         return (self.bounds[0], *self.bins, self.bounds[1] + self.whole)
@@ -271,7 +281,20 @@ class Variable:
     @property
     def number_type(self) -> NumberType:
         """Meaning of the numbers."""
-        return NUMBER_TYPES[self.type]
+        return RANKS if self.ordered else NUMBER_TYPES[self.type]
+
+    @property
+    def comparable(self) -> bool:
+        """True if queries may compare it: numbers with bins, and ordered states."""
+        return self.ordered or (self.numeric and self.size > 0)
+
+    def read_number(self, text: str) -> float:
+        """Read what a query compares with: a number, a date, or an ordered state; ValueError if it is none."""
+        if not self.ordered:
+            return self.number_type.read(text)
+        if self.has(text) and self.code(text) < len(self.matched):
+            return Rank(self.code(text), self.name_state(text))
+        raise ValueError("no ordered state")
 
     @property
     def whole(self) -> bool:
@@ -330,14 +353,15 @@ class Variable:
             | ({"type": self.type} if self.type != "real" else {})
             | {word: state for word in ("missing", "other") if (state := getattr(self, word)) is not None}
             | ({"codes": list(self.codes)} if self.codes else {})
+            | ({"ordered": True} if self.ordered else {})
         )
 
 
 def _spell_state(state: Any) -> Any:
     """Spell a state that is a logical value or a number; anything else stays, for others to judge."""
-    if isinstance(state, bool):
+    if isinstance(state, int) and abs(state) < LONGEST_STATE:
         return str(state).lower()
-    return f"{state:.15g}" if isinstance(state, int | float) and math.isfinite(state) else state
+    return f"{state:.15g}" if isinstance(state, float) and math.isfinite(state) else state
 
 
 def bin_ends(variable: Variable) -> tuple[float, ...]:
@@ -520,7 +544,7 @@ def _read_variable(member: Mapping[str, Any]) -> Variable:
     return Variable(**(words | {"states": states, "codes": codes}))
 
 
-VARIABLE_WORDS = {"name", "states", "bounds", "bins", "type", "missing", "other", "codes", "labels"}
+VARIABLE_WORDS = {"name", "states", "bounds", "bins", "type", "missing", "other", "codes", "labels", "ordered"}
 """Words of a variable in files."""
 
 

@@ -978,7 +978,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         (row,),
         unit=unit,
         left_out=float(1 - possible.mean()),
-        inside=inside,
+        inside=inside if both.given.network.schema[query.variable].numeric else None,
         sampling=both.sampling,
         sums=_list_sums(query, both),
     )

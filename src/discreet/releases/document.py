@@ -134,6 +134,7 @@ class _VariablePart(DocumentPart):
     missing: str | None = None
     other: str | None = None
     codes: Items[str] | None = None
+    ordered: Flag | None = None
 
 
 class _LearnedPart(DocumentPart):

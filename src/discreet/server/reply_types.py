@@ -110,7 +110,13 @@ class AnswerReply(_BasisReply):
     sums: NotRequired[list[str]]
     clipped: NotRequired[list[str]]
     sampling: NotRequired[_SamplingReply]
-    values: list[AnswerRow]
+    values: list[_AnswerValue]
+
+
+class _AnswerValue(AnswerRow):
+    """Row of an answer, with the dates that its numbers stand for, if they do."""
+
+    dates: NotRequired[dict[str, str]]
 
 
 class _SamplingReply(TypedDict):
