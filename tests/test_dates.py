@@ -21,6 +21,7 @@ import discreet as dc
 from discreet.formats.project_file import Project, draft_project
 from discreet.model.number_types import DATES, TIMES, Day, Second
 from discreet.queries.documents import answer_document, read_answer
+from discreet.records import dialects
 from discreet.records.dates import column_number, number_dates
 from engines import DATABASES, ENGINES, on_parquet
 from folding import every
@@ -316,3 +317,15 @@ def test_a_column_of_dates_tells_no_units_apart() -> None:
     schema = dc.Schema((ANY_DAY, replace(AB, name="y")))
     with pytest.raises(dc.InputError, match="cannot tell units apart"):
         dc.read_records(table, schema, unit_column="x")
+
+
+@every("engine", [each for each in (*dialects.TEXT, *dialects.STAND_IN) if each != "pyspark"])
+@every("kind", ["date", "timestamp", "string"])
+def test_dates_are_numbered_in_the_sql_of_engines_that_do_not_run_here(engine: str, kind: str) -> None:
+    """Every dialect but one has patterns for text; Ibis writes Spark's with a session alone."""
+    table = ibis.table({"x": kind}, name="visits")
+    for variable in (ANY_DAY, ANY_TIME):
+        if kind == "string" and engine in dialects.WITHOUT_PATTERNS:
+            continue
+        text = str(ibis.to_sql(table.select(n=number_dates(table.x, variable)), dialect=engine))
+        assert len(text) < 12_000 and text.upper().count("CASE") >= 1

@@ -104,6 +104,7 @@ def test_answers_show_labels_and_queries_take_both() -> None:
         ('states = [0, {code = 1, label = "yes"}]', dc.Variable("x", ("0", "yes"), codes=("0", "1"))),
         ("states = [true, false]", dc.Variable("x", ("true", "false"))),
         ("states = [0, 1, 2]", dc.Variable("x", ("0", "1", "2"))),
+        ("states = [0, 1]\nother = 9\nmissing = 7", dc.Variable("x", ("0", "1"), other="9", missing="7")),
         ('states = [-1, 1.5]\nother = "rest"', dc.Variable("x", ("-1", "1.5"), other="rest")),
     ],
 )
@@ -128,6 +129,8 @@ def test_project_files_declare_labels_and_states_as_they_are_written(text: str, 
         ("states = [nan]", "needs a name"),
         ("states = [1, 1.0]", "declared twice"),
         ("states = [[1]]", "needs a name"),
+        ('states = ["a"]\ncodes = "b"', "codes are a list"),
+        ('type = ["date"]\nbounds = [0, 1]', "numbers are of type"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(text: str, message: str) -> None:

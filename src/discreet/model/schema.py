@@ -99,7 +99,10 @@ class Variable:
         several = isinstance(self.states, Iterable) and not isinstance(self.states, str)
         self._require(several, "states are a list of names")
         object.__setattr__(self, "states", tuple(map(_spell_state, self.states)))
-        self._require(self.type in NUMBER_TYPES, f"numbers are of type {', '.join(NUMBER_TYPES)}")
+        known = isinstance(self.type, str) and self.type in NUMBER_TYPES
+        self._require(known, f"numbers are of type {', '.join(NUMBER_TYPES)}")
+        for word in ("missing", "other"):
+            object.__setattr__(self, word, _spell_state(getattr(self, word)))
         self._check_other()
         if self.bounds is not None:
             object.__setattr__(self, "bounds", self._read_numbers("bounds", self.bounds))
@@ -126,6 +129,7 @@ class Variable:
 
     def _check_codes(self) -> None:
         """Refuse codes of records that are not one for each state, or that another state is called."""
+        self._require(not isinstance(self.codes, str), "codes are a list, one for each state")
         object.__setattr__(self, "codes", tuple(map(_spell_state, self.codes)))
         if not self.codes:
             return
@@ -154,15 +158,10 @@ class Variable:
         try:
             return tuple(self.number_type.read(value) for value in values)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(
-                f"variable {shown(self.name)}: {label} must be a list of {self.number_type.noun}s"
-                + (
-                    ", such as 2024-02-29, or their distance, such as month or 3 months, which makes at most "
-                    f"{STATES:,} bins"
-                    if self.number_type.is_calendar
-                    else ""
-                )
-            ) from None
+            distance = f", or their distance, such as month or 3 months, which makes at most {STATES:,} bins"
+            dated = ", such as 2024-02-29" + distance * (label == "bins") if self.number_type.is_calendar else ""
+            kind = f"{label} must be a list of {self.number_type.noun}s{dated}"
+            raise InputError(f"variable {shown(self.name)}: {kind}") from None
 
     def _read_bins(self) -> None:
         """Read cut points, or make those of a distance."""
