@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,10 @@ import postgres
 from discreet.records.spark import open_spark
 
 NUMBER = itertools.count()
-TYPES = {pa.int64(): "bigint", pa.float64(): "double precision", pa.bool_(): "boolean"}
+TYPES = {
+    pa.int64(): "bigint", pa.float64(): "double precision", pa.bool_(): "boolean", pa.date32(): "date",
+    pa.timestamp("us"): "timestamp",
+}  # fmt: skip
 
 
 def written(table: pa.Table, collation: str) -> str:
@@ -54,7 +58,10 @@ def on_file(kind: str, table: pa.Table, folder: Path, loose: bool) -> dict[str, 
     base.execute(f"CREATE TABLE visits ({written(table, 'NOCASE' if loose else usual)})")
     marks = ", ".join("?" * table.num_columns)
     if table.num_rows:
-        base.executemany(f"INSERT INTO visits VALUES ({marks})", rows(table))
+        # SQLite has no dates: programs write them as text.
+        held = [[each.isoformat(" ") if isinstance(each, datetime) else each.isoformat() if isinstance(each, date) else
+                 each for each in row] for row in rows(table)] if kind == "sqlite" else rows(table)  # fmt: skip
+        base.executemany(f"INSERT INTO visits VALUES ({marks})", held)
     base.commit()
     base.close()
     return {"source": f"{kind}:////{str(path.absolute())[1:]}", "table": "visits"}

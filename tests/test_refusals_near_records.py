@@ -63,7 +63,7 @@ PUBLIC = {
     "records/engine.py": "_find_private_folder",
     "designs/records/gradients.py": "Gradients.__reduce__",
     "designs/records/moments.py": "Moments.__reduce__ sum_moments",
-    "records/records.py": "Records.__reduce__ read_records _take_one_slice*3",
+    "records/records.py": "Records.__reduce__ read_records*2 _take_one_slice*2",
     "designs/records/rows.py": "Rows.__reduce__",
     "research/mechanisms/score_sums.py": "ScoreSums.__reduce__",
     "records/sources.py": "_open_server _open_base*2",

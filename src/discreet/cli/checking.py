@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -23,7 +24,7 @@ from discreet.privacy.settings import address_of
 from discreet.util.json_files import json_text
 
 if TYPE_CHECKING:
-    from discreet.records.records import Faults
+    from discreet.records.records import Faults, Records
 
 
 def schema(
@@ -156,7 +157,8 @@ def check(
 ) -> None:
     """Check that private records fit the schema.
 
-    The check spends no budget. The counts that it shows are private: they are for your own screen.
+    The check spends no budget. What it shows is private: it is for your own screen. On a terminal it also shows the
+    values at fault, with the record or line in which each occurs first.
 
     Example:
         discreet check study.toml
@@ -188,6 +190,8 @@ def check(
             f"{reading.policy.max_records:,} a unit (these numbers are private)"
         )
     show(as_json, {"ok": not blocking and not lost, **units, "columns": listed}, verdict)
+    if sys.stderr.isatty():
+        _say_values(records, at_fault, reading)
     if lost:
         say(f"discreet: column {shown(str(reading.policy.unit_column))} has records without a value: leave them out,")
         say("or fill in the unit")
@@ -200,6 +204,24 @@ def check(
         )
     if lost or blocking:
         raise typer.Exit(2)
+
+
+MOST_VALUES = 5
+"""Values at fault of a column that are shown."""
+
+
+def _say_values(records: Records, at_fault: Sequence[Faults], reading: ReadingOptions) -> None:
+    """Show the values at fault on the terminal alone, with the first record or line of each."""
+    from discreet.records.fault_values import faulty_values
+    from discreet.records.record_files import first_line
+
+    line = first_line(reading.data, reading.options.get("preamble", 0))
+    for name in (each.variable for each in at_fault):
+        for value, number, first in faulty_values(records, records.schema[name], MOST_VALUES):
+            place = f"record {(first or 0) + 1}" if line is None else f"line {(first or 0) + line}"
+            text = "no value" if value is None else shown(value)
+            seen = f"{number:,} record{'s' * (number > 1)}" + ("" if first is None else f", first in {place}")
+            say(f"private: column {shown(name)} has {text} in {seen}")
 
 
 def _print_faults(at_fault: Sequence[Faults]) -> str:

@@ -14,7 +14,6 @@ from discreet.cli.arguments import named_network, network_in, schema_of
 from discreet.cli.report import origin_lines
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.model.schema import write_gaps
 from discreet.posterior.read import posterior_kind
 from discreet.util.json_files import decode_declared, read_at_most, read_packed_text, write_whole
 from discreet.util.lazy_imports import lazy_import
@@ -85,16 +84,6 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
 
 def _write_document(network: dc.Network) -> dict[str, Any]:
     """Write nodes and arcs as JSON."""
-    nodes = [
-        {
-            "name": variable.name,
-            "states": list(variable.states),
-            **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
-            **({"type": variable.type} if variable.type != "real" else {}),
-            **write_gaps(variable),
-            "parents": list(network.parents[variable.name]),
-        }
-        for variable in network.schema
-    ]
+    nodes = [variable.document() | {"parents": list(network.parents[variable.name])} for variable in network.schema]
     arcs = [list(arc) for arc in network.arcs]
     return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **documents.origin_document([network])}

@@ -19,7 +19,7 @@ class _ColumnPart(DocumentPart):
     name: str
     states: Items[str] | None = None
     bounds: tuple[Finite, Finite] | None = None
-    type: Literal["integer"] | None = None
+    type: Literal["integer", "date", "datetime"] | None = None
 
 
 class DesignPart(DocumentPart):

@@ -173,13 +173,14 @@ def histogram(
         for steps in heights
     )
     highest = max(range(len(shares)), key=heights[0].__getitem__)
+    print_as = type(edges[0]) if isinstance(edges[0], float) else float  # dates are floats of a class of their own
     share, low, high = (f"{100 * parts[highest]:.3g}" for parts in (shares, *band))
     description = (
         f"{len(shares)} parts from {edges[0]:g} to {edges[-1]:g}; highest from {edges[highest]:g} to "
         f"{edges[highest + 1]:g}: {share} % ({low} to {high} %). band: {100 * level:g} % interval of each"
     )
     marks = [_draw_level(y(tick), across, f"{100 * tick:.3g} %") for tick in _list_multiples(0.0, top)]
-    marks += [_draw_tick(x(tick), floor, f"{tick:.6g}") for tick in _list_multiples(edges[0], edges[-1])]
+    marks += [_draw_tick(x(tick), floor, f"{print_as(tick):.6g}") for tick in _list_multiples(edges[0], edges[-1])]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {HISTOGRAM_WIDTH} {HISTOGRAM_HEIGHT}" '
         f'width="{HISTOGRAM_WIDTH}" height="{HISTOGRAM_HEIGHT}" {FONT}><title>{html_text(title)}</title>'

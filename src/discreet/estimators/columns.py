@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from discreet.designs.indicators import first_state
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import Variable
 from discreet.util.arrays import Array, Floats, Positions
 
@@ -245,6 +245,7 @@ def refuse_standardised(X: Array) -> None:
 
 def _read_numbers(variable: Variable, values: Array) -> Floats:
     """Read finite numbers; refuse other values without showing them."""
+    require(not variable.number_type.is_calendar, f"column {variable.name!r} has dates; give a table, not an array")
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError):

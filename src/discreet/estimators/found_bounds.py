@@ -407,7 +407,7 @@ def _find_edges(variable: Variable, low: int, high: int) -> tuple[float, float]:
     lower, upper = variable.bounds
     cuts = Variable.binned(variable.name, (lower, upper), HISTOGRAM_CELLS - 2).edges
     edges = cuts[low - 1], cuts[high - 1]
-    if variable.type == "integer":
+    if variable.whole:
         edges = max(lower, math.floor(edges[0])), min(upper, math.ceil(edges[1]))
     return edges
 

@@ -17,8 +17,13 @@
 
     [[variables]]
     name = "smoke"
-    states = ["no", "yes"]                     # or bounds, bins, type; also missing, not_applicable, applies_if;
-                                               # without bins a release finds some
+    states = ["no", "yes"]                     # or bounds, bins, type; without bins a release finds some
+    other = "other"                            # takes all values that are not listed; also missing, not_applicable,
+                                               # applies_if, ordered = true
+
+    [[variables]]
+    name = "stage"
+    states = [{code = 1, label = "I"}, {code = 2, label = "II"}]   # or a table: labels = {1 = "I", 2 = "II"}
 
 All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
 codebook or a public sample. Comments survive when a program changes the file.
@@ -29,7 +34,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +50,7 @@ from discreet.model.schema import Variable, schema_of_parts, write_gaps
 from discreet.util.json_files import read_text, write_whole
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.util.option_texts import FORM_WORDS
+from discreet.util.similar import did_you_mean
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
@@ -112,7 +119,8 @@ class Project:
             raise InputError(f"{label} is not TOML: {str(error)[:200]}") from None
         odd = [name for name in map(str, raw) if name not in (*SECTIONS, "arcs", "variables")]
         if odd:
-            raise InputError(f"{label} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}")
+            similar = did_you_mean(odd[0], (*SECTIONS, "arcs", "variables"))
+            raise InputError(f"{label} has {shown(odd[0])}; it may have arcs, variables, {listed(SECTIONS)}{similar}")
         parts, arcs = raw.get("variables"), raw.get("arcs", [])
         if parts is None:
             raise InputError(f"{label} needs its variables, each in a section [[variables]]")
@@ -239,7 +247,8 @@ def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:
         raise InputError(f"{label}: [{name}] is a section")
     for word, value in raw.items():
         if word not in types:
-            raise InputError(f"{label}: [{name}] has {shown(word)}; it may have {listed(types)}")
+            similar = did_you_mean(word, types)
+            raise InputError(f"{label}: [{name}] has {shown(word)}; it may have {listed(types)}{similar}")
         texts = not isinstance(value, list) or all(isinstance(member, str) for member in value)
         if type(value) is not types[word] or not texts:
             raise InputError(f"{label}: {word} of [{name}] is {TYPE_WORDS[types[word]]}")
@@ -250,18 +259,27 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
     """Describe a variable as in a file."""
     missing = write_gaps(variable)
     if variable.bounds is None:
-        return {"name": variable.name, "states": list(variable.values), **missing}
-    plain = replace(variable, states=())
+        gathered: dict[str, Any] = {} if variable.other is None else {"other": variable.other}
+        gathered |= {"ordered": True} if variable.ordered else {}
+        states: list[Any] = list(variable.matched)
+        if variable.codes:
+            parts, states = zip(states, variable.states, strict=False), tomlkit.array()
+            for code, label in parts:
+                states.append(tomlkit.inline_table().append("code", code).append("label", label))
+        return {"name": variable.name, "states": states, **gathered, **missing}
+    plain, declare = replace_fields(variable, states=()), variable.number_type.declare
     return {
         "name": variable.name,
-        "bounds": list(map(_drop_point, variable.bounds)),
-        **({} if is_wide(variable) else {"bins": list(map(_drop_point, variable.bins))}),
+        "bounds": list(map(declare, variable.bounds)),
+        **(
+            {}
+            if is_wide(variable)
+            else {
+                "bins": variable.number_type.name_step(variable.bounds, variable.bins)
+                or list(map(declare, variable.bins))
+            }
+        ),
         **({} if variable.type == "real" else {"type": variable.type}),
         **({} if plain.states == variable.states else {"states": list(variable.values)}),
         **missing,
     }
-
-
-def _drop_point(value: float) -> float | int:
-    """Write a whole number without a point."""
-    return int(value) if value == int(value) else value

@@ -91,7 +91,7 @@ class BinLaw:
             inside: law inside bins.
         """
         edges = np.array(variable.edges)
-        return BinLaw(edges, shares, _find_rises(edges, shares, inside), variable.type == "integer")
+        return BinLaw(edges, shares, _find_rises(edges, shares, inside), variable.whole)
 
     @cached_property
     def lowest(self) -> Floats:

@@ -232,7 +232,7 @@ def find_bins(variable: Variable, counts: Ints, scale: float) -> Variable:
     law = (records / max(records[-1], 1.0) + (inside - inside[0]) / (inside[-1] - inside[0])) / 2
     wanted = np.interp(np.arange(1, FOUND_BINS) / FOUND_BINS, law, inside)
     cuts = _round_cuts(np.concatenate([inside[:1], wanted, inside[-1:]]), variable.type)
-    whole = variable.type == "integer"
+    whole = variable.whole
     return Variable(
         variable.name,
         (),

@@ -433,7 +433,7 @@ class Network(Graph, Tabular, Over):
         for variable in variables:
             node = self.schema[variable.name]
             gaps = {name: getattr(node, name) or getattr(variable, name) for name in GAP_FIELDS}
-            node = replace(node, **gaps)
+            node = replace(node, other=node.other or variable.other, **gaps)
             if variable.size != node.size:
                 raise InputError(
                     f"variable {shown(node.name)} has {node.size} states in the network but {variable.size} in the "
@@ -441,7 +441,16 @@ class Network(Graph, Tabular, Over):
                 )
             if variable.bounds is None and set(variable.states) != set(node.states):
                 raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
-            replaced[node.name] = replace(variable, states=node.states, **gaps)
+            if variable.ordered and variable.states != node.states:
+                raise InputError(f"variable {shown(node.name)} has its ordered states in another order in the network")
+            codes = dict(zip(variable.states, variable.codes, strict=False))
+            replaced[node.name] = replace(
+                variable,
+                states=node.states,
+                other=node.other,
+                codes=tuple(codes[state] for state in node.states[: len(codes)]),
+                **gaps,
+            )
         schema = Schema(tuple(replaced.get(variable.name, variable) for variable in self.variables))
         return replace(self, variables=schema.variables, parents=add_conditions(self.parents, schema))
 

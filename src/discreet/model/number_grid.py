@@ -79,7 +79,7 @@ class NumberGrid:
     @property
     def shift(self) -> float:
         """Distance from a number to the middle of its interval: 1/2 for whole numbers, else 0."""
-        return 0.5 if self.variable.type == "integer" else 0.0
+        return 0.5 if self.variable.whole else 0.0
 
     @cached_property
     def step(self) -> float:

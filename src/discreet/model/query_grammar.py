@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.number_types import Printed
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
+from discreet.util.similar import did_you_mean
 
 QueryKind = Literal[
     "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation"
@@ -40,10 +41,6 @@ APPLIES = "applies"
 """Word that stands for a state of the column that another one applies by."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
-MOST_COMPARED_NAMES = 1000
-"""Most names of the schema, from the first, that an unknown name is compared with."""
-MOST_COMPARED_CHARACTERS = 40
-"""Most characters of a name for which similar ones are sought: the time is quadratic in its length."""
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
@@ -96,7 +93,7 @@ class NumberRange:
         """
         first, *_, last = variable.edges
         low, high = self.low, self.high
-        if variable.type == "integer":
+        if variable.whole:
             low = np.floor(low) + 1 if self.above else np.ceil(low)
             high = np.ceil(high) if self.below else np.floor(high) + 1
         return float(max(low, first)), float(min(high, last))
@@ -104,7 +101,7 @@ class NumberRange:
     def contains_none(self, variable: Variable) -> bool:
         """True if no number of a variable lies in the range."""
         low, high = self.ends(variable)
-        if variable.type == "integer" or not self.value:
+        if variable.whole or not self.value:
             return not low < high
         return self.above or self.below or low != high
 
@@ -246,6 +243,8 @@ class NumberQuery:
 
 def _write_number(value: float) -> str:
     """Write a number so that it reads back exactly, in 15 digits if they suffice."""
+    if isinstance(value, Printed):
+        return str(value)
     text = f"{value:.15g}"
     return text if float(text) == value else repr(float(value))
 
@@ -302,7 +301,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
-    targets, evidence = _read_items(body[1], text)
+    targets, evidence = (_name_states(items, schema) for items in _read_items(body[1], text))
     observed = _read_evidence(evidence, schema, text)
     query: Query
     if match[1] in HEADS or match[1] in ("median", "quantile"):
@@ -396,28 +395,19 @@ def check_names(query: Query, schema: Schema) -> None:
     twice = first_repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
-            near = _find_similar(name, schema)
-            _refuse(str(query), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
+            _refuse(str(query), f"no variable {shown(name)}{did_you_mean(name, schema.names)}")
         if name == twice:
             _refuse(str(query), f"variable {shown(name)} occurs twice")
         if isinstance(state, NumberRange):
             _check_range(query, schema[name], state)
         elif state is not None and not schema[name].has(state):
-            _refuse(str(query), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
+            _refuse(str(query), f"{shown(name)} {schema[name].refuse_state(state)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
-        if not schema[name].numeric or not schema[name].size:
+        shares = query.kind in ("marginal", "conditional")
+        if not (schema[name].comparable and (shares or schema[name].numeric)):
             _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; use P({name})")
     if isinstance(query, MostProbable) and len(query.evidence) == len(schema):
         _refuse(str(query), "every variable is observed; nothing is left to explain")
-
-
-def _find_similar(name: str, schema: Schema) -> str | None:
-    """Find the variable whose name is most similar to an unknown one."""
-    if len(name) > MOST_COMPARED_CHARACTERS:
-        return None
-    short = [word for word in schema.names[:MOST_COMPARED_NAMES] if len(word) <= 2 * MOST_COMPARED_CHARACTERS]
-    small = next((word for word in short if word.casefold() == name.casefold()), None)
-    return small or next(iter(get_close_matches(name, short, 1)), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ text
@@ -445,10 +435,14 @@ def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuer
     if name in schema:
         return None
     match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
-    number = None if match is None else _read_float(match[3])
-    if match is None or number is None or match[1] not in schema:
+    if match is None or match[1] not in schema:
         return None
-    return NumberQuery(match[2], match[1], number)
+    variable = schema[match[1]]
+    number = _read_float(match[3], variable.read_number)
+    if number is None and (variable.ordered or variable.number_type.is_calendar):
+        like = listed(variable.states[: len(variable.matched)]) if variable.ordered else "a date such as 2024-02-29"
+        raise InputError(f"{shown(match[3])} is nothing that {shown(match[1])} is compared with: write {like}")
+    return None if number is None else NumberQuery(match[2], match[1], number)
 
 
 def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text: str) -> Observed:
@@ -463,7 +457,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
         elif state is not None and name in schema and schema[name].numeric and not schema[name].has(state):
-            number = _read_float(state)
+            number = _read_float(state, schema[name].read_number)
             seen = state if number is None else NumberRange(number, number)
         if seen is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
@@ -472,6 +466,8 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             seen = before.narrow(seen)
         elif before is not None:
             _refuse(text, f"variable {shown(name)} occurs twice")
+        if isinstance(seen, NumberRange) and seen.value and not (seen.above or seen.below) and schema[name].ordered:
+            seen = schema[name].states[int(seen.low)]
         observed[name] = seen
     return tuple(observed.items())
 
@@ -490,21 +486,22 @@ def _read_applies(name: str, state: str | None, schema: Schema, text: str) -> tu
 def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
     """Refuse a number or a comparison as evidence that says nothing of a variable, or that no number meets."""
     name = variable.name
-    if not variable.numeric or not variable.size:
+    if not variable.comparable:
         _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; observe a state, as in NAME=STATE")
-    assert variable.bounds is not None
-    low, high = variable.bounds
+    low, high = variable.bounds or map(variable.read_number, (variable.matched[0], variable.matched[-1]))
     if seen.value and not low <= seen.low <= high:
         _refuse(str(query), f"{_write_number(seen.low)} lies outside the bounds of {shown(name)}, {low:g} to {high:g}")
     if seen.contains_none(variable):
-        whole = "whole " * (variable.type == "integer")
-        _refuse(str(query), f"no {whole}number of {shown(name)}, {low:g} to {high:g}, meets {seen.write(name)}")
+        _refuse(
+            str(query),
+            f"no {variable.number_type.noun} of {shown(name)}, {low:g} to {high:g}, meets {seen.write(name)}",
+        )
 
 
-def _read_float(text: str) -> float | None:
-    """Read a finite number; None if it is none."""
+def _read_float(text: str, read: Callable[[str], float] = float) -> float | None:
+    """Read a finite number, or what it stands for; None if it is none."""
     try:
-        number = float(text)
+        number = read(text)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
@@ -534,6 +531,14 @@ def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], lis
     if expected and any(sides) and not (len(sides) == 2 and not sides[-1]):
         _refuse(text, "a name is missing after the last comma")
     return sides[0], sides[1] if len(sides) == 2 else []
+
+
+def _name_states(items: Sequence[tuple[str, str | None]], schema: Schema) -> list[tuple[str, str | None]]:
+    """Replace codes that records hold by the states that they stand for."""
+    return [
+        (name, state if state is None or name not in schema else schema[name].name_state(state))
+        for name, state in items
+    ]
 
 
 def _skip_blanks(body: str, position: int) -> int:

@@ -55,7 +55,8 @@ def with_bins(variable: Variable) -> Variable:
         variable: another one is returned as it is.
 
     Returns:
-        The variable; with `FOUND_BINS` bins of one width where there are less than `LEAST_ROUND_NUMBERS`.
+        The variable; with `FOUND_BINS` bins of one width where there are less than `LEAST_ROUND_NUMBERS`. Of dates
+        these are days, months, quarters or years, all of which stay bins.
 
     Example:
         >>> with_bins(Variable("age", bounds=(18, 90))).size, with_bins(Variable("pay", bounds=(0, 1e6))).size
@@ -65,6 +66,8 @@ def with_bins(variable: Variable) -> Variable:
         return variable
     low, high = variable.bounds
     require(low < high, f"variable {shown(variable.name)} has one number alone between its bounds; leave it out")
+    if variable.number_type.is_calendar:
+        return replace(variable, bins=variable.number_type.default_cuts(variable.bounds))
     cuts = round_numbers(variable.bounds, variable.type)
     if len(cuts) < LEAST_ROUND_NUMBERS:
         cuts = Variable.binned(variable.name, variable.bounds, FOUND_BINS, type=variable.type).bins
@@ -73,7 +76,7 @@ def with_bins(variable: Variable) -> Variable:
 
 def is_wide(variable: Variable) -> bool:
     """True if the bins of a variable are all the round numbers between its bounds, of which a release finds few."""
-    if variable.bounds is None or len(variable.bins) < LEAST_ROUND_NUMBERS:
+    if variable.bounds is None or len(variable.bins) < LEAST_ROUND_NUMBERS or variable.number_type.is_calendar:
         return False
     return variable.bins == round_numbers(variable.bounds, variable.type)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError, listed, require, shown, shown_path
+from discreet.model.number_types import NUMBER_TYPES, RANKS, NumberType, Rank
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERY_CHARACTERS, STATES, check_name, check_states, first_repeated
+from discreet.util.similar import did_you_mean
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -30,6 +33,8 @@ LARGEST_WHOLE = 2.0**53
 """Largest whole number up to which floats represent all whole numbers."""
 MOST_LOG_RATIO = 300.0
 """Logarithm of the largest ratio of the last bin's width to the first's."""
+LONGEST_STATE = 10**18
+"""Whole numbers below it may be states without quotes."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone surrogate, which no file can store."""
 MOST_CONDITIONS = 16
@@ -92,20 +97,29 @@ class Variable:
 
     Cut points `c_1 < ... < c_m` inside the bounds `(lo, hi)` make a numeric column categorical with the m + 1 states
     `[lo, c_1), [c_1, c_2), ..., [c_m, hi]`, named `lo_to_c1` and so on unless `states` names them. For whole numbers
-    each cut point is the first of its bin, and names end with the last: `18_to_64`.
+    each cut point is the first of its bin, and names end with the last: `18_to_64`. Dates and times are whole numbers
+    with a unit (`discreet.model.number_types`): their bounds and cut points are written as dates.
 
     Args:
         name: the column's name, not empty.
-        states: distinct, non-empty names in a fixed order; at least one unless `bounds` are given.
+        states: distinct, non-empty names in a fixed order; at least one unless `bounds` are given. Logical values and
+            numbers are taken for the texts that spell them.
         bounds: public smallest and largest value, in the unit of the column; finite.
-        bins: public cut points, strictly increasing and strictly inside the bounds (for whole numbers also the last).
-        type: of the numbers: "real", or "integer" for whole values, bounds and cut points.
+        bins: public cut points, strictly increasing and strictly inside the bounds (for whole numbers also the last);
+            of dates also their distance, such as "month" or "3 months".
+        type: of the numbers: "real", "integer" for whole values, bounds and cut points, "date" for days, or "datetime"
+            for times of day, in whole seconds and without time zone.
         missing: the state for missing values; it is the last one, and is added if needed.
         not_applicable: the state of records that the column does not concern, such as the cause of death of the living;
             it follows the values, and is added if needed. Without `applies_if` every gap is one of these.
         applies_if: condition on another column, `dead = yes` or `sex in {f, x}`: the column applies to records in these
             states and to no others, and `not_applicable` is "not applicable" unless it has another name. Where the
             other column is missing, this one is read as it stands.
+        other: the state of all values that are none of the others; it comes after them, before that for missing values,
+            and is added if needed. Not of numbers, which have bounds.
+        codes: what records hold in place of the names, one for each state but `other` and `missing`: then the names are
+            labels, which answers show, and queries take either. Empty if records hold the names.
+        ordered: whether the states but `other` and `missing` are in an order, so that queries may compare them.
 
     Raises:
         InputError: a name is empty or repeated, bounds or cut points are not finite and increasing, or the number of
@@ -117,6 +131,13 @@ class Variable:
         ('0_to_18', '18_to_65', '65_to_120')
         >>> dc.Variable("children", bounds=(0, 20), bins=(1, 3), type="integer").states
         ('0', '1_to_2', '3_to_20')
+        >>> dc.Variable("cause", ("heart", "cancer"), other="other", missing="unknown").states
+        ('heart', 'cancer', 'other', 'unknown')
+        >>> dc.Variable("smokes", ("no", "yes"), codes=(0, 1)).code("1")
+        1
+        >>> admitted = dc.Variable("admitted", bounds=("2023-11-05", "2024-02-01"), bins="month", type="date")
+        >>> admitted.states[:2], admitted.bounds[0]
+        (('2023-11-05_to_2023-11-30', '2023-12-01_to_2023-12-31'), 19666.0)
     """
 
     name: str
@@ -127,6 +148,9 @@ class Variable:
     missing: str | None = None
     not_applicable: str | None = None
     applies_if: str | None = None
+    other: str | None = None
+    codes: tuple[str, ...] = ()
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse an invalid variable."""
@@ -134,12 +158,19 @@ class Variable:
         check_name(self.name, "the variable")
         several = isinstance(self.states, Iterable) and not isinstance(self.states, str)
         self._require(several, "states are a list of names")
-        object.__setattr__(self, "states", tuple(self.states))
-        object.__setattr__(self, "bins", self._read_floats("bins", self.bins))
+        object.__setattr__(self, "states", tuple(map(_spell_state, self.states)))
+        known = isinstance(self.type, str) and self.type in NUMBER_TYPES
+        self._require(known, f"numbers are of type {', '.join(NUMBER_TYPES)}")
+        for word in ("missing", "not_applicable", "other"):
+            object.__setattr__(self, word, _spell_state(getattr(self, word)))
+        self._add_other()
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", self._read_floats("bounds", self.bounds))
+            object.__setattr__(self, "bounds", self._read_numbers("bounds", self.bounds))
+            self._require(self.bounds is not None and len(self.bounds) == 2, "bounds are a pair (smallest, largest)")
+            self._read_bins()
             self._check_numeric()
         else:
+            object.__setattr__(self, "bins", tuple(self.bins))
             self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
             self._require(bool(self.states), "declare its states, or numeric bounds")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
@@ -150,44 +181,83 @@ class Variable:
         check_name(longest, f"variable {shown(self.name)}: the state")
         if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):
             raise InputError("a variable's name or state has a lone surrogate, which cannot be written; rename it")
-        if len(self._codes) != len(self.states):
-            raise InputError(
-                f"variable {shown(self.name)}: state {shown(first_repeated(self.states))} is declared twice"
-            )
+        if (twice := first_repeated(self.states)) is not None:
+            raise InputError(f"variable {shown(self.name)}: state {shown(twice)} is declared twice")
+        self._check_codes()
+        self._require(isinstance(self.ordered, bool), "ordered is true or false")
+        self._require(not (self.ordered and self.numeric), "numbers are in an order; leave out ordered")
+
+    def _check_codes(self) -> None:
+        """Refuse codes of records that are not one for each state, or that another state is called."""
+        self._require(not isinstance(self.codes, str), "codes are a list, one for each state")
+        object.__setattr__(self, "codes", tuple(map(_spell_state, self.codes)))
+        if not self.codes:
+            return
+        self._require(not self.numeric, "codes are of states, not of numbers")
+        self._require(len(self.codes) == len(self.matched), f"{len(self.matched)} states need as many codes")
+        texts = all(isinstance(code, str) and code and not SURROGATE.search(code) for code in self.codes)
+        self._require(texts, "codes are texts, numbers or logical values, and not empty")
+        check_name(max(self.codes, key=len), f"variable {shown(self.name)}: the code")
+        for position, code in enumerate(self.codes):
+            clash = self._positions[code] != position
+            self._require(not clash, f"code {shown(code)} stands twice, or is the label of another state")
 
     @cached_property
-    def _codes(self) -> Mapping[str, int]:
-        """Position of each state."""
-        return {state: code for code, state in enumerate(self.states)}
+    def _positions(self) -> Mapping[str, int]:
+        """Position of each state by its name, or by its code."""
+        by_code = {code: position for position, code in enumerate(self.codes)}
+        return by_code | {state: position for position, state in enumerate(self.states)}
 
     def _require(self, holds: bool, message: str) -> None:
         """Refuse the variable unless a condition holds."""
         if not holds:
             raise InputError(f"variable {shown(self.name)}: {message}")
 
-    def _read_floats(self, label: str, values: Iterable[float]) -> tuple[float, ...]:
-        """Convert bounds or bins to floats."""
+    def _read_numbers(self, label: str, values: Iterable[Any]) -> tuple[float, ...]:
+        """Read bounds or bins."""
         try:
-            return tuple(float(value) for value in values)
+            return tuple(self.number_type.read(value) for value in values)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"variable {shown(self.name)}: {label} must be a list of numbers") from None
+            distance = f", or their distance, such as month or 3 months, which makes at most {STATES:,} bins"
+            dated = ", such as 2024-02-29" + distance * (label == "bins") if self.number_type.is_calendar else ""
+            kind = f"{label} must be a list of {self.number_type.noun}s{dated}"
+            raise InputError(f"variable {shown(self.name)}: {kind}") from None
+
+    def _read_bins(self) -> None:
+        """Read cut points, or make those of a distance."""
+        cuts: Any = self.bins
+        if isinstance(cuts, str) and self.bounds is not None:
+            with suppress(ValueError):
+                cuts = self.number_type.cut_points(self.bounds, cuts, STATES - 1)
+        object.__setattr__(self, "bins", self._read_numbers("bins", cuts))
 
     def _check_numeric(self) -> None:
         """Check bounds and cut points, and name the bins."""
-        self._require(self.bounds is not None and len(self.bounds) == 2, "bounds are a pair (smallest, largest)")
-        self._require(self.type in ("real", "integer"), "numbers are of type 'real' or 'integer'")
         edges = self.edges
-        if self.type == "integer":
+        if self.whole:
             integral = all(math.isfinite(edge) and edge == int(edge) and abs(edge) <= LARGEST_WHOLE for edge in edges)
             self._require(integral, "bounds and bins of whole numbers are whole, up to 2^53")
         rising = all(map(math.isfinite, edges)) and all(a < b for a, b in pairwise(edges))
         self._require(rising, "bounds and bins must be finite and strictly increasing, smallest < cut points < largest")
         if self.bins and not self.states:
-            object.__setattr__(self, "states", _name_bins(edges, self.type == "integer"))
+            object.__setattr__(self, "states", tuple(starmap(self.number_type.name_bin, pairwise(edges))))
         cuts, named = len(self.bins), len(self.states)
         gaps = {self.not_applicable, self.missing}.intersection(self.states)
         fit = not named or named - len(gaps) == cuts + 1
         self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
+
+    def _add_other(self) -> None:
+        """Put the state for all other values after those that are matched, and before those for gaps."""
+        if self.other is None:
+            return
+        self._require(self.bounds is None, "a state for other values is not for numbers, whose bounds clip them")
+        gaps = {self.missing, self.not_applicable or (self.applies_if and NOT_APPLICABLE)}
+        place = next((place for place, state in enumerate(self.states) if state in gaps), len(self.states))
+        if self.other not in self.states:
+            object.__setattr__(self, "states", (*self.states[:place], self.other, *self.states[place:]))
+            place += 1
+        last = isinstance(self.other, str) and self.other not in gaps and self.states[place - 1] == self.other
+        self._require(last, "the state for other values must come after all others, but for those for gaps")
 
     def _add_gap_states(self) -> None:
         """Put the states for gaps last, after at least one value; bins may be found later."""
@@ -214,6 +284,21 @@ class Variable:
     def complete(self) -> tuple[str, ...]:
         """States that a complete record may have: all but the one for missing values."""
         return self.states if self.missing is None else self.states[:-1]
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """Texts that a value of a record is compared with: those of `values` but for the one of all other values."""
+        return self.held[: len(self.values) - (self.other is not None)]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Text that records hold for each state: its code, or its name."""
+        return (*self.codes, *self.states[len(self.codes) :])
+
+    def name_state(self, state: str) -> str:
+        """Name the state of a code; another text stays as it is."""
+        position = self._positions.get(state)
+        return state if position is None else self.states[position]
 
     @cached_property
     def condition(self) -> Condition | None:
@@ -254,19 +339,46 @@ class Variable:
         low, *_, high = Variable(name, bounds=bounds, type=type).edges
         total = number if ratio == 1 else ratio**number - 1
         cuts = (low + (high - low) * (k if ratio == 1 else ratio**k - 1) / total for k in range(1, number))
-        bins = cuts if type == "real" else sorted({float(math.ceil(cut)) for cut in cuts} - {low, high})
+        bins = sorted({float(math.ceil(cut)) for cut in cuts} - {low, high}) if NUMBER_TYPES[type].whole else cuts
         return Variable(name, bounds=bounds, bins=tuple(bins), type=type)
 
     @property
     def edges(self) -> tuple[float, ...]:
         """Lower ends of the bins, and the upper end of the last; for whole numbers the first number beyond it.
 
+        Ordered states are the numbers 0, 1, ...
+
         Raises:
             InputError: the variable is not numeric.
         """
+        if self.ordered:
+            return tuple(map(float, range(len(self.matched) + 1)))
         if self.bounds is None:
             raise InputError(f"variable {shown(self.name)} has no numbers: declare bounds")
-        return (self.bounds[0], *self.bins, self.bounds[1] + (self.type == "integer"))
+        return (self.bounds[0], *self.bins, self.bounds[1] + self.whole)
+
+    @property
+    def number_type(self) -> NumberType:
+        """Meaning of the numbers."""
+        return RANKS if self.ordered else NUMBER_TYPES[self.type]
+
+    @property
+    def comparable(self) -> bool:
+        """True if queries may compare it: numbers with bins, and ordered states."""
+        return self.ordered or (self.numeric and self.size > 0)
+
+    def read_number(self, text: str) -> float:
+        """Read what a query compares with: a number, a date, or an ordered state; ValueError if it is none."""
+        if not self.ordered:
+            return self.number_type.read(text)
+        if self.has(text) and self.code(text) < len(self.matched):
+            return Rank(self.code(text), self.name_state(text))
+        raise ValueError("no ordered state")
+
+    @property
+    def whole(self) -> bool:
+        """True if the numbers are whole."""
+        return self.number_type.whole
 
     @property
     def numeric(self) -> bool:
@@ -287,7 +399,7 @@ class Variable:
         Returns:
             True if so.
         """
-        return state in self._codes
+        return state in self._positions
 
     def code(self, state: str) -> int:
         """Return the position of a state.
@@ -301,18 +413,35 @@ class Variable:
         Raises:
             InputError: the variable has no such state; the message lists its states.
         """
-        code = self._codes.get(state)
+        code = self._positions.get(state)
         if code is None:
-            raise InputError(
-                f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
-            )
+            raise InputError(f"variable {shown(self.name)} {self.refuse_state(state)}")
         return code
 
+    def refuse_state(self, state: str) -> str:
+        """Write the end of a refusal of a state that the variable does not have: what it has, and a similar one."""
+        others = "" if self.other is None else f"; any other value counts as {shown(self.other)}"
+        similar = did_you_mean(state, self._positions) if isinstance(state, str) else ""
+        return f"has no state {shown(state)}; its states: {listed(self.states)}{others}{similar}"
 
-def _name_bins(edges: Sequence[float], integer: bool) -> tuple[str, ...]:
-    """Name bins by the smallest and largest number in each."""
-    ends = ((a, b - 1 if integer else b) for a, b in pairwise(edges))
-    return tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
+    def document(self) -> dict[str, Any]:
+        """Declaration as in documents, without what it does not have; `schema_of_parts` and releases read it back."""
+        return (
+            {"name": self.name, "states": list(self.states)}
+            | ({} if self.bounds is None else {"bounds": list(self.bounds), "bins": list(self.bins)})
+            | ({"type": self.type} if self.type != "real" else {})
+            | write_gaps(self)
+            | ({} if self.other is None else {"other": self.other})
+            | ({"codes": list(self.codes)} if self.codes else {})
+            | ({"ordered": True} if self.ordered else {})
+        )
+
+
+def _spell_state(state: Any) -> Any:
+    """Spell a state that is a logical value or a number; anything else stays, for others to judge."""
+    if isinstance(state, int) and abs(state) < LONGEST_STATE:
+        return str(state).lower()
+    return f"{state:.15g}" if isinstance(state, float) and math.isfinite(state) else state
 
 
 def bin_ends(variable: Variable) -> tuple[float, ...]:
@@ -497,7 +626,8 @@ class Schema:
 
     def __getitem__(self, name: str) -> Variable:
         if name not in self._positions:
-            raise InputError(f"no variable {shown(name)}; there are: {listed(self.names)}")
+            similar = did_you_mean(name, self.names) if isinstance(name, str) else ""
+            raise InputError(f"no variable {shown(name)}; there are: {listed(self.names)}{similar}")
         return self.variables[self._positions[name]]
 
     @staticmethod
@@ -518,7 +648,7 @@ class Schema:
         return schema_of_parts(parts, f"schema {shown_path(path)}")
 
 
-def write_gaps(variable: Variable) -> dict[str, str]:
+def write_gaps(variable: Variable) -> dict[str, Any]:
     """Write what a variable declares of gaps, as in a file; nothing where it declares nothing.
 
     Example:
@@ -565,8 +695,34 @@ def _list_states(member: Mapping[str, Any]) -> list[Any]:
 
 def _read_variable(member: Mapping[str, Any]) -> Variable:
     """Read one variable of a schema file."""
-    if "name" not in member or not set(member) <= set(Variable.__match_args__):
+    odd = sorted(set(map(str, member)) - VARIABLE_WORDS)
+    if odd or "name" not in member:
+        similar = "".join(did_you_mean(word, sorted(VARIABLE_WORDS)) for word in odd[:1])
         raise InputError(
-            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(member)[:5]}"
+            "a variable has a name, states or bounds and bins, and perhaps missing and other; "
+            f"got {sorted(member)[:5]}{similar}"
         )
-    return Variable(**member)
+    states, codes = _read_states(member)
+    words = {word: value for word, value in member.items() if word != "labels"}
+    return Variable(**(words | {"states": states, "codes": codes}))
+
+
+VARIABLE_WORDS = {"name", "states", "bounds", "bins", "type", *GAP_FIELDS, "other", "codes", "labels", "ordered"}
+"""Words of a variable in files."""
+
+
+def _read_states(member: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Read states and codes of a file: states `{code = 1, label = "yes"}`, or labels by code in a table."""
+    labels, states, codes = member.get("labels"), member.get("states", ()), member.get("codes", ())
+    if isinstance(states, list) and any(isinstance(state, dict) for state in states):
+        parts = [state if isinstance(state, dict) else {"code": state, "label": state} for state in states]
+        require(labels is None and not codes, "labels stand in states, or in a table of their own, not in both")
+        require(all(part.keys() == {"code", "label"} for part in parts), "a state is a text, or has a code and a label")
+        return [part["label"] for part in parts], [part["code"] for part in parts]
+    if labels is None:
+        return states, codes
+    require(isinstance(labels, dict) and not codes, 'labels are a table, such as { 1 = "yes", 2 = "no" }')
+    codes = [_spell_state(state) for state in states or labels]
+    odd = next((code for code in labels if code not in codes), None)
+    require(odd is None, f"labels name {shown(odd)}, which is no state{did_you_mean(str(odd), map(str, codes))}")
+    return [labels.get(code, code) for code in codes], codes

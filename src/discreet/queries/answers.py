@@ -29,6 +29,7 @@ class AnswerRow(TypedDict):
     """One number of an answer, with its interval; `Answer.rows` defines the keys.
 
     All keys except the first four may be absent. "noise" and "noise_error" are None, or absent, if they are unknown.
+    Numbers that stand for dates are the days, or seconds, since 1970-01-01, and print as dates.
 
     Raises:
         Nothing.
@@ -246,7 +247,7 @@ def _list_shown(answer: Answer) -> Iterator[dict[str, Any]]:
     """
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
-        if answer.inside is not None:  # for numbers the query names the variable
+        if "law_lower" in row:  # for numbers the query names the variable
             states = list(row["state"].values())
         yield {"query": answer.query, "state": states[0], **_number_row(answer, row)}
         yield from ({"query": answer.query, "state": state} for state in states[1:])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet.display.charts import histogram
+from discreet.model.number_types import NUMBERS, NumberType
 from discreet.model.query_grammar import NumberQuery
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import AnswerRow
@@ -38,6 +39,7 @@ class Distribution:
         lower, upper: ends of the equal-tailed interval of each share, same shape.
         numbers: query and answer of each of `SHOWN_NUMBERS`.
         level: posterior probability of each interval.
+        number_type: what the numbers stand for.
     """
 
     variable: str
@@ -47,6 +49,7 @@ class Distribution:
     upper: Floats
     numbers: Sequence[tuple[str, AnswerRow]]
     level: float
+    number_type: NumberType = NUMBERS
 
     def rows(self) -> list[dict[str, Any]]:
         """List the numbers beside the distribution: "query", "name", "mean", "lower" and "upper"."""
@@ -57,7 +60,8 @@ class Distribution:
 
     def svg(self) -> str:
         """Draw it as `histogram` does."""
-        edges, shares, lower, upper = (part.tolist() for part in (self.edges, self.shares, self.lower, self.upper))
+        shares, lower, upper = (part.tolist() for part in (self.shares, self.lower, self.upper))
+        edges = list(map(self.number_type.of, self.edges.tolist()))
         return histogram(self.variable, edges, shares, (lower, upper), level=self.level)
 
 
@@ -99,5 +103,6 @@ def distributions(
         shares = shares[:, np.isfinite(shares).all(axis=0)]
         numbers = [(str(queries[at]), answers[at].rows[0]) for at in range(start, start + each)]
         ends = credible_interval(shares, level)
-        columns.append(Distribution(name, law.edges[places], shares.mean(axis=-1), *ends, numbers, level))
+        kind = grid.variable.number_type
+        columns.append(Distribution(name, law.edges[places], shares.mean(axis=-1), *ends, numbers, level, kind))
     return columns

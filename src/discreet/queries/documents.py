@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from discreet.inference.weighted_records import Sampling
 from discreet.model.network import Network
+from discreet.model.number_types import read_dates, write_dates
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.queries.answers import Answer, EvidenceProbability
+from discreet.queries.answers import Answer, AnswerRow, EvidenceProbability
 from discreet.queries.predict import Prediction
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
@@ -65,7 +66,7 @@ def answer_document(answer: Answer) -> Document:
     for name in OF_NUMBERS:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
-    return {**document, "values": [dict(row) for row in answer.rows]}
+    return {**document, "values": [write_dates(row) for row in answer.rows]}
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
@@ -81,7 +82,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
     """
     sampling, evidence = document.get("sampling"), document["evidence"]
     return Answer(
-        rows=tuple(document["values"]),
+        rows=tuple(cast(AnswerRow, read_dates(row)) for row in document["values"]),
         sampling=None if sampling is None else _read_sampling(sampling),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
         **read_fields(

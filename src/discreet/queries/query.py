@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
+from discreet.model.number_types import as_ends
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
@@ -940,7 +941,8 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
 
     Returns:
         An answer of one row (`number_row`), with the noise share of the number under the given law and its error, or
-        None for both without replicates. The unit is "probability" for a share, else "number of NAME". The evidence is
+        None for both without replicates. The unit is "probability" for a share, else "number of NAME", or of dates
+        "date of NAME" and for their spread "days of NAME". The evidence is
         judged too rare by the intervals of the bins, not of the number.
 
     Raises:
@@ -972,14 +974,22 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
         first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
+    number_type = both.given.network.schema[query.variable].number_type
+    unit = f"{number_type.noun if number_type.is_calendar else 'number'} of {query.variable}"
+    if query.kind in ("marginal", "conditional"):
+        unit = "probability"
+    elif query.quantity in ("sd", "variance"):
+        unit = f"{number_type.unit or 'number'} of {query.variable}"
+    else:
+        row = cast(AnswerRow, as_ends(row, number_type))
     ungrounded = Answer(
         str(query),
         query.kind,
         level,
         (row,),
-        unit="probability" if query.kind in ("marginal", "conditional") else f"number of {query.variable}",
+        unit=unit,
         left_out=float(1 - possible.mean()),
-        inside=inside,
+        inside=inside if both.given.network.schema[query.variable].numeric else None,
         sampling=both.sampling,
         sums=_list_sums(query, both),
     )

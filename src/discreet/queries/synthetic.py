@@ -52,7 +52,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin, int64 if they are whole, else float64; NULL for a missing value. Numbers
+        variable, numbers in the drawn bin, int64 if they are whole, else float64, or dates; NULL where missing. Numbers
         follow the log-linear law of `discreet.inference.bin_laws`, or the uniform one where exact inference is too
         large for the variable's law.
 
@@ -257,9 +257,10 @@ def _make_stream(
 def make_arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of records: a column for each variable, in the schema's order.
 
-    States are text; numbers are int64 for variables of whole numbers and float64 for real ones.
+    States are text; numbers are int64 for variables of whole numbers and float64 for real ones; dates and times have
+    Arrow's types for them.
     """
-    kinds = {"integer": pa.int64(), "real": pa.float64()}
+    kinds = {"integer": pa.int64(), "real": pa.float64(), "date": pa.date32(), "datetime": pa.timestamp("s")}
     return pa.schema(
         [(variable.name, kinds[variable.type] if variable.numeric else pa.string()) for variable in schema]
     )
@@ -300,7 +301,7 @@ def _make_batch(
 
 
 def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDArray[np.generic]]) -> pa.Array:
-    """Convert codes to names of states, or take the numbers; NULL for a gap, missing or not applicable.
+    """Convert codes to the texts of states that records hold, or take the numbers; NULL for any kind of gap.
 
     Args:
         variable: variable of the column.
@@ -309,8 +310,11 @@ def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDA
     """
     gap = None if variable.values == variable.states else codes >= len(variable.values)
     if variable.name not in numbers:
-        return pa.array(variable.states, pa.string()).take(pa.array(codes, mask=gap))
-    return pa.array(numbers[variable.name], mask=gap)
+        return pa.array(variable.held, pa.string()).take(pa.array(codes, mask=gap))
+    column = pa.array(numbers[variable.name], mask=gap)
+    if variable.type == "date":
+        column = column.cast(pa.int32())
+    return column.cast(make_arrow_schema(Schema((variable,))).types[0])
 
 
 # ------------------------------------------------------------------------------------------------------- files

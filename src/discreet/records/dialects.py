@@ -65,8 +65,9 @@ WITHOUT_PATTERNS = ("mssql",)
 """Dialects without regular expressions: their cast decides which texts are numbers."""
 WITHOUT_TRY_CAST = ("mysql", "postgres", "sqlite")
 """Dialects without a cast that gives NULL for a text that is no number."""
-LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
-"""Dialects whose `$` also matches before a line end at the end of a text; Unicode has several line ends."""
+LOOSE_ENDS = {**dict.fromkeys(("athena", "databricks", "mysql", "pyspark", "trino"), r"\z"), "sqlite": r"\Z"}
+"""Dialects whose `$` also matches before a line end at the end of a text, with how they write the end itself; Unicode
+has several line ends."""
 WITHOUT_NAN = ("mssql", "mysql", "sqlite")
 """Dialects whose numbers are never NaN."""
 LOOSELY_TYPED = ("sqlite",)
@@ -107,6 +108,20 @@ class Parsed(ops.Unary):  # type: ignore[misc]
     """The number that a text spells."""
 
     dtype = dt.float64
+
+
+class WholeNumber(ops.Unary):  # type: ignore[misc]
+    """The number that digits spell."""
+
+    dtype = dt.float64
+
+
+class Once(ops.Impure):  # type: ignore[misc]
+    """A value in a query of its own, in the place of which Ibis writes no copies of its formula."""
+
+    arg: ops.Value
+    dtype = rlz.dtype_like("arg")
+    shape = rlz.shape_like("arg")
 
 
 class NotANumber(ops.Unary):  # type: ignore[misc]
@@ -150,20 +165,14 @@ def _write_logical(compiler: Any, _op: Logical, *, arg: Any) -> Any:
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
     """Write SQL for a search; PostgreSQL refuses to search text under a nondeterministic collation."""
     if _name_dialect(compiler) in LOOSE_ENDS:
-        pattern = pattern.removesuffix("$") + r"\z"
+        pattern = pattern.removesuffix("$") + LOOSE_ENDS[_name_dialect(compiler)]
     text = TEXT.get(_name_dialect(compiler), _leave_text)(compiler, arg)
     return compiler.visit_RegexSearch(op, arg=text, pattern=sge.convert(pattern))
 
 
 def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
     """Write SQL for the number that a text spells; a pattern guards each cast, as some engines cast first."""
-    match _name_dialect(compiler):
-        case dialect if dialect in WITHOUT_TRY_CAST:
-            cast = compiler.cast(arg, op.dtype)
-        case "snowflake":
-            cast = compiler.f.anon.TRY_TO_DOUBLE(arg)
-        case _:
-            cast = compiler.visit_TryCast(op, arg=arg, to=op.dtype)
+    cast = _write_whole_number(compiler, op, arg=arg)
     if _name_dialect(compiler) in WITHOUT_PATTERNS:
         return cast
     cases = []
@@ -171,6 +180,22 @@ def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
         guard = _write_matches(compiler, op, arg=arg, pattern=whole(number))
         cases.append(compiler.if_(guard, cast if value is None else compiler.cast(sge.convert(value), op.dtype)))
     return sge.Case(ifs=cases)
+
+
+def _write_whole_number(compiler: Any, op: WholeNumber, *, arg: Any) -> Any:
+    """Write SQL for the number that digits spell; anything, but for engines that cast alone no failure, for others."""
+    match _name_dialect(compiler):
+        case dialect if dialect in WITHOUT_TRY_CAST:
+            return compiler.cast(arg, op.dtype)
+        case "snowflake":
+            return compiler.f.anon.TRY_TO_DOUBLE(arg)
+        case _:
+            return compiler.visit_TryCast(op, arg=arg, to=op.dtype)
+
+
+def _write_once(_compiler: Any, _op: Once, *, arg: Any) -> Any:
+    """Write the value itself."""
+    return arg
 
 
 def _write_nan(compiler: Any, op: NotANumber, *, arg: Any) -> Any:
@@ -199,7 +224,8 @@ def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
 
 for _operation, _rule in (
     (Bytewise, _write_bytewise), (Digest, _write_digest), (Logical, _write_logical), (Matches, _write_matches),
-    (NotANumber, _write_nan), (Parsed, _write_parsed), (Stored, _write_stored),
+    (NotANumber, _write_nan), (Once, _write_once), (Parsed, _write_parsed), (Stored, _write_stored),
+    (WholeNumber, _write_whole_number),
 ):  # fmt: skip
     setattr(SQLGlotCompiler, f"visit_{_operation.__name__}", _rule)
 
@@ -263,6 +289,26 @@ def number(column: ir.Column) -> ir.FloatingColumn:
         return parsed
     floats: ir.FloatingColumn = column.cast("float64")
     return NotANumber(floats).to_expr().ifelse(ibis.null("float64"), floats) if _may_be_nan(column) else floats
+
+
+def once(value: ir.FloatingColumn) -> ir.FloatingColumn:
+    """Keep a formula from being copied into what uses it."""
+    expression: ir.FloatingColumn = Once(value).to_expr()
+    return expression
+
+
+def whole_number(text: ir.StringColumn) -> ir.FloatingColumn:
+    """Convert digits to a number; what becomes of another text is the engine's own."""
+    expression: ir.FloatingColumn = WholeNumber(text).to_expr()
+    return expression
+
+
+def stored_text(column: ir.Column) -> ir.StringColumn | None:
+    """Take a date or time as the text that an engine keeps it as, NULL for others; None if it has a type for dates."""
+    if engine_of(column.as_table()) not in LOOSELY_TYPED:
+        return None
+    expression: ir.StringColumn = Stored(column, ("text",)).to_expr().cast("string")
+    return expression
 
 
 def is_missing(column: ir.Column) -> ir.BooleanColumn:

@@ -6,8 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import ibis.expr.types as ir
+from ibis import _
+
 from discreet.errors import InputError
-from discreet.records.dialects import number
+from discreet.model.number_types import DATE, TIME
+from discreet.model.round_numbers import with_bins
+from discreet.model.schema import Variable
+from discreet.records.dates import number_dates
+from discreet.records.dialects import matches, number
 from discreet.records.records import without
 from discreet.records.sources import arrow, open_source
 from discreet.records.text_form import TextForm
@@ -33,7 +40,8 @@ def draft_schema(
 
     Returns:
         The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
-        numbers are in the order of numbers, others in that of letters.
+        numbers are in the order of numbers, others in that of letters. Columns of dates have the type "date" or
+        "datetime", whatever the number of their values.
 
     Raises:
         InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
@@ -60,6 +68,9 @@ def draft_schema(
         column = expression[name]
         if absent:
             column = without(column, absent, numbers_too=True, exact=exact)
+        if dated := _draft_dates(name, column):
+            drafts.append(dated)
+            continue
         values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
             drafts.append({"name": name, "states": _sort_states(map(spell, values.to_pylist()))})
@@ -86,6 +97,32 @@ def draft_schema(
             continue
         drafts.append({"name": name, "bounds": [lo, hi], "bins": sorted({a, b, c} - {lo, hi})})
     return {"variables": drafts}
+
+
+def _draft_dates(name: str, column: ir.Column) -> dict[str, object]:
+    """Draft a column of dates or times without zone, with bins of a round length; nothing for another column."""
+    kind = column.type()
+    if not (kind.is_string() or kind.is_date() or (kind.is_timestamp() and kind.timezone is None)):
+        return {}
+    timed = kind.is_timestamp() or (kind.is_string() and _all_dates(column, f"^{DATE}{TIME}$"))
+    type = "datetime" if timed else "date"
+    if kind.is_string() and not (timed or _all_dates(column, f"^{DATE}$")):
+        return {}
+    numbers = number_dates(column, Variable(name, bounds=(0, 1), type=type))
+    lo, hi = arrow(column.as_table().select(n=numbers).aggregate(lo=_.n.min(), hi=_.n.max())).to_pylist()[0].values()
+    if lo is None:
+        return {}
+    variable = with_bins(Variable(name, bounds=(lo, max(hi, lo + 1)), type=type))
+    bounds, cuts = variable.bounds or (lo, hi), variable.bins
+    bins = variable.number_type.name_step(bounds, cuts) or list(map(str, cuts))
+    return {"name": name, "bounds": list(map(str, bounds)), "bins": bins, "type": type}
+
+
+def _all_dates(column: ir.StringColumn, pattern: str) -> bool:
+    """True if all texts of a column match a pattern."""
+    sums = column.as_table().aggregate(odd=(~matches(column, pattern)).sum(), n=column.count())
+    odd, count = arrow(sums).to_pylist()[0].values()
+    return bool(count) and not odd
 
 
 def _sort_states(states: Iterable[str]) -> list[str]:

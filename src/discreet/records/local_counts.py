@@ -21,10 +21,11 @@ import pyarrow.compute
 from discreet.model.arcs import topological_order
 from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Schema, Scope, Variable
+from discreet.records.dates import array_numbers, is_calendar_array
 from discreet.records.engine import text_numbers
 from discreet.records.number_sums import Monomial
 from discreet.records.record_files import Blocks
-from discreet.records.records import MISSING, UNKNOWN, missing_code
+from discreet.records.records import MISSING, UNKNOWN, missing_code, unlisted_code
 from discreet.records.sources import Local, guarded_read
 from discreet.records.values import LOGICAL_STATES, canonical, is_number, other_spellings
 from discreet.releases.policy import RecordsPolicy
@@ -92,11 +93,12 @@ def local_joints(
         return None
     blocks = guarded_read(lambda: local.blocks(list(schema.names)), table)
     if blocks is None or not all(
-        _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name]) for variable in schema
+        variable.number_type.is_calendar or _is_same_kind(blocks.schema.field(variable.name).type, table[variable.name])
+        for variable in schema
     ):
         return None
     numbers = partial(text_numbers, table.get_backend())
-    rules = [_Rule(variable, local.absent, policy, numbers) for variable in schema]
+    rules = [_Rule(variable, local.absent, policy, array_numbers(variable, numbers)) for variable in schema]
     return guarded_read(lambda: _count_blocks(blocks, rules, schema, parts, drop=policy.missing == "drop"), table)
 
 
@@ -283,7 +285,7 @@ class _Rule:
         variable: public.
         absent: texts that say that a value is missing.
         policy: what is done with missing values, and with numbers out of bounds.
-        numbers: the engine's reading of texts as numbers; NaN where it reads none.
+        numbers: the engine's reading of texts, or dates, as numbers; NaN where it reads none.
     """
 
     variable: Variable
@@ -299,13 +301,14 @@ class _Rule:
 
     @property
     def unknown(self) -> int:
-        """Code of a value that is no state, no number, or a number out of bounds."""
-        return self.variable.size + 1
+        """Code of a value that is no state, no number, or a number out of bounds; `other`'s if there is one."""
+        code = unlisted_code(self.variable)
+        return self.variable.size + 1 if code == UNKNOWN else code
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
         """The smallest numpy type that holds all codes."""
-        return np.min_scalar_type(self.unknown)
+        return np.min_scalar_type(self.variable.size + 1)
 
     @cached_property
     def spelled(self) -> Mapping[str, int]:
@@ -323,7 +326,7 @@ class _Rule:
         """States and NULL, in the order of their codes; empty for numbers, which are not found as text."""
         # A builder, because `pa.array` would import pandas where it is installed, .4 s of a small count.
         builder = pa.lib.StringBuilder()
-        builder.append_values([] if self.variable.numeric else [*self.variable.states, None])
+        builder.append_values([] if self.variable.numeric else [*self.variable.held, None])
         known = builder.finish()
         return {kind: known.cast(kind) for kind in (pa.string(), pa.large_string())}
 
@@ -364,10 +367,12 @@ class _Rule:
     def codes(self, column: pa.Array) -> Array:
         """Encode a column."""
         kind = column.type
-        if pa.types.is_dictionary(kind):
+        if is_calendar_array(kind):
+            column = column.dictionary_encode()
+        if pa.types.is_dictionary(column.type):
             return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
-            logical = [LOGICAL_STATES[state.lower()] for state in self.variable.values]
+            logical = [LOGICAL_STATES[state.lower()] for state in self.variable.matched]
             two = [logical.index(value) if value in logical else self.unknown for value in (False, True)]
             return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -413,7 +418,7 @@ class _Rule:
         else:
             index = pa.compute.index_in(texts, value_set=self.states[texts.type])
             codes = _fill_null(index, self.unknown).astype(self.kind)
-        if self.spelled or self.absent:
+        if (self.spelled or self.absent) and not is_calendar_array(texts.type):
             for at in range(len(codes)) if self.variable.numeric else (codes == self.unknown).nonzero()[0].tolist():
                 codes[at] = self._code_other(texts[at].as_py(), int(codes[at]))
         codes[_find_null(texts)] = self.missing
@@ -432,7 +437,7 @@ class _Rule:
         lo, hi = self.variable.bounds
         codes = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
         invalid = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
-        if self.variable.type == "integer":
+        if self.variable.whole:
             inside = np.clip(number, lo, hi)
             invalid |= np.floor(inside) != inside
         codes[invalid] = self.unknown
@@ -440,7 +445,8 @@ class _Rule:
 
     def _code_same_number(self, number: Array) -> Array:
         """Encode a number by the state of equal number."""
-        states = np.array([float(state) for state in self.variable.values])
+        # No number equals NaN, which stands last, so that there is a nearest state without states, too.
+        states = np.array([*map(float, self.variable.matched), np.nan])
         order = np.argsort(states)
         nearest = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
         return np.where(states[order][nearest] == number, order[nearest], self.unknown).astype(self.kind)

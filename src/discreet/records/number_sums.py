@@ -18,7 +18,8 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.number_grid import STEPS, NumberGrid
 from discreet.model.schema import Scope
-from discreet.records.dialects import is_missing, number
+from discreet.records.dates import column_number
+from discreet.records.dialects import is_missing
 from discreet.util.arrays import Array, Ints, margin
 
 Monomial = tuple[str, ...]
@@ -139,7 +140,7 @@ def offset_column(column: ir.Column, grid: NumberGrid) -> ir.IntegerColumn:
         column: of the records.
         grid: of its variable.
     """
-    value, (low, high) = number(column), grid.bounds
+    value, (low, high) = column_number(column, grid.variable), grid.bounds
     inside = ibis.least(ibis.greatest(value, low), high)
     *below, last = (
         _clip_steps(inside, shift, reach, grid.step)

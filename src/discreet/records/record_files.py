@@ -157,6 +157,11 @@ def draft_form(path: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     return {}
 
 
+def first_line(path: str, preamble: int) -> int | None:
+    """Number the line of the first record of one text file; None for other sources."""
+    return preamble + 2 if _find_format(path) == "csv" and Path(path).is_file() else None
+
+
 def open_table(engine: Any, table: pa.Table) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
     """View an Arrow table through an engine, and in blocks."""
 
@@ -310,6 +315,11 @@ def _read_workbook(path: str, sheet: str | None, wanted: Sequence[str] | None, f
     return parse_csv(io.BytesIO(text.getvalue().encode()), wanted, replace(form, delimiter=","))
 
 
+def _fold(name: str) -> str:
+    """Write a name without blanks and capitals."""
+    return "".join(name.split()).casefold()
+
+
 def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     """Find the positions of the wanted columns.
 
@@ -349,7 +359,12 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
                 f"{PREVIOUS}NAME is what NAME is in the record before: say which column puts the records of a unit in "
                 "order (order_column, --order-column)"
                 if before
-                else "names must be equal in case and blanks, and a CSV file needs a header"
+                else "names must be equal in case and blanks"
+                + (
+                    ", and one is not"
+                    if {*map(_fold, absent)} & {*map(_fold, names)}
+                    else ", and a CSV file needs a header"
+                )
             )
         )
     twice = [name for name in wanted if len(at[name.lower()]) > 1]

@@ -18,6 +18,7 @@ import pyarrow.compute
 
 from discreet.errors import InputError, require, shown
 from discreet.model.schema import Schema, Variable
+from discreet.records.dates import check_date_type, column_number, number_dates
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, explain_source, open_source
 from discreet.records.text_form import TextForm
@@ -29,7 +30,7 @@ from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 MISSING = -1
 """Code of a missing value; states have the codes 0, 1, ..."""
 UNKNOWN = -2
-"""Code of a value that is no state, no number, or a number out of bounds."""
+"""Code of a value that is no state, no number, or a number out of bounds, where no state takes all others."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +46,7 @@ class Records:
             says.
         unit: what tells units of protection apart that may have several records; None where each record is one.
         local: the source in blocks of Arrow, where it is a file or a frame.
+        source: its table as it stands, for the curator's own look at values at fault.
 
     Raises:
         Nothing: `read_records` has checked the columns; what a cell holds is seen when records are counted.
@@ -69,6 +71,7 @@ class Records:
     bytewise: bool
     unit: Unit | None = None
     local: Local | None = None
+    source: ir.Table | None = None
 
     def __repr__(self) -> str:
         """Text without any value of the records."""
@@ -187,26 +190,33 @@ def read_records(
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
     for variable in columns:
-        _check_type(variable, types[variable.name])
-    if absent:
-        cleaned = {
-            variable.name: without(
-                expression[variable.name],
-                absent,
-                numbers_too=variable.numeric or bool(other_spellings(variable)),
-                exact=exact,
-            )
-            for variable in columns
-        }
-        expression = expression.select(*needed, **cleaned)
-        local = None if local is None else replace(local, table=expression, absent=absent)
+        _check_type(variable, expression[variable.name])
+    expression = as_it_is = _clean_columns(expression, columns, absent, exact)
+    dates = {each.name: number_dates(expression[each.name], each) for each in columns if each.number_type.is_calendar}
+    require(unit_column not in dates, "a column of dates cannot tell units apart; declare another one")
+    expression = expression.mutate(**dates) if dates else expression
+    local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None, order_column)
         if order_column is not None:
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
             expression = join_previous(expression, unit, before, bytewise=exact)
-    return Records(expression, schema, policy, exact, unit, local)
+    return Records(expression, schema, policy, exact, unit, local, as_it_is)
+
+
+def _clean_columns(table: ir.Table, schema: Schema, absent: Sequence[str], exact: bool) -> ir.Table:
+    """Replace texts that mark a missing value by NULL in the columns of a schema."""
+    cleaned = {
+        variable.name: without(
+            table[variable.name],
+            absent,
+            numbers_too=variable.numeric or bool(other_spellings(variable)),
+            exact=exact,
+        )
+        for variable in schema
+    }
+    return table.mutate(**cleaned) if absent else table
 
 
 def _declare_form(options: Mapping[str, Any], schema: Schema) -> TextForm:
@@ -263,7 +273,7 @@ def check(records: Records) -> tuple[Faults, ...]:
         code = codes(strict, variable)
         invalid = code == UNKNOWN
         if variable.bounds is not None:
-            value = number(column)
+            value = column_number(column, variable)
             invalid &= value.isnull() | value.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
         sums[f"u_{variable.name}"] = invalid.sum()
@@ -329,12 +339,12 @@ def _read_codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     absent, column = is_missing(column), declared(column)
     value, keys = _make_comparable(column, variable), _list_keys(column, variable)
     if _is_text(column, variable) and not records.bytewise:
-        value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
+        value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.held]
     cases = [(value == key, code) for code, key in enumerate(keys)]
     if _is_text(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
-    return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=UNKNOWN)
+    return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=unlisted_code(variable))
 
 
 def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
@@ -344,9 +354,14 @@ def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
     return len(variable.complete) if policy.missing == "keep" and variable.missing is not None else MISSING
 
 
+def unlisted_code(variable: Variable) -> int:
+    """Code of a value that is no state: that of the state for other values, if there is one."""
+    return UNKNOWN if variable.other is None else len(variable.matched)
+
+
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
     """Convert the column of a numeric variable to 64-bit floats; NULL if there is no number, or it does not apply."""
-    value = number(records.table[variable.name])
+    value = column_number(records.table[variable.name], variable)
     if variable.name not in records.schema.conditions:
         return value
     return (codes(records, variable) == len(variable.values)).ifelse(ibis.null("float64"), value)
@@ -406,7 +421,8 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    if not _is_text(column, variable) or variable.not_applicable is not None:
+    # Of a state that takes all other values the engine would list the values.
+    if not _is_text(column, variable) or variable.other is not None or variable.not_applicable is not None:
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)
@@ -430,7 +446,7 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
     if pa.types.is_integer(values.type):
         return values.to_numpy().astype("int64")
     text = values.cast(pa.string())
-    index = pa.compute.index_in(text, value_set=pa.array(variable.states, pa.string()))
+    index = pa.compute.index_in(text, value_set=pa.array(variable.held, pa.string()))
     index = pa.compute.fill_null(index, UNKNOWN)
     decoded = pa.compute.if_else(text.is_null(), MISSING, index).to_numpy().astype("int64")
     spelled = other_spellings(variable)
@@ -443,22 +459,30 @@ def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
 # ------------------------------------------------------------------------------------------------------- columns
 
 
-def _check_type(variable: Variable, kind: Any) -> None:
+def _check_type(variable: Variable, column: ir.Column) -> None:
     """Refuse a column that cannot hold its variable."""
-    if variable.numeric:
+    kind = column.type()
+    if variable.number_type.is_calendar:
+        check_date_type(variable, column)
+    elif variable.numeric:
         if not (kind.is_numeric() or kind.is_string()):
             raise InputError(f"column {variable.name!r} must hold numbers, but has type {type(kind).__name__.lower()}")
-        return
+    else:
+        _check_state_type(variable, kind)
+
+
+def _check_state_type(variable: Variable, kind: Any) -> None:
+    """Refuse a column that cannot hold the states of its variable."""
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
-    if kind.is_numeric() and not all(map(is_number, variable.values)):
+    if kind.is_numeric() and not all(map(is_number, variable.matched)):
         raise InputError(
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
         )
-    if kind.is_numeric() and len(set(map(float, variable.values))) < len(variable.values):
+    if kind.is_numeric() and len(set(map(float, variable.matched))) < len(variable.matched):
         raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
-    logical = [LOGICAL_STATES.get(state.lower()) for state in variable.values]
+    logical = [LOGICAL_STATES.get(state.lower()) for state in variable.matched]
     if kind.is_boolean() and (None in logical or len({*logical}) < len(logical)):
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false, or 1 and 0")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
@@ -499,19 +523,19 @@ def _make_comparable(column: ir.Column, variable: Variable) -> ir.Column:
 def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     """List the form of each state in the column."""
     if column.type().is_numeric():
-        return [float(state) for state in variable.values]
+        return [float(state) for state in variable.matched]
     if column.type().is_boolean():
-        return [LOGICAL_STATES[state.lower()] for state in variable.values]
-    return variable.states
+        return [LOGICAL_STATES[state.lower()] for state in variable.matched]
+    return variable.held
 
 
 def _code_bins(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
     """Find the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
-    value = number(column)
+    value = column_number(column, variable)
     outside = [] if clip else [((value < lo) | (value > hi), UNKNOWN)]
-    if variable.type == "integer":
+    if variable.whole:
         inside = ibis.least(ibis.greatest(value, lo), hi)
         outside.append((inside.cast("int64").cast("float64") != inside, UNKNOWN))
     below = [(value < cut, code) for code, cut in enumerate(variable.bins)]

@@ -16,7 +16,7 @@ import pydantic
 from discreet.errors import shown
 from discreet.model.network import Network
 from discreet.model.origin import Learned
-from discreet.model.schema import Variable, write_gaps
+from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, RelationName, as_text
 from discreet.releases.codec import Budget, DocumentPart, Flag, Items
 from discreet.util.attached import above
@@ -130,10 +130,13 @@ class _VariablePart(DocumentPart):
     states: Items[str]
     bounds: tuple[float, float] | None = None
     bins: Items[float] | None = None
-    type: Literal["integer"] | None = None
+    type: Literal["integer", "date", "datetime"] | None = None
     missing: str | None = None
     not_applicable: str | None = None
     applies_if: str | None = None
+    other: str | None = None
+    codes: Items[str] | None = None
+    ordered: Flag | None = None
 
 
 class _LearnedPart(DocumentPart):
@@ -155,13 +158,7 @@ class NetworkPart(DocumentPart):
 def write_network(network: Network) -> dict[str, Any]:
     """Write a network to a document."""
     return {
-        "variables": [
-            {"name": variable.name, "states": list(variable.states)}
-            | ({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)})
-            | ({"type": variable.type} if variable.type != "real" else {})
-            | write_gaps(variable)
-            for variable in network.schema
-        ],
+        "variables": [variable.document() for variable in network.schema],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
     } | ({} if network.learned is None else {"learned": asdict(network.learned)})
 

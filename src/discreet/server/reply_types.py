@@ -111,7 +111,13 @@ class AnswerReply(_BasisReply):
     clipped: NotRequired[list[str]]
     concerns: NotRequired[list[str]]
     sampling: NotRequired[_SamplingReply]
-    values: list[AnswerRow]
+    values: list[_AnswerValue]
+
+
+class _AnswerValue(AnswerRow):
+    """Row of an answer, with the dates that its numbers stand for, if they do."""
+
+    dates: NotRequired[dict[str, str]]
 
 
 class _SamplingReply(TypedDict):

@@ -136,7 +136,7 @@ def list_values(variable: Variable, *, numbers: bool) -> list[float]:
     low, *_, high = edges = variable.edges
     starts = [low - (high - low), *variable.bins]
     ends = [
-        *(cut - 1 if variable.type == "integer" else math.nextafter(cut, low) for cut in variable.bins),
+        *(cut - 1 if variable.whole else math.nextafter(cut, low) for cut in variable.bins),
         2 * high - low,
     ]
     assert len(starts) == len(edges) - 1

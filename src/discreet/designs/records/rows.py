@@ -338,10 +338,10 @@ def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
     """True if a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
-    if clip and variable.type == "real":
+    if clip and not variable.whole:
         return bool(np.isnan(column).any())
     inside = np.clip(column, *variable.bounds)  # NaN (no number) stays
-    whole = inside == np.floor(inside) if variable.type == "integer" else True
+    whole = inside == np.floor(inside) if variable.whole else True
     return not np.all((inside == (inside if clip else column)) & whole)
 
 
