@@ -198,7 +198,10 @@ def release(
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
         release_id, payer = secrets.token_hex(16), account.id
         refuse_counting_twice(prior, [payer])
-        account.charge(release_id, mechanism.name, guarantee, anew=True)
+        loss = calibration.gaussian_loss
+        # A unit that moves by so many steps moves the mean of a Gaussian release by as many times as much.
+        rho = None if loss is None else loss * statistic.policy.steps**2
+        account.charge(release_id, mechanism.name, guarantee, rho=rho, anew=True)
         ids = release_id, payer or account.id
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
