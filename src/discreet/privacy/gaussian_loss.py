@@ -4,7 +4,7 @@ A release has the Gaussian loss rho if, for all neighbours, whatever is learned 
 variate of variance 1 whose mean the record moves by `mu = sqrt(2 rho)` (Gaussian differential privacy). It is then
 also rho-zero-concentrated. Gaussian losses add up, and `gaussian_delta` converts their sum to (epsilon, delta) without
 loss: no better conversion holds for Gaussian noise. Everything here is rounded towards the larger loss; docs/theory.md,
-section 21, has the proofs.
+section 12, has the proofs.
 """
 
 from __future__ import annotations

@@ -384,7 +384,7 @@ class Account:
         Guarantee:
             When this returns, the charge is on disk, and all charges of the account together keep its limit, however
             each was chosen by the outputs of those before: their epsilons and deltas sum to no more, or their Gaussian
-            losses do (docs/theory.md, section 21). It holds whichever processes and threads charge at the same time,
+            losses do (docs/theory.md, section 12). It holds whichever processes and threads charge at the same time,
             and wherever any of them was killed; on PostgreSQL also against users who may only charge.
         """
         refuse_illegible(release, "the id of a release")
