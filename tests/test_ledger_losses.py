@@ -362,7 +362,7 @@ LONG = str(Fraction(1, 3**7000))
         ((OPENED, charge(1, rho_limit="34/100")), "rho"),  # more than keeps the guarantee
         ((OPENED, charge(1, rho_limit=str(Fraction(LIMIT) * Fraction(1001, 1000)))), "rho"),
         ((OPENED, charge(1, rho_limit="100")), "rho"),
-        ((OPENED, charge(0, epsilon="1"), charge(1, rho_limit=LIMIT)), "rho"),  # a third of epsilon is spent
+        ((OPENED, charge(0, epsilon="1", delta="0"), charge(1, rho_limit=LIMIT)), "rho"),  # a third of epsilon is spent
         ((OPENED, charge(0, delta="1/20000"), charge(1, rho_limit=LIMIT)), "rho"),
         ((OPENED, charge(1, "-1/100", rho_limit=LIMIT)), "rho"),
         ((OPENED, charge(1, "1/100", "-1/1000000", LIMIT)), "rho"),

@@ -355,7 +355,7 @@ BALANCE = "('a','','100','0','0','0',-1,'','','0','0','0','0','0')"
     "call",
     [
         f"append(ROW{BALANCE}, NULL)", f"keep(ROW{BALANCE})", "locked('a')", "share('a', '')", "check_spender('a')",
-        f"check_open(ROW{BALANCE})", f"fits(ROW{BALANCE})", f"keeps_limit(ROW{BALANCE})", 
+        f"check_open(ROW{BALANCE})", f"fits(ROW{BALANCE})", f"keeps_limit(ROW{BALANCE})",
         f"charged(ROW{BALANCE}, NULL)", "gaussian_delta(1, 1)", "times('1', '2')", "minus('2', '1')",
         "plus('1', '1')", "exceeds('1', '2')", "digest('x')", "check_number('1', 'x')",
         "check_text('1', 'x', 1)", "is_member('ann')", "open('c', '1', '0', 'add-remove', 'record')",

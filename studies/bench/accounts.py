@@ -63,8 +63,9 @@ def pure(epsilon: str) -> Kind:
 
 def laplace(epsilon: str) -> Kind:
     """Laplace noise on one count."""
+    scale = 1 / float(epsilon)
     return Kind(f"Laplace {epsilon}", promise(epsilon), None,
-                lambda pld: pld.from_laplace_mechanism(1 / float(epsilon), value_discretization_interval=1e-4))  # fmt: skip
+                lambda pld: pld.from_laplace_mechanism(scale, value_discretization_interval=1e-4))  # fmt: skip
 
 
 LIMITS = (("3", "1e-4"), ("1", "1e-6"))

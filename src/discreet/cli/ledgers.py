@@ -32,7 +32,7 @@ LOSSES_HELP = (
     "Small charges with a delta cost less together than their epsilons sum to. A charge fits while either its Gaussian "
     "loss or its epsilon and delta fit into what is left."
 )
-"""What the two sums of an account are."""
+"""Explanation of the two sums of an account."""
 
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
 

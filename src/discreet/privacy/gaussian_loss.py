@@ -68,14 +68,14 @@ def discrete_rho(rho: Fraction, *scales: float | None) -> Fraction | None:
 
 def sum_rho(*losses: Fraction | None) -> Fraction | None:
     """Add Gaussian losses; None if one is not known."""
-    known = [loss for loss in losses if loss is not None]
-    return sum(known, Fraction()) if len(known) == len(losses) else None
+    numbers = [loss for loss in losses if loss is not None]
+    return sum(numbers, Fraction()) if len(numbers) == len(losses) else None
 
 
 def most_rho(*losses: Fraction | None) -> Fraction | None:
     """Return the largest of several Gaussian losses; None if one is not known."""
-    known = [loss for loss in losses if loss is not None]
-    return max(known) if len(known) == len(losses) else None
+    numbers = [loss for loss in losses if loss is not None]
+    return max(numbers) if len(numbers) == len(losses) else None
 
 
 def round_rho(rho: Fraction, *, up: bool = True) -> Fraction:
@@ -108,7 +108,7 @@ def gaussian_delta(epsilon: float, rho: float) -> float:
     at = (epsilon - rho) ** 2 / (4 * rho)
     inside = math.fsum(
         -math.expm1(-t - step) * math.exp(max(-at - t / length - t * t / (4 * rho), -700))
-        for t in (part * step for part in range(PARTS))
+        for t in (index * step for index in range(PARTS))
     )
     return (inside * step + length * math.exp(max(-at, -655) - LENGTHS)) / math.sqrt(4 * math.pi * rho)
 

@@ -367,8 +367,8 @@ class Account:
             mechanism: its name.
             guarantee: to spend; one for another relation than the account's is converted exactly.
             rho: Gaussian loss of the release for the guarantee's relation and unit, with no delta beside it
-                (`gaussian_loss.py`); None for that of the guarantee. Accounts with a delta add it up from the first
-                small charge on; it counts where it allows more than epsilons and deltas do.
+                (docs/theory.md, section 12); None for that of the guarantee. Accounts with a delta add it up from the
+                first small charge on; it counts where it allows more than epsilons and deltas do.
             anew: True refuses a request that was charged before: its release would be drawn a second time.
 
         Returns:

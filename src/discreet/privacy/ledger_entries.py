@@ -230,9 +230,9 @@ def following(
         raise Refusal("open" if last is not None else "absent")
     if last is not None and last.kind == "closed":
         raise Refusal("closed")
-    account, *others = (shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft))
+    account, *limited = (shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft))
     account, draft = _count_losses(account, draft)
-    held = [_add_up(share, draft) for share in (account, *others)]
+    held = [_add_up(share, draft) for share in (account, *limited)]
     if draft.kind == "limited":
         held[-1] = _lower(held, draft)
     elif draft.kind == "opened":
@@ -393,10 +393,10 @@ def verify_document(document: Any) -> LedgerEntry:
     return verify(entries)[-1]
 
 
-def _hashed(row: LedgerEntry | Share, own: str) -> list[str]:
-    """List the values of a row that its digest, its field `own`, is of."""
+def _hashed(row: LedgerEntry | Share, digest: str) -> list[str]:
+    """List the values of a row that its digest, the field of this name, is of."""
     names = [field.name for field in fields(row)]
-    at = names.index(own)
+    at = names.index(digest)
     values = [str(getattr(row, name)) for name in names]
     later = values[at + 1 :]
     return values[:at] + (later if any(value != "0" for value in later) else [])

@@ -43,8 +43,8 @@ def rho_in(limit: Guarantee, guarantee: Guarantee, price: Guarantee, rho: Number
     rho = as_rational(rho, "rho")
     require(rho > 0, "the Gaussian loss of a charge must be greater than 0")
     doubled = guarantee.relation is Relation.ADD_REMOVE and limit.relation is Relation.REPLACE
-    own = round_rho(4 * rho if doubled else rho), Fraction()
-    return min(own, of_price) if not price.delta else own
+    loss = round_rho(4 * rho if doubled else rho), Fraction()
+    return loss if price.delta else min(loss, of_price)
 
 
 def with_loss(draft: LedgerEntry, share: Share, loss: Loss) -> LedgerEntry:
