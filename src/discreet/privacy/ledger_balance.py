@@ -70,9 +70,10 @@ class Balance:
     @property
     def loss_text(self) -> str:
         """Sum of Gaussian losses, in words."""
-        percent = float(100 * self.rho_spent / self.rho_limit) if self.rho_limit else 0.0
+        share = self.rho_spent / self.rho_limit if self.rho_limit else Fraction()
+        spent = f"{float(100 * share):.3g} %" if share < 1 else "all"
         return (
-            f"{percent:.3g} % of epsilon {as_text(self.limit.epsilon)} and delta {as_text(self.limit.delta)} by "
+            f"{spent} of epsilon {as_text(self.limit.epsilon)} and delta {as_text(self.limit.delta)} by "
             f"Gaussian losses (rho {float(self.rho_spent):.4g} of {float(self.rho_limit):.4g})"
         )
 
