@@ -253,3 +253,18 @@ def test_both_sums_of_an_account_are_shown_in_words(run: Shell) -> None:
     assert "A charge fits while either its Gaussian loss or its epsilon and delta fit into what is left." in told
     assert "more was spent" in run.fails("ledger limit small --epsilon 0.01 --delta 1e-9")
     assert run("ledger limit small --epsilon 2")[0] == 0 and run("ledger verify small")[0] == 0
+
+
+def test_a_release_that_fits_by_its_loss_alone_passes_the_check_before_records_are_read(run: Shell) -> None:
+    run("ledger open small --epsilon 3 --delta 1e-4 --relation add-remove")
+    command = RELEASE.replace("--account add-remove", "--account small --mechanism gaussian --delta 7e-6")
+    command = command.replace("--epsilon 1", "--epsilon 0.1")
+    account = dc.Ledger(ledger_address()).account("small")
+    promise = dc.Guarantee(epsilon="0.1", delta="1e-6", relation="add-remove", unit="record")
+    larger = dc.Guarantee(epsilon="0.1", delta="7e-6", relation="add-remove", unit="record")
+    for turn in range(31):
+        account.charge(f"r{turn}", "gaussian", promise, rho=Fraction(1, 4000))
+    with pytest.raises(dc.BudgetError):
+        account.check(larger)  # the loss of the guarantee has delta beside it
+    assert run(command)[0] == 0
+    assert 0 < account.charges()[-1].rho < Fraction(1, 1000) and account.balance().epsilon_spent == Fraction(16, 5)
