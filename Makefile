@@ -147,6 +147,7 @@ bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in 
 	$(BIN)/python -m bench.posterior
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.calibration
+	$(BIN)/python -m bench.accounts
 	$(BIN)/python -m bench.utility --compare-mbi
 	$(BIN)/python -m bench.plan asia
 	$(BIN)/python -m bench.linear --quick

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,36 @@ def test_the_page_leads_from_an_empty_server_to_an_audited_release(
     printed = run(f"ledger init --ledger {addresses['$ADMIN']} --grant auditor=officer")[1]
     assert printed.startswith("BEGIN;") and 'GRANT SELECT ON ALL TABLES IN SCHEMA discreet TO "officer"' in printed
     assert "CREATE TABLE" not in printed  # it is there
+
+
+def test_both_sums_of_an_account_are_shown_in_words(run: Shell) -> None:
+    run("ledger open small --epsilon 3 --delta 1e-4 --relation add-remove")
+    (before,) = run.json("ledger show small")["accounts"]
+    assert before["rho"] is None and "Gaussian" not in run("ledger show small")[1]
+    account = dc.Ledger(ledger_address()).account("small")
+    promise = dc.Guarantee(epsilon="0.1", delta="1e-6", relation="add-remove", unit="record")
+    for turn in range(2):
+        account.charge(f"r{turn}", "gaussian", promise, rho=Fraction(1, 4000))
+    (after,) = run.json("ledger show small")["accounts"]
+    assert after["spent"] == {"epsilon": "0.2", "delta": "0.000002"} and after["rho"]["spent"] == "0.0005"
+    assert [charge["rho"] for charge in after["charges"]] == ["0.00025"] * 2
+    told = run("ledger show small")[1]
+    assert "0.152 % of epsilon 3 and delta 0.0001 by Gaussian losses (rho 0.0005 of 0.3286) spent." in told
+    assert "A charge fits while either its Gaussian loss or its epsilon and delta fit into what is left." in told
+    assert "more was spent" in run.fails("ledger limit small --epsilon 0.01 --delta 1e-9")
+    assert run("ledger limit small --epsilon 2")[0] == 0 and run("ledger verify small")[0] == 0
+
+
+def test_a_release_that_fits_by_its_loss_alone_passes_the_check_before_records_are_read(run: Shell) -> None:
+    run("ledger open small --epsilon 3 --delta 1e-4 --relation add-remove")
+    command = RELEASE.replace("--account add-remove", "--account small --mechanism gaussian --delta 7e-6")
+    command = command.replace("--epsilon 1", "--epsilon 0.1")
+    account = dc.Ledger(ledger_address()).account("small")
+    promise = dc.Guarantee(epsilon="0.1", delta="1e-6", relation="add-remove", unit="record")
+    larger = dc.Guarantee(epsilon="0.1", delta="7e-6", relation="add-remove", unit="record")
+    for turn in range(31):
+        account.charge(f"r{turn}", "gaussian", promise, rho=Fraction(1, 4000))
+    with pytest.raises(dc.BudgetError):
+        account.check(larger)  # the loss of the guarantee has delta beside it
+    assert run(command)[0] == 0
+    assert 0 < account.charges()[-1].rho < Fraction(1, 1000) and account.balance().epsilon_spent == Fraction(16, 5)

@@ -201,7 +201,7 @@ def test_copies_and_pickles_spend_from_the_same_account(ledger: dc.Ledger) -> No
         "DELETE FROM discreet_balances",
         "UPDATE discreet_balances SET epsilon_spent = '0'",
         "UPDATE discreet_balances SET epsilon_spent = '0', sequence = 0",
-        "UPDATE discreet_ledger SET version = 3",
+        "UPDATE discreet_ledger SET version = 4",
         "REPLACE INTO discreet_entries SELECT * FROM discreet_entries WHERE kind = 'charged'",
         "REPLACE INTO discreet_entries SELECT * FROM discreet_entries WHERE kind = 'opened'",
     ],
@@ -251,7 +251,7 @@ def insert(file: Path, statement: str, *rows: tuple[object, ...], dropping: bool
 
 ENTRY = (
     "INSERT INTO discreet_entries VALUES ('a', 1, 'charged', 'r1', 'm', ?, ?, '', '', '', '', '', 'me', '2026-01-01', "
-    "'1/2', '0', 'digest')"
+    "'1/2', '0', 'digest', '0', '0', '0', '0', '0')"
 )
 
 
@@ -385,7 +385,7 @@ def test_names_of_many_scripts_can_be_opened(ledger: dc.Ledger) -> None:
 
 OTHER_VERSIONS = {
     "1": "DROP TABLE discreet_ledger; CREATE TABLE discreet_accounts (name TEXT)",
-    "3": "INSERT INTO discreet_ledger VALUES (3)",
+    "4": "INSERT INTO discreet_ledger VALUES (4)",
 }
 
 
@@ -397,10 +397,10 @@ def test_a_ledger_of_another_version_is_refused(version: str, tmp_path: Path) ->
     base = sqlite3.connect(file)
     base.executescript(OTHER_VERSIONS[version])
     before = base.execute("SELECT name FROM sqlite_master").fetchall()
-    words = f"has version {version}, and this program version 2: use the discreet that made it; nothing was charged"
+    words = f"has version {version}, and this program version 3: use the discreet that made it; nothing was charged"
     with pytest.raises(dc.InputError, match=words):
         dc.Ledger(f"sqlite:///{file}")
-    with pytest.raises(dc.InputError, match=r"not those of version 2: use the discreet.*nothing was charged"):
+    with pytest.raises(dc.InputError, match=r"not those of version 3: use the discreet.*nothing was charged"):
         account.charge("r", "laplace", spend("0.1"))
     assert base.execute("SELECT name FROM sqlite_master").fetchall() == before
     base.close()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.privacy.ledger_entries import (
     COLUMNS,
+    RHO_FIELDS,
     LedgerEntry,
     Refusal,
     Share,
@@ -76,7 +77,7 @@ def test_an_entry_is_for_a_draft_that_asks_for_all_that_it_says() -> None:
         "before"
     )
     assert entry.is_for(draft)
-    free = {"sequence", "user", "day", "epsilon_spent", "delta_spent", "digest"}
+    free = {"sequence", "user", "day", "epsilon_spent", "delta_spent", "digest", *RHO_FIELDS}
     compared = {name for name in FIELDS if not entry.is_for(replace(draft, **{name: "other"}))}
     assert compared == set(FIELDS) - free
 
@@ -94,6 +95,7 @@ OTHER: dict[str, Any] = {
     "account": "other", "sequence": 9, "kind": "closed", "release": "x", "mechanism": "x", "epsilon": "1/4",
     "delta": "1/9999", "relation": "replace", "unit": "x", "subject": "person x", "purpose": "x", "request": "x",
     "user": "x", "day": "2020-01-01", "epsilon_spent": "1/4", "delta_spent": "1/4", "digest": "0" * 64,
+    "rho": "1/9", "rho_delta": "1/9", "rho_limit": "1/9", "rho_spent": "1/9", "rho_delta_spent": "1/9",
 }  # fmt: skip
 
 
@@ -237,7 +239,7 @@ def test_an_export_says_all_and_is_verified_offline() -> None:
         with pytest.raises(dc.InputError) as caught:
             verify_document(other)
         assert "\n" not in str(caught.value)
-    for other in (None, [], {}, {**document, "version": 3}, {**document, "entries": 1}):
+    for other in (None, [], {}, {**document, "version": 4}, {**document, "entries": 1}):
         with pytest.raises(dc.InputError, match="ledger export"):
             verify_document(other)
 

@@ -275,7 +275,7 @@ def test_what_the_server_breaks_off_is_tried_again_and_not_for_ever(
 
 OTHER_VERSIONS = {
     "1": "CREATE TABLE discreet_accounts (name text)",
-    "3": "CREATE SCHEMA discreet; CREATE TABLE discreet.ledger AS SELECT 3 AS version",
+    "4": "CREATE SCHEMA discreet; CREATE TABLE discreet.ledger AS SELECT 4 AS version",
 }
 
 
@@ -286,7 +286,7 @@ def test_a_ledger_of_another_version_is_refused(server: Server, version: str) ->
     url = server.make_base(base)
     server.run(OTHER_VERSIONS[version], base)
     before = server.run("SELECT count(*) FROM pg_class", base)
-    words = f"has version {version}, and this program version 2: use the discreet that made it"
+    words = f"has version {version}, and this program version 3: use the discreet that made it"
     for attempt in (lambda: dc.Ledger(url), lambda: grant(url, (), run=True)):
         with pytest.raises(dc.InputError, match=words):
             attempt()

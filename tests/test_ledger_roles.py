@@ -9,14 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import discreet as dc
 import postgres
-from discreet.privacy.ledger_grants import Grant, grant_sql
+from discreet.privacy.gaussian_loss import KEPT_SHARE, largest_rho
+from discreet.privacy.ledger_grants import SPENDING, Grant, grant, grant_sql
 from folding import every
 from postgres import Server
 
@@ -166,7 +169,7 @@ def test_a_role_that_was_granted_nothing_is_refused_in_one_line(team: Team) -> N
 def test_a_spender_through_a_group_is_named_and_not_the_group(team: Team) -> None:
     team.run("DO $$ BEGIN CREATE ROLE crew; GRANT crew TO ann; EXCEPTION WHEN duplicate_object THEN NULL; END $$; "
              "GRANT USAGE ON SCHEMA discreet TO crew; "
-             "GRANT EXECUTE ON FUNCTION discreet.charge(text, text, text, text, text, text, text) TO crew; "
+             f"GRANT EXECUTE ON FUNCTION {SPENDING[0]} TO crew; "
              "SELECT discreet.permit('b', 'crew')")  # fmt: skip
     with team.connected("ann") as connection:
         connection.execute("SET ROLE crew")
@@ -254,7 +257,7 @@ def test_delta_has_its_limit_too(team: Team, delta: str) -> None:
 @every(
     "statement",
     [
-        "SELECT discreet.charge('a', 'r', 'm', '1/10', '0', '', '', '0')",
+        "SELECT discreet.charge('a', 'r', 'm', '1/10', '0', '', '', '0', '0', '0', '0')",
         "SELECT discreet.charge('a', 'r', 'm', '1/10', '0', who => 'ben')",
         "SELECT discreet.charge('a', 'r', 'm', '1/10', '0', day => '2020-01-01')",
         "SELECT discreet.charge('a', 'r', 'm', '1/10', '0', sequence => 7)",
@@ -345,14 +348,16 @@ def test_nothing_of_the_ledger_or_the_server_can_be_altered(team: Team, statemen
     assert team.state() == before
 
 
-BALANCE = "('a','','100','0','0','0',-1,'','')"
+BALANCE = "('a','','100','0','0','0',-1,'','','0','0','0','0','0')"
 
 
 @every(
     "call",
     [
         f"append(ROW{BALANCE}, NULL)", f"keep(ROW{BALANCE})", "locked('a')", "share('a', '')", "check_spender('a')",
-        f"check_open(ROW{BALANCE})", "plus('1', '1')", "exceeds('1', '2')", "digest('x')", "check_number('1', 'x')",
+        f"check_open(ROW{BALANCE})", f"fits(ROW{BALANCE})", f"keeps_limit(ROW{BALANCE})",
+        f"charged(ROW{BALANCE}, NULL)", "gaussian_delta(1, 1)", "times('1', '2')", "minus('2', '1')",
+        "plus('1', '1')", "exceeds('1', '2')", "digest('x')", "check_number('1', 'x')",
         "check_text('1', 'x', 1)", "is_member('ann')", "open('c', '1', '0', 'add-remove', 'record')",
         "lower('a', '', '1/2', '0')", "close('a')", "permit('b', 'ann')", "append_only()",
     ],
@@ -615,3 +620,101 @@ def test_an_auditor_reads_and_verifies_on_a_standby_where_nobody_charges() -> No
                 there.charge("s", "laplace", spend("0.1"))
             assert "\n" not in str(caught.value)
         assert team.account("aud").verify().sequence == 1
+
+
+# ---------------------------------------------------------------------------------------------------- Gaussian losses
+
+OWN_LOSS = "SELECT * FROM discreet.charge('a', %s, 'gaussian', '1/1000', '1/1000000000', '', '', %s, %s, %s)"
+
+
+@every("value", NO_NUMBERS, ids=repr)
+def test_a_loss_is_a_reduced_fraction_without_a_sign(team: Team, value: str | None) -> None:
+    before = team.state()
+    for losses in ((value, "0", "0"), ("1/10", value, "0"), ("1/10", "0", value)):
+        code, words = team.refusal("ann", OWN_LOSS, ("r", *losses))
+        assert code == "DP008" and "not a whole number or a reduced fraction, without a sign" in words
+    assert team.state() == before
+
+
+def test_a_spender_sets_no_limit_of_losses_that_breaks_that_of_the_account(team: Team) -> None:
+    """It follows from epsilon and delta: the server computes that by itself."""
+    largest = largest_rho(Fraction(1), KEPT_SHARE * Fraction(1, 10))
+    assert largest is not None
+    before = team.state()
+    for limit in (Fraction(11, 10) * largest, Fraction(1), Fraction(10**6), Fraction(1, 10**200)):
+        code, words = team.refusal("ann", OWN_LOSS, ("r", "1/1000", "0", str(limit)))
+        assert code == "DP014" and "does not keep the guarantee" in words
+    code, _ = team.refusal("ann", OWN_LOSS, ("r", "1/1000", "1/100", str(largest)))
+    assert code == "DP014"
+    assert team.state() == before
+    with team.connected("ann") as connection:
+        connection.execute(OWN_LOSS, ("r", "1/1000", "0", str(largest)))
+        # Later limits are not heard, and who states no loss pays that of the guarantee.
+        connection.execute(OWN_LOSS, ("s", "1/1000", "0", "1000"))
+        connection.execute(CHARGE, ("a", "t", "laplace", "1/10", "0"))
+    charges = team.account("aud").charges()
+    assert [charge.rho for charge in charges] == [Fraction(1, 1000)] * 2 + [Fraction(355, 45200)]
+    assert team.account("aud").balance().rho_limit == largest
+    assert team.account("aud").verify().sequence == 3
+
+
+def test_a_server_adds_up_losses_like_a_file(team: Team) -> None:
+    file = dc.Ledger("sqlite://").open("a", spend(1, "1/10"))
+    team_account = team.account("ann")
+    for account in (file, team_account):
+        account.charge("first", "laplace", spend("1/7"))
+        for turn in range(30):
+            account.charge(f"r{turn}", "gaussian", spend("1/20", "1/100000"), rho=Fraction(1, 2000))
+        account.charge("domain", "domain", spend("1/30", "1/1000000"))
+        with pytest.raises(dc.BudgetError, match="by Gaussian losses"):
+            account.charge("late", "laplace", spend("9/10"))
+    team.account("olga").lower(spend("9/10", "1/20"))
+    file.lower(spend("9/10", "1/20"))
+    assert file.balance().rho_limit > 0 and file.balance() == team_account.balance()
+    rows = [
+        [{name: value for name, value in row.items() if name not in ("who", "day", "digest")} for row in entries]
+        for entries in (file.export()["entries"], team_account.export()["entries"])
+    ]
+    assert rows[0] == rows[1]
+    with pytest.raises(dc.InputError, match="more was spent"):
+        team.account("olga").lower(spend("1/10", "1/20"))
+
+
+@pytest.mark.parametrize("renewer", [postgres.USER, "ann"])
+def test_a_server_of_version_2_is_renewed_by_who_may_and_charged_as_before_by_others(
+    server: Server, renewer: str
+) -> None:
+    """Rights, entries and sums stay; who is no member of its owner neither renews it nor loses anything."""
+    make_model(server)
+    team = Team(server, f"team{next(numbers)}")
+    server.make_base(team.base)
+    statements = grant_sql((Grant("opener", "olga"), Grant("spender", "ann", "a"), Grant("auditor", "aud")))
+    old = (Path(__file__).parent / "data" / "ledger_postgresql_2.sql").read_text()
+    shorter = (
+        ";\n".join([*statements[:3], old.rstrip().removesuffix(";"), *statements[4:]])
+        .replace(", ".join(["text"] * 10), ", ".join(["text"] * 7))
+        .replace("lower(text, text, text, text, text)", "lower(text, text, text, text)")
+    )
+    server.run(shorter, team.base)
+    with team.connected("olga") as connection:
+        connection.execute("SELECT discreet.open('a', '1', '1/10', 'add-remove', 'record')")
+    with team.connected("ann") as connection:
+        connection.execute(CHARGE, ("a", "old", "laplace", "1/10", "0"))
+    account = team.account("ann")
+    account.charge("s", "gaussian", spend("1/20", "1/100000"), rho=Fraction(1, 2000))
+    assert account.balance().epsilon_spent == Fraction(3, 20) and account.balance().rho_limit == 0
+    assert account.verify().sequence == 2 and team.run("SELECT max(version) FROM discreet.ledger").strip() == "2"
+    if renewer == "ann":
+        return
+    grant(team.url(renewer), [], run=True)
+    assert team.run("SELECT max(version) FROM discreet.ledger").strip() == "3"
+    assert team.functions("ann") == {"charge", "settled"}
+    assert team.functions("olga") == {"open", "lower", "close", "permit"}
+    owners = team.run("SELECT DISTINCT proowner::regrole FROM pg_proc WHERE pronamespace = 'discreet'::regnamespace")
+    assert owners.split() == ["discreet_owner"]
+    for turn in range(3):
+        account.charge(f"t{turn}", "gaussian", spend("1/20", "1/100000"), rho=Fraction(1, 2000))
+    assert account.balance().epsilon_spent == Fraction(3, 10) and account.balance().rho_spent == Fraction(3, 2000)
+    assert team.account("aud").verify().sequence == 5
+    team.account("olga").lower(spend("9/10", "1/20"))
+    assert account.verify().sequence == 6

@@ -28,6 +28,12 @@ ledger_app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None)
 """The commands `ledger open`, `ledger show` and the others."""
 command = partial(ledger_app.command, cls=HeadedCommand)
 
+LOSSES_HELP = (
+    "Small charges with a delta cost less together than their epsilons sum to. A charge fits while either its Gaussian "
+    "loss or its epsilon and delta fit into what is left."
+)
+"""Explanation of the two sums of an account."""
+
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
 
 
@@ -105,7 +111,9 @@ def show_accounts(
     head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
     text = table(head, rows) if rows else "no account is open"
     if account:
-        text += "".join(f"\n\n{each}" for each in _print_details(shown[0]))
+        balance = book.account(account).balance()
+        losses = [] if not balance.rho_limit else [f"{balance.loss_text} spent. {LOSSES_HELP}"]
+        text += "".join(f"\n\n{each}" for each in (*losses, *_print_details(shown[0])))
     show(as_json, {"ledger": book.address, "accounts": shown}, f"{text}\n\nledger: {book.address}")
 
 
@@ -271,13 +279,18 @@ def _document_account(account: dc.results.Account) -> dict[str, Any]:
     }
 
 
-def _document_balance(balance: Balance) -> dict[str, dict[str, str]]:
+def _document_balance(balance: Balance) -> dict[str, Any]:
     """Write a balance as JSON."""
     return {
         "limit": _document_budget(balance.limit.epsilon, balance.limit.delta),
         "spent": _document_budget(balance.epsilon_spent, balance.delta_spent),
         "left": _document_budget(balance.epsilon_left, balance.delta_left),
-    }
+        "rho": {
+            "limit": as_text(balance.rho_limit), "spent": as_text(balance.rho_spent), "left": as_text(balance.rho_left)
+        }
+        if balance.rho_limit
+        else None,
+    }  # fmt: skip
 
 
 def _document_charge(charge: Charge) -> dict[str, Any]:
@@ -290,6 +303,7 @@ def _document_charge(charge: Charge) -> dict[str, Any]:
         "mechanism": charge.mechanism,
         "release": charge.release,
         **_document_budget(charge.guarantee.epsilon, charge.guarantee.delta),
+        "rho": as_text(charge.rho),
     }
 
 

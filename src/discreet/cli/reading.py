@@ -183,11 +183,11 @@ class ReadingOptions:
         payer: dc.results.Account,
     ) -> None:
         """Refuse a release that would fail for any records, before they are read."""
-        from discreet.mechanisms.crossing import calibrate
+        from discreet.mechanisms.crossing import calibrate, loss_of
 
         self.policy.check_claim(promise)
-        calibrate(chosen, believed, promise, self.policy)
-        payer.check(promise)
+        calibration = calibrate(chosen, believed, promise, self.policy)
+        payer.check(promise, rho=loss_of(calibration, self.policy))
 
 
 def source_of(data: str) -> Any:

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -198,7 +199,8 @@ def release(
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
         release_id, payer = secrets.token_hex(16), account.id
         refuse_counting_twice(prior, [payer])
-        account.charge(release_id, mechanism.name, guarantee, anew=True)
+        rho = loss_of(calibration, statistic.policy)
+        account.charge(release_id, mechanism.name, guarantee, rho=rho, anew=True)
         ids = release_id, payer or account.id
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
@@ -325,6 +327,21 @@ def calibrate(mechanism: Mechanism, prior: Prior, guarantee: Guarantee, policy: 
         calibration=calibration,
     )
     return calibration
+
+
+def loss_of(calibration: Calibration, policy: RecordsPolicy) -> Fraction | None:
+    """Compute the Gaussian loss of a release for units that may have several records.
+
+    Args:
+        calibration: for one step of a unit.
+        policy: what is done with their records.
+
+    Returns:
+        It, as an account takes it; None for that of the guarantee. A unit that moves by so many steps moves the mean of
+        a Gaussian release by as many times as much.
+    """
+    loss = calibration.gaussian_loss
+    return None if loss is None else loss * policy.steps**2
 
 
 def check_relation(mechanism: Mechanism, guarantee: Guarantee) -> None:

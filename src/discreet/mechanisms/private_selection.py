@@ -166,7 +166,7 @@ def prepaid(guarantee: Guarantee) -> Account:
 class _Rehearsal(Account):
     """Ledger handle whose check refuses nothing and whose charge refuses everything."""
 
-    def check(self, guarantee: Guarantee) -> None:
+    def check(self, guarantee: Guarantee, *, rho: Fraction | None = None) -> None:
         """Refuse nothing."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -17,9 +18,10 @@ import sqlalchemy as sa
 from discreet.errors import BudgetError, InputError, listed, shown
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
-from discreet.privacy.ledger_books import VERSION, Books, PostgresBooks, SqliteBooks
+from discreet.privacy.ledger_books import OLD_VERSION, VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_entries import PERSON, PURPOSE, LedgerEntry, Refusal, Share, following, subjects_of, verify
+from discreet.privacy.ledger_losses import lowered_rho_limit, rho_in, with_loss
 from discreet.privacy.ledger_words import (
     beyond_limit,
     confusable_key,
@@ -66,7 +68,7 @@ class Ledger:
         version = self._read(self._find_version)
         if version is None:
             version = self._run_in_words(lambda: self._database.make(self._make_tables))
-        if version != VERSION:
+        if version not in (OLD_VERSION, VERSION):
             raise other_version(version, shown_address(url))
 
     @property
@@ -334,11 +336,12 @@ class Account:
             "entries": [entry.row() for entry in self._read(self._verify_all)],
         }
 
-    def check(self, guarantee: Guarantee) -> None:
+    def check(self, guarantee: Guarantee, *, rho: Fraction | None = None) -> None:
         """Refuse what `charge` would refuse, without writing.
 
         Args:
             guarantee: to spend.
+            rho: as in `charge`.
 
         Raises:
             BudgetError: it does not fit under the limit.
@@ -348,19 +351,24 @@ class Account:
 
         def read(connection: sa.Connection) -> None:
             _, last, held = self._find_state(connection)
-            draft = replace(self._draft(connection, "r", "m", guarantee), user=self._books.user(connection))
+            draft = replace(self._draft(connection, "r", "m", guarantee, rho), user=self._books.user(connection))
             listed_shares = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
             following(last, {"": held, **{share.subject: share for share in listed_shares if share is not None}}, draft)
 
-        self._pay(lambda: self.ledger._database.read(read), guarantee)
+        self._pay(lambda: self.ledger._database.read(read), guarantee, rho)
 
-    def charge(self, release: str, mechanism: str, guarantee: Guarantee, *, anew: bool = False) -> Balance:
+    def charge(
+        self, release: str, mechanism: str, guarantee: Guarantee, *, rho: Fraction | None = None, anew: bool = False
+    ) -> Balance:
         """Spend in one transaction, or change nothing.
 
         Args:
             release: id of the release; new in this ledger.
             mechanism: its name.
             guarantee: to spend; one for another relation than the account's is converted exactly.
+            rho: Gaussian loss of the release for the guarantee's relation and unit, with no delta beside it
+                (docs/theory.md, section 12); None for that of the guarantee. Accounts with a delta add it up from the
+                first small charge on; it counts where it allows more than epsilons and deltas do.
             anew: True refuses a request that was charged before: its release would be drawn a second time.
 
         Returns:
@@ -374,25 +382,26 @@ class Account:
             DiscreetError: the database failed during the commit, and cannot tell the outcome.
 
         Guarantee:
-            When this returns, the charge is on disk, and all charges of the account sum to no more than its limit,
-            whichever processes and threads charge at the same time, and wherever any of them was killed. On PostgreSQL
-            this also holds against users who may only charge.
+            When this returns, the charge is on disk, and all charges of the account together keep its limit, however
+            each was chosen by the outputs of those before: their epsilons and deltas sum to no more, or their Gaussian
+            losses do (docs/theory.md, section 12). It holds whichever processes and threads charge at the same time,
+            and wherever any of them was killed; on PostgreSQL also against users who may only charge.
         """
         refuse_illegible(release, "the id of a release")
         refuse_illegible(mechanism, "the name of a mechanism")
         refuse_other(guarantee, Guarantee, "the guarantee to spend")
 
         def spend(connection: sa.Connection) -> tuple[LedgerEntry, Balance]:
-            entry = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
+            entry = self._books.append(connection, self._draft(connection, release, mechanism, guarantee, rho))
             return entry, self._find_balance(connection, entry)
 
         def find_existing(connection: sa.Connection) -> tuple[LedgerEntry, Balance] | None:
             paid = self._books.find_existing(connection, self.name, release)
-            draft = self._draft(connection, release, mechanism, guarantee)
+            draft = self._draft(connection, release, mechanism, guarantee, rho)
             # Another user's charge under the same id does not count.
             return (paid, self._find_balance(connection, paid)) if paid is not None and paid.is_for(draft) else None
 
-        paid, balance = self._pay(lambda: self.ledger._database.write(spend, find_existing, release), guarantee)
+        paid, balance = self._pay(lambda: self.ledger._database.write(spend, find_existing, release), guarantee, rho)
         if anew and paid.release != release:
             raise InputError(
                 f"request {shown(self.request)} was charged before, for release {paid.release}: find its output, "
@@ -422,9 +431,14 @@ class Account:
             raise InputError(
                 f"account {shown(self.name)} is for {current.relation} and one {current.unit}; so is each limit in it"
             )
+        share = self._read(lambda connection: self._books.share(connection, self.name, whose))
+        rho_limit = lowered_rho_limit(share, limit) if share is not None and share.concentrated else "0"
         self._write(
-            LedgerEntry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose)
-        )
+            LedgerEntry(
+                self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose,
+                rho_limit=rho_limit,
+            )
+        )  # fmt: skip
 
     def close(self) -> None:
         """Close the account, for good: further charges are refused.
@@ -456,23 +470,25 @@ class Account:
 
         self.ledger._run_in_words(work, self.name)
 
-    def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
+    def _pay(self, work: Callable[[], T], guarantee: Guarantee, rho: Fraction | None) -> T:
         """Run work that pays; an error beyond a limit has the figures of that limit."""
         try:
             return work()
         except Refusal as refusal:
             refused = refusal
         if refused.reason == "limit":
-            raise self._read(lambda connection: self._explain_limit(connection, refused.detail, guarantee))
+            raise self._read(lambda connection: self._explain_limit(connection, refused.detail, guarantee, rho))
         raise error_for(refused, self.name, shown_address(self.ledger.url))
 
-    def _explain_limit(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
+    def _explain_limit(
+        self, connection: sa.Connection, subject: str, guarantee: Guarantee, rho: Fraction | None
+    ) -> BudgetError:
         """Make the error for a price beyond the limit of a subject."""
         limit = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
         balance, price = balance_of(limit, share), price_in(self.name, limit, guarantee)
-        return beyond_limit(self.name, subject, balance, price)
+        return beyond_limit(self.name, subject, balance, price, rho_in(limit, guarantee, price, rho)[0])
 
     def _find_balance(self, connection: sa.Connection, entry: LedgerEntry) -> Balance:
         """Find the balance after a charge of this transaction; for an earlier request, the current one."""
@@ -480,13 +496,20 @@ class Account:
         assert share is not None, f"entry {entry.sequence} exists"
         return balance_of(limit, share)
 
-    def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> LedgerEntry:
+    def _draft(
+        self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee, rho: Fraction | None
+    ) -> LedgerEntry:
         """Draft a charge in the account's relation."""
-        price = price_in(self.name, self.ledger._find_limit(connection, self.name), guarantee)
-        return LedgerEntry(
+        limit = self.ledger._find_limit(connection, self.name)
+        price = price_in(self.name, limit, guarantee)
+        draft = LedgerEntry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
         )  # fmt: skip
+        if not limit.delta:
+            return draft
+        share = self._books.share(connection, self.name, "")
+        return draft if share is None else with_loss(draft, share, rho_in(limit, guarantee, price, rho))
 
     def _find_state(self, connection: sa.Connection) -> tuple[Balance, LedgerEntry, Share]:
         """Find the balance, the last entry, and the balance's row, inside a transaction."""

@@ -23,6 +23,7 @@ class Charge:
         sequence: its place in the account.
         user: of the server, or of the system, who made it.
         purpose: of the charge, if it was given.
+        rho: Gaussian loss; 0 where the account added up none.
     """
 
     release: str
@@ -32,35 +33,69 @@ class Charge:
     sequence: int
     user: str
     purpose: str
+    rho: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """State of an account, or of a person or a purpose in it: the limit, and the exact sum of the charges."""
+    """State of an account, or of a person or a purpose in it: the limit, and the exact sums of the charges.
+
+    Args:
+        limit: of epsilon and delta.
+        epsilon_spent, delta_spent: sums of the charges.
+        closed: whether charges are over.
+        rho_limit, rho_spent: limit and sum of Gaussian losses; 0 in an account that does not add them up. A charge fits
+            if these or epsilons and deltas stay within their limits.
+        delta_cap: most that deltas may sum to: the limit, less what is kept for Gaussian losses.
+    """
 
     limit: Guarantee
     epsilon_spent: Fraction
     delta_spent: Fraction
     closed: bool = False
+    rho_limit: Fraction = Fraction(0)
+    rho_spent: Fraction = Fraction(0)
+    delta_cap: Fraction | None = None
 
     def __str__(self) -> str:
         """Write the sums spent, the limit, and the rest."""
         spent = f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)}"
         left = f"epsilon {as_text(self.epsilon_left)}"
         if self.limit.delta:
-            spent += f" and delta {as_text(self.delta_spent)} of {as_text(self.limit.delta)}"
+            spent += f" and delta {as_text(self.delta_spent)} of {as_text(self.most_delta)}"
             left += f" and delta {as_text(self.delta_left)}"
-        return f"{spent} spent, {'closed' if self.closed else f'{left} left'}"
+        plain = f"{spent} spent, {'closed' if self.closed else f'{left} left'}"
+        return f"{self.loss_text} spent; by plain sums {plain}" if self.rho_limit else plain
+
+    @property
+    def loss_text(self) -> str:
+        """Sum of Gaussian losses, in words."""
+        share = self.rho_spent / self.rho_limit if self.rho_limit else Fraction()
+        spent = f"{float(100 * share):.3g} %" if share < 1 else "all"
+        return (
+            f"{spent} of epsilon {as_text(self.limit.epsilon)} and delta {as_text(self.limit.delta)} by "
+            f"Gaussian losses (rho {float(self.rho_spent):.4g} of {float(self.rho_limit):.4g})"
+        )
+
+    @property
+    def most_delta(self) -> Fraction:
+        """Most that deltas may sum to."""
+        return self.limit.delta if self.delta_cap is None else self.delta_cap
 
     @property
     def epsilon_left(self) -> Fraction:
-        """Epsilon that can still be spent."""
-        return self.limit.epsilon - self.epsilon_spent
+        """Epsilon that can still be spent by plain sums."""
+        return max(self.limit.epsilon - self.epsilon_spent, Fraction())
 
     @property
     def delta_left(self) -> Fraction:
-        """Delta that can still be spent."""
-        return self.limit.delta - self.delta_spent
+        """Delta that can still be spent by plain sums."""
+        return max(self.most_delta - self.delta_spent, Fraction())
+
+    @property
+    def rho_left(self) -> Fraction:
+        """Gaussian loss that can still be spent."""
+        return max(self.rho_limit - self.rho_spent, Fraction())
 
 
 def limit_of(first: LedgerEntry) -> Guarantee:
@@ -75,7 +110,10 @@ def balance_of(account_limit: Guarantee, share: Share) -> Balance:
     """Read a balance."""
     try:
         epsilon, delta = share.limit if share.limit is not None else (account_limit.epsilon, account_limit.delta)
-        return Balance(replace(account_limit, epsilon=epsilon, delta=delta), *share.sums)
+        limit = replace(account_limit, epsilon=epsilon, delta=delta)
+        cap = share.delta_cap if share.concentrated else None
+        losses = Fraction(share.rho_limit), Fraction(share.rho_spent)
+        return Balance(limit, *share.sums, rho_limit=losses[0], rho_spent=losses[1], delta_cap=cap)
     except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
         raise Refusal("tampered", "a balance") from None
 
@@ -84,7 +122,7 @@ def charge_of(first: LedgerEntry, entry: LedgerEntry) -> Charge:
     """Read a charge."""
     try:
         spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))
-        day = date.fromisoformat(entry.day)
+        day, rho = date.fromisoformat(entry.day), Fraction(entry.rho)
     except (ValueError, ZeroDivisionError):  # an InputError is a ValueError
         raise Refusal("tampered", f"entry {entry.sequence}") from None
-    return Charge(entry.release, entry.mechanism, spent, day, entry.sequence, entry.user, entry.purpose)
+    return Charge(entry.release, entry.mechanism, spent, day, entry.sequence, entry.user, entry.purpose, rho)

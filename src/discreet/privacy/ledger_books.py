@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pwd
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple, fields, replace
 from datetime import UTC, datetime
@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from discreet.privacy.ledger_database import MAKING_LOCK
 from discreet.privacy.ledger_entries import COLUMNS, LedgerEntry, Refusal, Share, following, is_sound, subjects_of
 
-VERSION = 2
-"""Version of the tables."""
+VERSION, OLD_VERSION = 3, 2
+"""Version of the tables, and the oldest one that is read, and renewed by a charge."""
 T = TypeVar("T", LedgerEntry, Share)
 
 OLDEST_SERVER = 130_000
@@ -31,11 +32,19 @@ ENTRIES_BLOCK = 1000
 """Number of entries that are read at a time."""
 SHARE_COLUMNS = tuple(field.name for field in fields(Share))
 
+SCRIPT_BREAK = "-- ----\n"
+"""Line between the parts of a script."""
+OWNER_ROLE = (
+    "DO $$ BEGIN EXECUTE format('SET LOCAL ROLE %s', (SELECT nspowner::regrole FROM pg_namespace "
+    "WHERE nspname = 'discreet')); END $$"
+)
+"""Statement to act as the owner of the schema: what is made then belongs to that role."""
+
 REFUSALS = {
     "DP001": "limit", "DP002": "closed", "DP003": "absent", "DP004": "paid", "DP005": "request", "DP006": "tampered",
     "DP007": "forbidden", "DP008": "form", "DP009": "open", "DP010": "rises", "DP011": "digits", "DP012": "unsafe",
-    "DP013": "spent", "23505": "paid", "42501": "forbidden", "25006": "read-only", "3F000": "gone", "42883": "gone",
-    "42P01": "gone",
+    "DP013": "spent", "DP014": "rho", "23505": "paid", "42501": "forbidden", "25006": "read-only",
+    "3F000": "gone", "42883": "gone", "42P01": "gone",
 }  # fmt: skip
 """Refusals by the server's codes: those of the ledger's functions, and a few of PostgreSQL."""
 
@@ -149,7 +158,7 @@ class Books(ABC):
     @property
     def _select_shares(self) -> str:
         """SQL statement for the balances of an account."""
-        return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
+        return f"SELECT * FROM {self.prefix}balances WHERE account = :account"
 
     def entries(self, connection: sa.Connection, account: str) -> Iterator[LedgerEntry]:
         """List all entries of an account in order, unchecked."""
@@ -179,7 +188,7 @@ class Books(ABC):
 
     def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[LedgerEntry]:
         """Select the entries that fulfil a condition."""
-        statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
+        statement = f"SELECT * FROM {self.prefix}entries WHERE {where}"
         return [_check_row(LedgerEntry, row) for row in connection.execute(sa.text(statement), values)]
 
     def insert(self, connection: sa.Connection, entry: LedgerEntry, shares: tuple[Share, ...]) -> None:
@@ -218,6 +227,12 @@ class SqliteBooks(Books):
         """Make the tables."""
         for statement in script("ledger_sqlite.sql").split("\n\n"):
             connection.exec_driver_sql(statement)
+        self._renew(connection)
+
+    def _renew(self, connection: sa.Connection) -> None:
+        """Change tables of version 2 to the current version."""
+        for statement in script("ledger_sqlite_3.sql").split("\n\n"):
+            connection.exec_driver_sql(statement)
 
     def user(self, connection: sa.Connection) -> str:
         """Return the system's user of this process; SQLite has no users."""
@@ -228,7 +243,10 @@ class SqliteBooks(Books):
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """Add an entry; see `Books`. The transaction has an exclusive lock on the file."""
         draft = replace(draft, user=self.user(connection), day=datetime.now(UTC).date().isoformat())
-        if self.version(connection) != VERSION:
+        version = self.version(connection)
+        if version == OLD_VERSION:
+            self._renew(connection)
+        elif version != VERSION:
             raise Refusal("gone")
         if draft.kind == "opened":
             last, shares = None, dict[str, Share]()
@@ -264,6 +282,9 @@ class PostgresBooks(Books):
 
     prefix = "discreet."
 
+    def __init__(self) -> None:
+        self._renewed = False
+
     def version(self, connection: sa.Connection) -> int | None:
         """Return the version of the tables; None without tables."""
         # Read the catalogue tables: name lookups are cached from before a wait for another process.
@@ -279,7 +300,7 @@ class PostgresBooks(Books):
     def make(self, connection: sa.Connection) -> None:
         """Make the schema and all in it, owned by the transaction's role."""
         connection.exec_driver_sql("CREATE SCHEMA discreet")  # fails if it exists: it may have another owner
-        connection.execution_options(no_parameters=True).exec_driver_sql(script("ledger_postgresql.sql"))
+        connection.execution_options(no_parameters=True).exec_driver_sql(making_sql())
 
     def require_safe(self, connection: sa.Connection) -> None:
         """Refuse a server that is too old, not in UTF-8, or may lose committed data in a crash."""
@@ -316,19 +337,33 @@ class PostgresBooks(Books):
         return str(connection.exec_driver_sql("SELECT session_user").scalar())
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
-        """Add an entry; see `Books`."""
+        """Add an entry; see `Books`. Members of its owner renew a ledger of version 2; others charge it as before."""
+        if not self._renewed:
+            self._renewed = self._renew(connection)
+        losses = (draft.rho, draft.rho_delta, draft.rho_limit) if self._renewed else ()
         arguments: tuple[str, ...]
         match draft.kind:
             case "charged":
                 name, arguments = "charge", (draft.release, draft.mechanism, draft.epsilon, draft.delta, draft.purpose,
-                                         draft.request)  # fmt: skip
+                                         draft.request, *losses)  # fmt: skip
             case "opened":
                 name, arguments = "open", (draft.epsilon, draft.delta, draft.relation, draft.unit)
             case "limited":
-                name, arguments = "lower", (draft.subject, draft.epsilon, draft.delta)
+                name, arguments = "lower", (draft.subject, draft.epsilon, draft.delta, *losses[2:])
             case _:
                 name, arguments = "close", ()
         return self._call(connection, name, (draft.account, *arguments))[0]
+
+    def _renew(self, connection: sa.Connection) -> bool:
+        """Renew tables of version 2 if this user may; True if they have the current version at the next transaction."""
+        if self.version(connection) != OLD_VERSION:
+            return True
+        statement = "SELECT pg_has_role(session_user, nspowner, 'MEMBER') FROM pg_namespace WHERE nspname = 'discreet'"
+        if connection.exec_driver_sql(statement).scalar():
+            connection.exec_driver_sql(MAKING_LOCK)
+            if self.version(connection) == OLD_VERSION:
+                connection.execution_options(no_parameters=True).exec_driver_sql(renewing_sql())
+        return False
 
     def find_existing(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
         """Find a charge; see `Books`. The server waits for transactions on the account."""
@@ -340,8 +375,8 @@ class PostgresBooks(Books):
         marks = ", ".join(f":p{number}" for number in range(len(arguments)))
         values = {f"p{number}": value for number, value in enumerate(arguments)}
         try:
-            rows = connection.execute(sa.text(f"SELECT {', '.join(COLUMNS)} FROM discreet.{name}({marks})"), values)
-            return [LedgerEntry(*row) for row in rows]
+            rows = connection.execute(sa.text(f"SELECT * FROM discreet.{name}({marks})"), values)
+            return [_check_row(LedgerEntry, row) for row in rows]
         except sa.exc.DBAPIError as error:
             reason = REFUSALS.get(getattr(error.orig, "sqlstate", None) or "")
             if reason is None:
@@ -351,12 +386,15 @@ class PostgresBooks(Books):
         raise Refusal(reason, words or "")
 
 
-def _check_row(kind: type[T], row: Sequence[Any]) -> T:
+def _check_row(kind: type[T], row: sa.Row[Any]) -> T:
     """Check the types of a row: a damaged file may have a number instead of text."""
-    names = [field.name for field in fields(kind)]
-    if any(type(value) is not (int if name == "sequence" else str) for name, value in zip(names, row, strict=True)):
+    values = {"user" if name == "who" else name: value for name, value in row._mapping.items()}
+    if any(type(value) is not (int if name == "sequence" else str) for name, value in values.items()):
         raise Refusal("tampered", "a row")
-    return kind(*row)
+    try:
+        return kind(**values)
+    except TypeError:
+        raise Refusal("tampered", "a table") from None
 
 
 def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
@@ -365,6 +403,26 @@ def _require_same_request(earlier: LedgerEntry, draft: LedgerEntry) -> LedgerEnt
     if any(getattr(earlier, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
     return earlier
+
+
+def making_sql() -> str:
+    """Write the statements that make the tables and functions in PostgreSQL."""
+    tables, functions = _split_script()
+    return tables + script("ledger_postgresql_3.sql").split(SCRIPT_BREAK)[0] + functions
+
+
+def renewing_sql() -> str:
+    """Write the statements that change version 2 in PostgreSQL to the current one, as the owner of the schema.
+
+    Rights to charge and to lower limits pass to the functions that take more arguments.
+    """
+    before, after = script("ledger_postgresql_3.sql").split(SCRIPT_BREAK)
+    return f"{OWNER_ROLE};\n{before}{_split_script()[1]}{after}\nRESET ROLE;"
+
+
+def _split_script() -> list[str]:
+    """Split the script of tables and functions."""
+    return script("ledger_postgresql.sql").split(SCRIPT_BREAK)
 
 
 def script(name: str) -> str:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InputError, shown
+from discreet.privacy.gaussian_loss import FREE_SHARE, KEPT_SHARE, keeps, pure_rho
 
 SUM_BITS = 10_000
 """Most bits of the numerator or denominator of a sum of charges; the rest of a limit can then still be printed."""
@@ -27,7 +28,7 @@ class Refusal(Exception):
 
     Args:
         reason: "limit", "closed", "absent", "paid", "request", "tampered", "forbidden", "form", "open", "rises",
-            "spent", "digits", "unsafe", "read-only" or "gone".
+            "spent", "digits", "unsafe", "read-only", "rho" or "gone".
         detail: the subject of a limit, or the fault.
     """
 
@@ -54,7 +55,12 @@ class LedgerEntry:
         user: of the database server, or of the system, who made it; the column `who`.
         day: date (UTC, `2026-11-25`).
         epsilon_spent, delta_spent: sums of the account after it.
-        digest: SHA-256 of the digest before it and all of the above, each after its length in bytes.
+        digest: SHA-256 of the digest before it and all other fields, each after its length in bytes; without those
+            below if they are all 0, as in an account that adds epsilons and deltas alone.
+        rho: Gaussian loss of a charge, for replacing or adding as the account is (`gaussian_loss.py`).
+        rho_delta: delta of the charge that rho leaves out.
+        rho_limit: limit of the sum of Gaussian losses, where an entry sets one.
+        rho_spent, rho_delta_spent: sums of the account after it.
     """
 
     account: str
@@ -74,10 +80,15 @@ class LedgerEntry:
     epsilon_spent: str = "0"
     delta_spent: str = "0"
     digest: str = ""
+    rho: str = "0"
+    rho_delta: str = "0"
+    rho_limit: str = "0"
+    rho_spent: str = "0"
+    rho_delta_spent: str = "0"
 
     def sealed(self, before: str) -> LedgerEntry:
         """Return the entry with its digest after the digest `before`; "" for the first entry."""
-        return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
+        return replace(self, digest=_hash_texts(before, *_hashed(self, "digest")))
 
     def row(self) -> dict[str, Any]:
         """Return the values by their columns."""
@@ -85,10 +96,14 @@ class LedgerEntry:
 
     def is_for(self, draft: LedgerEntry) -> bool:
         """Return True if the entry is for a draft, whoever made it and when."""
-        written = ("sequence", "user", "day", "epsilon_spent", "delta_spent", "digest")
+        written = ("sequence", "user", "day", "epsilon_spent", "delta_spent", "digest", *RHO_FIELDS)
         return self == replace(draft, **{name: getattr(self, name) for name in written})
 
 
+SUMS = ("epsilon_spent", "delta_spent", "rho_spent", "rho_delta_spent")
+"""Sums of charges, in entries and balances."""
+RHO_FIELDS = ("rho", "rho_delta", "rho_limit", "rho_spent", "rho_delta_spent")
+"""Fields of an entry that are 0 unless Gaussian losses are added up, and that ledgers of version 2 do not have."""
 COLUMNS = tuple("who" if field.name == "user" else field.name for field in fields(LedgerEntry))
 """Columns of the table of entries, and of exports, in this order."""
 
@@ -104,7 +119,10 @@ class Share:
         epsilon_spent, delta_spent: sums so far.
         sequence: number of the last entry that changed it; for an account of its last entry.
         digest: of that entry.
-        seal: digest of all of the above, to detect damage.
+        seal: digest of all other fields, to detect damage; without those below if they are all 0.
+        rho_limit: most Gaussian loss since they are added up; "0" before.
+        rho_spent, rho_delta_spent: sums since then; the second begins with the delta spent before.
+        epsilon_before, delta_before: sums spent before.
     """
 
     account: str
@@ -116,10 +134,15 @@ class Share:
     sequence: int = -1
     digest: str = ""
     seal: str = ""
+    rho_limit: str = "0"
+    rho_spent: str = "0"
+    rho_delta_spent: str = "0"
+    epsilon_before: str = "0"
+    delta_before: str = "0"
 
     def sealed(self) -> Share:
         """Return the balance with its seal."""
-        return replace(self, seal=_hash_texts(*map(str, astuple(self)[:-1])))
+        return replace(self, seal=_hash_texts(*_hashed(self, "seal")))
 
     @property
     def sums(self) -> tuple[Fraction, Fraction]:
@@ -130,6 +153,32 @@ class Share:
     def limit(self) -> tuple[Fraction, Fraction] | None:
         """Limits of epsilon and delta; None if only the account's applies."""
         return (Fraction(self.epsilon_limit), Fraction(self.delta_limit)) if self.epsilon_limit else None
+
+    @property
+    def concentrated(self) -> bool:
+        """True if the account adds up Gaussian losses."""
+        return self.rho_limit != "0"
+
+    @property
+    def delta_cap(self) -> Fraction:
+        """Most that either sum of deltas may come to: less than the limit where a part is kept for Gaussian losses."""
+        limit, before = Fraction(self.delta_limit), Fraction(self.delta_before)
+        return before + FREE_SHARE * (limit - before) if self.concentrated else limit
+
+    @property
+    def fits(self) -> bool:
+        """True if the sums spent are within the limits: epsilon and delta, or Gaussian losses and their delta."""
+        if self.limit is None:
+            return True
+        cap, (epsilon, delta) = self.delta_cap, self.sums
+        gaussian = self.concentrated and Fraction(self.rho_spent) <= Fraction(self.rho_limit)
+        return (epsilon <= self.limit[0] and delta <= cap) or (gaussian and Fraction(self.rho_delta_spent) <= cap)
+
+    @property
+    def keeps_limit(self) -> bool:
+        """True if Gaussian losses up to their limit keep what is left for them of epsilon and delta."""
+        delta = KEPT_SHARE * (Fraction(self.delta_limit) - Fraction(self.delta_before))
+        return keeps(Fraction(self.epsilon_limit) - Fraction(self.epsilon_before), delta, Fraction(self.rho_limit))
 
     def after(self, entry: LedgerEntry, **changes: str) -> Share:
         """Return the balance after an entry."""
@@ -181,49 +230,80 @@ def following(
         raise Refusal("open" if last is not None else "absent")
     if last is not None and last.kind == "closed":
         raise Refusal("closed")
-    held = [shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft)]
-    totals = [_add_up(share, draft) for share in held]
+    account, *limited = (shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft))
+    account, draft = _count_losses(account, draft)
+    held = [_add_up(share, draft) for share in (account, *limited)]
     if draft.kind == "limited":
-        _refuse_rise(held, draft)
-    spent = totals[0]
-    entry = replace(
-        draft,
-        sequence=0 if last is None else last.sequence + 1,
-        epsilon_spent=str(spent[0]),
-        delta_spent=str(spent[1]),
-    )
+        held[-1] = _lower(held, draft)
+    elif draft.kind == "opened":
+        held[0] = replace(account, epsilon_limit=draft.epsilon, delta_limit=draft.delta)
+    sums = {name: getattr(held[0], name) for name in SUMS}
+    entry = replace(draft, sequence=0 if last is None else last.sequence + 1, **sums)
     if draft.kind == "closed":
         entry = replace(entry, epsilon=entry.epsilon_spent, delta=entry.delta_spent)
     entry = entry.sealed("" if last is None else last.digest)
-    changed = []
-    for share, (epsilon, delta) in zip(held, totals, strict=True):
-        limited = entry.kind in ("opened", "limited") and share.subject == entry.subject
-        limit = {"epsilon_limit": entry.epsilon, "delta_limit": entry.delta} if limited else {}
-        changed.append(share.after(entry, epsilon_spent=str(epsilon), delta_spent=str(delta), **limit))
-    return entry, tuple(changed)
+    return entry, tuple(share.after(entry) for share in held)
 
 
-def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
-    """Add a draft to the sums of a balance, if it fits under the limit."""
+def _count_losses(account: Share, draft: LedgerEntry) -> tuple[Share, LedgerEntry]:
+    """Begin to add up Gaussian losses if a charge asks for it, and fill in the loss of a charge.
+
+    A charge that states none has that of its guarantee. An account that adds up epsilons and deltas alone notes none.
+    """
     if draft.kind != "charged":
-        return share.sums
-    epsilon, delta = (
-        spent + Fraction(more) for spent, more in zip(share.sums, (draft.epsilon, draft.delta), strict=True)
+        return account, draft
+    if account.concentrated:
+        draft = replace(draft, rho_limit="0")
+    elif draft.rho_limit != "0":
+        epsilon, delta = account.epsilon_spent, account.delta_spent
+        account = replace(
+            account, rho_limit=draft.rho_limit, rho_delta_spent=delta, epsilon_before=epsilon, delta_before=delta
+        )
+        if not account.keeps_limit:
+            raise Refusal("rho")
+    else:
+        return account, replace(draft, rho="0", rho_delta="0")
+    if draft.rho == "0":
+        draft = replace(draft, rho=str(pure_rho(Fraction(draft.epsilon))), rho_delta=draft.delta)
+    if not (Fraction(draft.rho) > 0 and 0 <= Fraction(draft.rho_delta) <= Fraction(draft.delta)):
+        raise Refusal("rho")
+    return account, draft
+
+
+def _add_up(share: Share, draft: LedgerEntry) -> Share:
+    """Add a draft to the sums of a balance, if it fits under the limits."""
+    if draft.kind != "charged":
+        return share
+    amounts = (draft.epsilon, draft.delta, *((draft.rho, draft.rho_delta) if share.concentrated else ("0", "0")))
+    totals = [Fraction(getattr(share, name)) + Fraction(more) for name, more in zip(SUMS, amounts, strict=True)]
+    texts = map(str, totals)
+    share = replace(
+        share, epsilon_spent=next(texts), delta_spent=next(texts), rho_spent=next(texts), rho_delta_spent=next(texts)
     )
-    if share.limit is not None and (epsilon > share.limit[0] or delta > share.limit[1]):
+    if not share.fits:
         raise Refusal("limit", share.subject)
-    if max(integer.bit_length() for total in (epsilon, delta) for integer in total.as_integer_ratio()) > SUM_BITS:
+    if max(integer.bit_length() for total in totals for integer in total.as_integer_ratio()) > SUM_BITS:
         raise Refusal("digits")
-    return epsilon, delta
+    return share
 
 
-def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
-    """Refuse a limit above the current one, or the account's, and one below the sum spent."""
-    before, spent = next(share.limit for share in reversed(held) if share.limit is not None), held[-1].sums
+def _lower(held: Sequence[Share], draft: LedgerEntry) -> Share:
+    """Lower a limit; refuse one above the current one, or the account's, and one below the sums spent."""
+    before = next(share.limit for share in reversed(held) if share.limit is not None)
     if Fraction(draft.epsilon) > before[0] or Fraction(draft.delta) > before[1]:
         raise Refusal("rises")
-    if Fraction(draft.epsilon) < spent[0] or Fraction(draft.delta) < spent[1]:
+    share = replace(held[-1], epsilon_limit=draft.epsilon, delta_limit=draft.delta)
+    if share.concentrated:
+        if Fraction(draft.rho_limit) > Fraction(share.rho_limit):
+            raise Refusal("rises")
+        share = replace(share, rho_limit=draft.rho_limit)
+        if not share.keeps_limit:
+            raise Refusal("spent")
+    elif draft.rho_limit != "0":
+        raise Refusal("rho")
+    if not share.fits:
         raise Refusal("spent")
+    return share
 
 
 def is_sound(share: Share, last: Sequence[LedgerEntry]) -> bool:
@@ -238,8 +318,7 @@ def is_sound(share: Share, last: Sequence[LedgerEntry]) -> bool:
     before, entry = last[-2] if len(last) > 1 else None, last[-1]
     follows = entry.sequence == 0 if before is None else entry.sequence == before.sequence + 1
     intact = entry == entry.sealed("" if before is None else before.digest)
-    return follows and intact and entry.digest == share.digest and entry.epsilon_spent == share.epsilon_spent \
-        and entry.delta_spent == share.delta_spent  # fmt: skip
+    return follows and intact and all(getattr(entry, name) == getattr(share, name) for name in ("digest", *SUMS))
 
 
 def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = None) -> tuple[LedgerEntry, ...]:
@@ -260,7 +339,7 @@ def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = 
     held: dict[str, Share] = {}
     verified = []
     for entry in entries:
-        name, draft = shown(entry.account), replace(entry, sequence=0, epsilon_spent="0", delta_spent="0", digest="")
+        name, draft = shown(entry.account), replace(entry, sequence=0, digest="", **dict.fromkeys(SUMS, "0"))
         try:
             expected, changed = following(last, held, draft)
         except Refusal as refusal:
@@ -298,10 +377,12 @@ def verify_document(document: Any) -> LedgerEntry:
         InputError: another document, or an entry that does not follow from those before it.
     """
     match document:
-        case {"format": "discreet ledger account", "version": 2, "entries": [_, *_] as rows}:
+        case {"format": "discreet ledger account", "version": 2 | 3, "entries": [_, *_] as rows}:
             pass
         case _:
             raise InputError("this is no JSON document of `ledger export`")
+    added = dict.fromkeys(RHO_FIELDS, "0") if document["version"] == 2 else {}
+    rows = [added | row if isinstance(row, dict) else row for row in rows]
     if not all(isinstance(row, dict) and set(row) == set(COLUMNS) for row in rows):
         raise InputError("an entry of this account has other fields than those of `ledger export`")
     entries = [LedgerEntry(*(row[column] for column in COLUMNS)) for row in rows]
@@ -310,6 +391,15 @@ def verify_document(document: Any) -> LedgerEntry:
     ):
         raise InputError("an entry of this account has a number instead of text, or text instead of a number")
     return verify(entries)[-1]
+
+
+def _hashed(row: LedgerEntry | Share, digest: str) -> list[str]:
+    """List the values of a row that its digest, the field of this name, is of."""
+    names = [field.name for field in fields(row)]
+    at = names.index(digest)
+    values = [str(getattr(row, name)) for name in names]
+    later = values[at + 1 :]
+    return values[:at] + (later if any(value != "0" for value in later) else [])
 
 
 def _hash_texts(*values: str) -> str:

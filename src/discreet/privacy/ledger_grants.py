@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from discreet.errors import InputError, shown
-from discreet.privacy.ledger_books import VERSION, PostgresBooks, script
+from discreet.privacy.ledger_books import OLD_VERSION, VERSION, PostgresBooks, making_sql, renewing_sql
 from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_words import other_version
 
@@ -19,10 +19,10 @@ OWNER = "discreet_owner"
 """Role that owns a ledger, and cannot log in."""
 
 OPENING = (
-    "discreet.open(text, text, text, text, text)", "discreet.lower(text, text, text, text)", "discreet.close(text)",
-    "discreet.permit(text, text)",
+    "discreet.open(text, text, text, text, text)", "discreet.lower(text, text, text, text, text)",
+    "discreet.close(text)", "discreet.permit(text, text)",
 )  # fmt: skip
-SPENDING = ("discreet.charge(text, text, text, text, text, text, text)", "discreet.settled(text, text)")
+SPENDING = (f"discreet.charge({', '.join(['text'] * 10)})", "discreet.settled(text, text)")
 
 GIVE_TO_OWNER = """
 DO $$
@@ -73,13 +73,13 @@ class Grant:
         return cls(kind, role, account)
 
 
-def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True) -> tuple[str, ...]:
+def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, version: int | None = None) -> tuple[str, ...]:
     """Write the SQL statements that make a ledger, set its owner, and grant rights to roles.
 
     Args:
         grants: to existing roles.
         owner: role, made if missing.
-        make: True makes the ledger.
+        version: of the ledger, which is made if there is none, and renewed if it is old.
 
     Returns:
         Statements for one transaction of a role that may create roles and schemas.
@@ -88,7 +88,8 @@ def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True)
     statements = [
         f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
         f"GRANT {name} TO CURRENT_USER",
-        *(["CREATE SCHEMA discreet", script("ledger_postgresql.sql").rstrip().removesuffix(";")] if make else []),
+        *(["CREATE SCHEMA discreet", making_sql().rstrip().removesuffix(";")] if version is None else []),
+        *([renewing_sql().rstrip().removesuffix(";")] if version == OLD_VERSION else []),
         f"ALTER SCHEMA discreet OWNER TO {name}",
         GIVE_TO_OWNER.strip().format(owner=name),
     ]
@@ -128,9 +129,9 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
     def work(connection: sa.Connection) -> tuple[str, ...]:
         books.require_safe(connection)
         version = books.version(connection)
-        if version not in (None, VERSION):
+        if version not in (None, OLD_VERSION, VERSION):
             raise other_version(version, shown_address(url))
-        statements = grant_sql(listed, owner, make=version is None)
+        statements = grant_sql(listed, owner, version=version)
         for statement in statements if run else ():
             connection.execution_options(no_parameters=True).exec_driver_sql(statement)
         return statements

@@ -6,6 +6,7 @@ People read names in lists and messages, so names that look alike are refused.
 from __future__ import annotations
 
 import unicodedata
+from fractions import Fraction
 
 from discreet.errors import BudgetError, InputError, shown
 from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
@@ -46,6 +47,7 @@ def error_for(refusal: Refusal, name: str, address: str) -> InputError:
         "open": f"{account} is open already, and its limit never rises; use it, or another name",
         "spent": f"more was spent already than this limit of {account} would allow; close it to end all charges",
         "rises": f"a limit of {account} never rises: give at most the current one, and at most the account's",
+        "rho": f"{account} takes no such Gaussian loss, or limit of them: state what the release costs, above 0",
         "digits": f"{account} adds its charges exactly, and with this one their sum would have too many digits; use a "
         "budget with fewer digits",
         "unsafe": f"{ledger} is not safe: {detail}",
@@ -137,7 +139,7 @@ def price_in(name: str, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
     return convert(guarantee, limit.relation)
 
 
-def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee) -> BudgetError:
+def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee, rho: Fraction) -> BudgetError:
     """Make the error for a price beyond a limit, with its figures.
 
     Args:
@@ -145,13 +147,16 @@ def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee) ->
         subject: of the limit; "" for the account's.
         balance: under that limit.
         price: requested.
+        rho: Gaussian loss requested.
     """
+    losses = f"; by Gaussian losses rho asked {float(rho):.4g}, left {float(balance.rho_left):.4g} of " \
+        f"{float(balance.rho_limit):.4g}" if balance.rho_limit else ""  # fmt: skip
     whose = f" for {subject}" if subject else ""
     return BudgetError(
         f"account {shown(name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
         f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
         f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
-        f"left {as_text(balance.delta_left)}; nothing was charged"
+        f"left {as_text(balance.delta_left)}{losses}; nothing was charged"
     )
 
 

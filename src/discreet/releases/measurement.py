@@ -196,6 +196,11 @@ class Calibration(ABC):
         """Epsilon of the whole release, rounded up; at the guarantee's delta where that is not 0."""
 
     @property
+    def gaussian_loss(self) -> Fraction | None:
+        """Gaussian loss of the whole release (`discreet.privacy.gaussian_loss`); None for that of its guarantee."""
+        return None
+
+    @property
     def scopes(self) -> tuple[Scope, ...]:
         """Sets of variables that are measured beside the families; the statistic must hold their tables."""
         return ()

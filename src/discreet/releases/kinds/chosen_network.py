@@ -9,6 +9,7 @@ from typing import Any
 
 from discreet.errors import InputError, require
 from discreet.model.network import Network
+from discreet.privacy.gaussian_loss import pure_rho
 from discreet.releases.codec import Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
 from discreet.util.arrays import freeze
@@ -54,6 +55,11 @@ class StructureNoise(Reported):
         cost = 2 * self.sensitivity * self.rounds / Fraction(self.scale)
         require(0 < cost <= self.reported, "the rounds cost more than is reported")
         require(all(len(arc) == 2 for arc in (*self.required, *self.forbidden)), "an arc is a parent and a child")
+
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`: each round is a pure choice."""
+        return self.rounds * pure_rho(2 * self.sensitivity / Fraction(self.scale))
 
 
 @kind("chosen_network", order=("parents",))

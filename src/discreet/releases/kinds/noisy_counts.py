@@ -16,6 +16,7 @@ from discreet.errors import InputError, require, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
+from discreet.privacy.gaussian_loss import discrete_rho, pure_rho, sum_rho
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Calibration, MeasuredTables, Measurement, Reported, spread
 from discreet.util.arrays import Array, freeze, margin
@@ -58,6 +59,11 @@ class TableNoise(Calibration):
         """Epsilon of all tables together."""
         return max(sum(self.epsilons.values(), Fraction()), self.reported)
 
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`: a record is in one cell, or two, of each table."""
+        return sum_rho(*(pure_rho(self.sensitivity / Fraction(scale)) for scale in self.scales.values()))
+
 
 @kind("gaussian_noise")
 @dataclass(frozen=True)
@@ -84,6 +90,11 @@ class GaussianNoise(Reported):
         losses = self.squared_sensitivity > 0 and self.rho > 0 and self.reported > 0
         require(losses, "a calibration needs positive sensitivity and losses")
         require(all_positive(self.scale), "a calibration needs a positive, finite noise scale")
+
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`."""
+        return discrete_rho(self.rho, self.scale)
 
 
 class CountedTables(MeasuredTables):

@@ -15,6 +15,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag
 from discreet.noise.star import Star
+from discreet.privacy.gaussian_loss import discrete_rho, pure_rho, sum_rho
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
 from discreet.releases.measurement import Calibration, Measurement, spread
@@ -115,9 +116,20 @@ class PlannedNoise(Calibration):
         """Epsilon of all tables together, for Gaussian noise at the guarantee's delta."""
         if self.law.concentrated:
             return self.reported
-        alone = [budget for scope, budget in self.budgets.items() if scope not in self.stars]
-        stars = [self.budgets[scopes[0]] for scopes in star_scopes(self.stars)]
-        return max(sum([*alone, *stars], Fraction()), self.reported)
+        return max(sum((self.budgets[scope] for scope in self._paid), Fraction()), self.reported)
+
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`: each table, or star, is paid once."""
+        if self.law.concentrated:
+            return discrete_rho(sum(self.budgets.values(), Fraction()), *self.scales.values())
+        return sum_rho(*(pure_rho(self.sensitivity / Fraction(self.scales[scope])) for scope in self._paid))
+
+    @property
+    def _paid(self) -> list[Scope]:
+        """Tables beside stars, and one of each star."""
+        alone = [scope for scope in self.budgets if scope not in self.stars]
+        return [*alone, *(scopes[0] for scopes in star_scopes(self.stars))]
 
 
 @kind(

@@ -32,6 +32,7 @@ from discreet.model.number_grid import MOST_LEAVES, STEPS, NumberGrid, number_gr
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.shapes import Cube, VectorLaw, vector_law
+from discreet.privacy.gaussian_loss import discrete_rho, pure_rho, sum_rho
 from discreet.releases.codec import Integers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.kinds.tables_with_pairs import NoiseWithPairs, TablesWithPairs
@@ -130,6 +131,13 @@ class NumberNoise(Calibration):
     def total(self) -> Fraction:
         """Epsilon of the tables and of the sums of numbers."""
         return self.first.total + self.reported
+
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`."""
+        scales = (self.offset_scale, self.moment_scale, self.row_scale, self.leaf_scale)
+        sums = pure_rho(self.reported) if self.rho is None else discrete_rho(self.rho, *scales)
+        return sum_rho(self.first.gaussian_loss, sums)
 
     @property
     def noise(self) -> CellTag:

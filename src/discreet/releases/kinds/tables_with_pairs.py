@@ -14,10 +14,14 @@ from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, DiscreteLaplace, GaussianTag
+from discreet.privacy.gaussian_loss import discrete_rho, most_rho, pure_rho, sum_rho
 from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.measurement import Calibration, MeasuredTables, Measurement
 from discreet.util.arrays import Array, freeze
+
+FLOAT_ERROR = 1e-12
+"""Relative error of a scale, far above that of floats."""
 
 
 def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope, ...]:
@@ -152,6 +156,23 @@ class NoiseWithPairs(Calibration):
     def total(self) -> Fraction:
         """Epsilon of the dearer of the two plans, with the noisy total."""
         return max(self.plan.total + self.second, self.alone.total) + (self.total_epsilon or 0)
+
+    @property
+    def gaussian_loss(self) -> Fraction | None:
+        """See `Calibration`: that of the dearest way through the stages.
+
+        Noise on more pairs has a larger scale, so one pair is the dearest number of them.
+        """
+        pairs: list[Fraction | None] = [pure_rho(self.second)]
+        if self.rho is not None and self.rho_chosen is not None:
+            selected = pure_rho(self.selection * self.second)
+            pairs += [self._loss_of_pairs(self.rho), sum_rho(selected, self._loss_of_pairs(self.rho_chosen))]
+        ways = most_rho(self.alone.gaussian_loss, sum_rho(self.plan.gaussian_loss, most_rho(*pairs)))
+        return ways if self.total_epsilon is None else sum_rho(pure_rho(self.total_epsilon), ways)
+
+    def _loss_of_pairs(self, rho: Fraction) -> Fraction | None:
+        """Gaussian loss of Gaussian noise on one pair."""
+        return discrete_rho(rho, math.sqrt(self.sensitivity / (2 * rho)) * (1 - FLOAT_ERROR))
 
 
 @kind(
