@@ -29,9 +29,10 @@ from discreet.posterior.number_lines import slopes_inside
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
-from discreet.queries.column_moments import ColumnLaw, RegressionColumn, measured_moments
+from discreet.queries.column_moments import ColumnLaw, RegressionColumn
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.number_moments import read_moments
 from discreet.queries.observed_numbers import bound_event
 from discreet.queries.partial_identification import identification_bounds
 from discreet.util.arrays import Floats
@@ -1134,7 +1135,7 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
+    moments = read_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
     if query.quantity == "covariance":
         return np.asarray(moments[:, 0, 1])
     scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))

@@ -44,14 +44,13 @@ from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,
     ColumnMoments,
-    NumberMoments,
     RegressionColumn,
     column_moments,
     covariance,
-    measured_moments,
 )
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level
+from discreet.queries.number_moments import NumberMoments, read_moments
 from discreet.util.arrays import Floats
 from discreet.util.limits import first_repeated
 from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
@@ -424,7 +423,7 @@ def regress(
     with under_way("regressing"):
         measured = kind == "linear" and _measures_numbers(both.numbers, (*names, target), schema)
         if measured and both.numbers is not None:
-            sums = measured_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
+            sums = read_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
             moments, drawn = sums.of_covariates, sums.coefficients
         else:
             moments = column_moments(law, covariates)
@@ -471,7 +470,7 @@ def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) ->
             "in the network one must depend on the other, or a third variable on both"
         )
     law = ColumnLaw(both.for_targets(names, most=MOST_JOINT_STATES), names, "log-linear")
-    return measured_moments(law, both.numbers, [RegressionColumn(schema[name]) for name in names])
+    return read_moments(law, both.numbers, [RegressionColumn(schema[name]) for name in names])
 
 
 def _are_together(numbers: NumberDraws, network: Network, pair: tuple[str, str]) -> bool:
