@@ -392,8 +392,8 @@ class NumberDraws:
         """Compute the mean product of two columns beyond that of their means in bins, as in `products`."""
         sides = (self.grids[first], self.grids[second])
         a, b = (_centre(grid) for grid in sides)
-        own = self if self.stream is None else self.of_records
-        here, there = (own.column(name).offsets for name in (first, second))
+        records_only = self if self.stream is None else self.of_records
+        here, there = (records_only.column(name).offsets for name in (first, second))
         both = self.joint((first, second))[: sides[0].bins, : sides[1].bins].sum(axis=(0, 1))
         records = self.units * float(both.mean())
         counted = self.count_shares(pair.reshape(-1, pair.shape[-1]), records).reshape(pair.shape)
@@ -650,12 +650,13 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     rows = rows + open_part / open_part.sum(axis=0) * (
         (part.sum(axis=1) * column.offsets).sum(axis=0) - rows.sum(axis=0)
     )
-    # Then bins of the rows move until both rows and bins have theirs.
+    # Then bins of the rows move until both rows and bins have theirs; the rows, of which sums tell, at last.
     in_row, in_bin = part / part.sum(axis=0), part / part.sum(axis=1, keepdims=True)
     for _ in range(RAKING_ROUNDS):
-        offsets = offsets + rows / part.sum(axis=0) - (in_row * offsets).sum(axis=0)
         offsets = offsets + (column.offsets - (in_bin * offsets).sum(axis=1))[:, None]
-    return np.asarray(np.clip(offsets, -WIDEST * reach, WIDEST * reach))
+        offsets = offsets + rows / part.sum(axis=0) - (in_row * offsets).sum(axis=0)
+        offsets = np.clip(offsets, -WIDEST * reach, WIDEST * reach)
+    return np.asarray(offsets)
 
 
 def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:

@@ -22,20 +22,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid
 from discreet.posterior.number_draws import NumberDraws
 from discreet.queries.column_moments import ColumnLaw, ColumnMoments, RegressionColumn, average_given, covariance
+from discreet.queries.linear_completion import Completion
 from discreet.util.arrays import Floats
 
 LEAST_VARIANCE = 1e-300
 """Least variance that is divided by."""
 LEAST_EIGENVALUE = 1e-6
 """Least eigenvalue of correlations that are taken for possible: below it rounding of released sums is what is seen."""
+MOST_COLUMNS = 128
+"""Most columns of variables between those of a regression by which covariances follow; as `MOST_COEFFICIENTS`."""
+HALVINGS = 6
+"""Halvings of what bins say of curves before it is left out, in draws that it would make impossible."""
 SLICES = 20
 """Elliptical slices by which an impossible draw is drawn anew."""
 SHRINKS = 12
@@ -51,10 +58,12 @@ class NumberMoments:
     Args:
         means: of the covariates' columns and then of the target, shape `(draws, columns + 1)`.
         covariances: of the same, shape `(draws, columns + 1, columns + 1)`.
+        assumes: what covariances rest on that were not measured, in sentences.
     """
 
     means: Floats
     covariances: Floats
+    assumes: tuple[str, ...] = ()
 
     @cached_property
     def of_covariates(self) -> ColumnMoments:
@@ -109,6 +118,10 @@ class NumberMoments:
 def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> NumberMoments:
     """Read the means and covariances of columns in the population, from released sums of numbers.
 
+    Covariances of variables that share no released sum follow from those that do, as the network's independences say
+    if variables follow their parents along lines (`Completion`). To that is added by how much the covariance of the
+    means of bins differs from draw to draw, if the posterior doubts the network.
+
     Args:
         law: laws of the variables.
         numbers: numbers of the numeric columns, all of which have sums.
@@ -118,24 +131,105 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
         Moments in the unit of the numbers; the last column is the target of a regression.
     """
     names = tuple(column.variable.name for column in columns)
-    of_records = measured_moments(replace(law, records=numbers.units), numbers.of_records, columns)
+    between = find_between(law, numbers, columns)
+    schema = law.both.given.network.schema
+    wide = [RegressionColumn(schema[name]) for name in between.names]
+    records = replace(law, records=numbers.units)
+    moments = measured_moments(records, numbers.of_records, wide, between)
     rng = numbers.generator("moments", *names)
-    return draw_population(find_possible(of_records, rng), numbers.units_with(names), rng)
+    moments = find_possible(moments, rng, between)
+    moments = draw_population(replace(moments, covariances=between.fill(moments.covariances)), numbers, between, rng)
+    chosen = between.pick(names)
+    filled = between.fill(moments.covariances)[:, chosen][:, :, chosen]
+    doubting = law.both.parts is not None and law.both.parts.assume == "robust"
+    if doubting and not between.complete:
+        filled = _doubt(filled, law, numbers.of_records, columns, between)
+    return NumberMoments(moments.means[:, chosen], filled, between.tell(names))
 
 
-def find_possible(moments: NumberMoments, rng: np.random.Generator) -> NumberMoments:
+def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> Completion:
+    """Find the variables by which the covariances of some columns follow that were not measured together.
+
+    Args:
+        law: laws of the columns' variables.
+        numbers: of the release.
+        columns: of different variables.
+
+    Returns:
+        All ancestors beside the columns' variables, if some pair shares no released sum. The variables alone, all of
+        them as if they were measured, where one of the others may be missing or has no sums, where there are too many,
+        or where laws are sampled.
+    """
+    network, names = numbers.evidence.payload.network, tuple(column.variable.name for column in columns)
+    wide = tuple(name for name in network.order if name in network.ancestors(names) | {*names})
+    variables = [network.schema[name] for name in wide]
+    sizes = tuple(len(RegressionColumn(variable).names) for variable in variables)
+    readable = all(each.missing is None and (not each.numeric or each.name in numbers.grids) for each in variables)
+    apart = [pair for pair in combinations(names, 2) if not are_together(numbers, network, pair)]
+    if not apart or not readable or sum(sizes) > MOST_COLUMNS or law.both.sampling is not None:
+        return Completion(network, *_sizes(columns), frozenset(combinations(names, 2)))
+    known = (pair for pair in combinations(wide, 2) if are_together(numbers, network, pair))
+    return Completion(network, wide, sizes, frozenset(known))
+
+
+def are_together(numbers: NumberDraws, network: Network, pair: tuple[str, str]) -> bool:
+    """True if sums of two variables were released, or of two categorical ones a table of a family."""
+    numeric = [name for name in pair if name in numbers.grids]
+    if len(numeric) == 2:
+        return numbers.measures(*pair)
+    if numeric:
+        return bool(numbers.family_for(numeric[0], tuple({*pair} - {*numeric})))
+    return any({*pair} <= {*network.family(node)} for node in network.nodes)
+
+
+def _doubt(
+    covariances: Floats,
+    law: ColumnLaw,
+    numbers: NumberDraws,
+    columns: Sequence[RegressionColumn],
+    between: Completion,
+) -> Floats:
+    """Add to unknown covariances by how much those of the means of bins differ from their mean over the draws.
+
+    Where that makes a draw impossible it is halved, and at last left out.
+    """
+    chosen = Completion(between.network, *_sizes(columns), frozenset())
+    change = np.zeros_like(covariances)
+    for at, column in enumerate(columns):
+        for before in columns[:at]:
+            names = (column.variable.name, before.variable.name)
+            if not between.is_known(*names):
+                rows, held = (list(chosen.spans[name]) for name in names)
+                drawn = _covary(law, numbers, column, before, binned=True)
+                drawn = drawn - drawn.mean(axis=0)
+                change[np.ix_(range(len(change)), rows, held)] = drawn
+                change[np.ix_(range(len(change)), held, rows)] = drawn.swapaxes(1, 2)
+    part = np.ones((len(change), 1, 1))
+    for _ in range(HALVINGS):
+        part[~are_possible(covariances + part * change)] /= 2
+    part[~are_possible(covariances + part * change)] = 0.0
+    return np.asarray(covariances + part * change)
+
+
+def _sizes(columns: Sequence[RegressionColumn]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """List the names of variables, and the number of columns of each."""
+    return tuple(column.variable.name for column in columns), tuple(len(column.names) for column in columns)
+
+
+def find_possible(moments: NumberMoments, rng: np.random.Generator, between: Completion) -> NumberMoments:
     """Draw those moments anew that no columns can have, among the possible ones and from the law of all draws.
 
     Args:
         moments: draws; the means go with the covariances.
         rng: source of randomness.
+        between: by which unknown covariances follow.
 
     Returns:
         The same moments where they are possible. Others start on the way to independent columns, as near as possible,
         and move by elliptical slices through other draws' differences from the mean.
     """
     # Columns that follow from each other in the tables have a least eigenvalue of 0 in every draw, which stays.
-    wrong = np.flatnonzero(_least_eigenvalues(moments.covariances) < -LEAST_EIGENVALUE)
+    wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -LEAST_EIGENVALUE)
     if not wrong.size:
         return moments
     size, upper = moments.means.shape[1], np.triu_indices(moments.means.shape[1])
@@ -143,17 +237,17 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator) -> NumberMom
     centre = flat.mean(axis=0)
 
     def allows(values: Floats) -> npt.NDArray[np.bool_]:
-        return are_possible(_unfold(values[:, size:], size))
+        return are_possible(between.fill(_unfold(values[:, size:], size)))
 
-    state = _make_possible(moments.covariances[wrong])
+    state = _make_possible(moments.covariances[wrong], between)
     at = np.column_stack([moments.means[wrong], state[:, *upper]]) - centre
     for _ in range(SLICES):
-        other = flat[rng.integers(len(flat), size=len(wrong))] - centre
+        step = flat[rng.integers(len(flat), size=len(wrong))] - centre
         angle = rng.uniform(0, 2 * np.pi, len(wrong))
         low, high, open_ = angle - 2 * np.pi, angle.copy(), np.arange(len(wrong))
         for _ in range(SHRINKS):
             turned = angle[open_, None]
-            moved = at[open_] * np.cos(turned) + other[open_] * np.sin(turned)
+            moved = at[open_] * np.cos(turned) + step[open_] * np.sin(turned)
             good = allows(moved + centre)
             at[open_[good]] = moved[good]
             open_ = open_[~good]
@@ -166,14 +260,18 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator) -> NumberMom
     return NumberMoments(flat[:, :size], _unfold(flat[:, size:], size))
 
 
-def draw_population(moments: NumberMoments, units: float, rng: np.random.Generator) -> NumberMoments:
+def draw_population(
+    moments: NumberMoments, numbers: NumberDraws, between: Completion, rng: np.random.Generator
+) -> NumberMoments:
     """Draw moments of the population about those of n records: an inverse Wishart law, and a normal one of the means.
 
     Args:
         moments: of the records; draws of impossible ones stay as they are.
-        units: n.
+        numbers: of the release.
+        between: whose columns they are.
         rng: source of randomness.
     """
+    units = numbers.units_with(between.names)
     means, covariances = moments.means.copy(), moments.covariances.copy()
     good, size = np.flatnonzero(are_possible(covariances)), means.shape[1]
     if not good.size:
@@ -197,13 +295,13 @@ def are_possible(covariances: Floats) -> npt.NDArray[np.bool_]:
 def _least_eigenvalues(covariances: Floats) -> Floats:
     """Compute the least eigenvalue of the correlations, shape (draws,); 0 where a column does not vary."""
     variances = np.diagonal(covariances, axis1=1, axis2=2)
-    varies = (variances > 0).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
+    varies = np.asarray((variances > 0).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2)))
     unit = np.sqrt(np.where(varies[:, None], variances, 1.0))
     related = np.where(varies[:, None, None], covariances, 0.0) / unit[:, :, None] / unit[:, None]
     return np.asarray(np.linalg.eigvalsh(related)[:, 0] * varies)
 
 
-def _make_possible(covariances: Floats) -> Floats:
+def _make_possible(covariances: Floats, between: Completion) -> Floats:
     """Move covariances towards 0 until they are possible: half of what makes them so is left to be moved again."""
     alone = np.zeros_like(covariances)
     size = covariances.shape[1]
@@ -211,7 +309,7 @@ def _make_possible(covariances: Floats) -> Floats:
     low, high = np.zeros(len(covariances)), np.ones(len(covariances))
     for _ in range(PROJECTIONS):
         middle = (low + high) / 2
-        good = are_possible(covariances + middle[:, None, None] * (alone - covariances))
+        good = are_possible(between.fill(covariances + middle[:, None, None] * (alone - covariances)))
         low, high = np.where(good, low, middle), np.where(good, middle, high)
     return np.asarray(covariances + high[:, None, None] * (alone - covariances))
 
@@ -224,37 +322,47 @@ def _unfold(upper: Floats, size: int) -> Floats:
     return matrices
 
 
-def measured_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> NumberMoments:
+def measured_moments(
+    law: ColumnLaw,
+    numbers: NumberDraws,
+    columns: Sequence[RegressionColumn],
+    between: Completion,
+) -> NumberMoments:
     """Compute the means and covariances of columns from released sums of numbers, each by itself.
 
     Args:
-        law: laws of the variables.
+        law: laws of variables, of which others are found beside it.
         numbers: numbers of the numeric columns, all of which have sums.
         columns: of different variables.
+        between: of the columns; tells which covariances are known. Others are 0.
 
     Returns:
         Moments in the unit of the numbers; the last column is the target of a regression.
     """
-    ends = np.cumsum([0, *(len(column.names) for column in columns)])
-    means = np.zeros((law.draws, int(ends[-1])))
-    covariances = np.zeros((*means.shape, means.shape[-1]))
+    size = sum(between.columns)
+    means, covariances = np.zeros((law.draws, size)), np.zeros((law.draws, size, size))
     for i, column in enumerate(columns):
-        rows, name = slice(ends[i], ends[i + 1]), column.variable.name
-        shares = law.singles[name]
+        name = column.variable.name
+        rows = slice(between.spans[name].start, between.spans[name].stop)
+        shares = (law if name in law.names else replace(law, names=(name,))).of(name)
         if column.variable.numeric:
             grid = numbers.grids[name]
             bins = _share_bins(shares, grid)
-            centred = grid.middles[:, None] + numbers.column(name).offsets - grid.shift
-            means[:, rows] = (bins * centred).sum(axis=0)[:, None]
+            places = grid.middles[:, None] + numbers.column(name).offsets - grid.shift
+            means[:, rows] = (bins * places).sum(axis=0)[:, None]
             covariances[:, rows, rows] = numbers.variance(name, bins)[:, None, None]
         else:
             values = column.values(shares, law.inside)
             means[:, rows] = np.einsum("sd,scd->dc", shares, values)
             covariances[:, rows, rows] = covariance(shares, values, values)
-        for j, before in enumerate(columns[:i]):
-            held = slice(ends[j], ends[j + 1])
-            covariances[:, rows, held] = _covary(law, numbers, column, before)
-            covariances[:, held, rows] = covariances[:, rows, held].swapaxes(1, 2)
+        for before in columns[:i]:
+            earlier = before.variable.name
+            if between.is_known(name, earlier):
+                held = slice(between.spans[earlier].start, between.spans[earlier].stop)
+                pair_law = law if {name, earlier} <= {*law.names} else replace(law, names=(earlier, name))
+                covaried = _covary(pair_law, numbers, column, before)
+                covariances[:, rows, held] = covaried
+                covariances[:, held, rows] = covaried.swapaxes(1, 2)
     return NumberMoments(means, covariances)
 
 
@@ -264,8 +372,17 @@ def _share_bins(shares: Floats, grid: NumberGrid) -> Floats:
     return np.asarray(bins / bins.sum(axis=0))
 
 
-def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn) -> Floats:
-    """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`."""
+def _covary(
+    law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn, *, binned: bool = False
+) -> Floats:
+    """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`.
+
+    Args:
+        law: of both.
+        numbers: of the release.
+        first, second: different variables.
+        binned: whether numbers count as the means of their bins.
+    """
     names = (first.variable.name, second.variable.name)
     pair = law.of(*names)
     if first.variable.numeric and second.variable.numeric:
@@ -277,17 +394,22 @@ def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, secon
             for grid, name in zip(sides, names, strict=True)
         ]
         means = [(pair.sum(axis=1 - axis) * centred[axis]).sum(axis=0) for axis in (0, 1)]
+        if binned:
+            return np.asarray((np.einsum("kld,kd,ld->d", pair, *centred) - means[0] * means[1])[:, None, None])
         covaried = numbers.products(*names, pair) - means[0] * means[1]
         # Where numbers have gaps, of the records with both: their correlation is taken for that of all.
         for name, grid, axis in zip(names, sides, (1, 0), strict=True):
-            own = [numbers.variance(name, _share_bins(shares, grid)) for shares in (law.singles[name], pair.sum(axis))]
-            covaried = covaried * np.sqrt(own[0] / np.maximum(own[1], LEAST_VARIANCE))
+            variances = [
+                numbers.variance(name, _share_bins(shares, grid)) for shares in (law.singles[name], pair.sum(axis))
+            ]
+            covaried = covaried * np.sqrt(variances[0] / np.maximum(variances[1], LEAST_VARIANCE))
         return np.asarray(covaried[:, None, None])
     if second.variable.numeric:
-        return _covary(law, numbers, second, first).swapaxes(1, 2)
+        return _covary(law, numbers, second, first, binned=binned).swapaxes(1, 2)
     if first.variable.numeric:
         grid = numbers.grids[names[0]]
-        numbers_by = grid.middles[:, None, None] + numbers.offsets_by(*names)
+        inside = numbers.column(names[0]).offsets[:, None] if binned else numbers.offsets_by(*names)
+        numbers_by = np.broadcast_to(grid.middles[:, None, None] + inside, pair[: grid.bins].shape)
         pair = pair[: grid.bins] / pair[: grid.bins].sum(axis=(0, 1))
         values = second.values(pair.sum(axis=0), law.inside)
         centred_values = values - np.einsum("sd,scd->cd", pair.sum(axis=0), values)

@@ -1085,7 +1085,8 @@ def _list_sums(query: NumberQuery, both: ConditionedPosterior) -> tuple[str, ...
         return ()
     if query.second is None:
         return numbers.sources(query.variable, observed)
-    return (f"sum of {query.variable}", f"sum of {query.second}", f"sum of {query.variable} {query.second}")
+    product = (f"sum of {query.variable} {query.second}",) if numbers.measures(query.variable, query.second) else ()
+    return (f"sum of {query.variable}", f"sum of {query.second}", *product)
 
 
 def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -> Answer:
@@ -1103,7 +1104,7 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         InputError: no sums of both were released.
     """
     names = tuple(name for name, _ in query.targets)
-    values = _relate_numbers(query, both)
+    values, follows = _relate_numbers(query, both)
     lower, upper = equal_tails(values, level)
     row: AnswerRow = {
         "state": {names[0]: f"{query.quantity} with {names[1]}"},
@@ -1114,8 +1115,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         "noise_error": None,
     }
     answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling)
-    answer = replace(answer, sums=_list_sums(query, both))
-    return both.ground(answer, set(names), (values, values))
+    answer = both.ground(replace(answer, sums=_list_sums(query, both)), set(names), (values, values))
+    return replace(answer, assumes=(*answer.assumes, *follows))
 
 
 def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scope:
@@ -1125,8 +1126,8 @@ def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scop
     return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence), both.ranged))
 
 
-def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
-    """Compute the covariance or correlation of two numbers in every draw.
+def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Floats, tuple[str, ...]]:
+    """Compute the covariance or correlation of two numbers in every draw, and say what it rests on unmeasured.
 
     Raises:
         InputError: no sums of both were released.
@@ -1135,11 +1136,12 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    moments = read_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
-    if query.quantity == "covariance":
-        return np.asarray(moments[:, 0, 1])
-    scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
-    return np.asarray(moments[:, 0, 1] / scale)
+    sums = read_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    moments = sums.covariances
+    scale = np.ones(len(moments))
+    if query.quantity != "covariance":
+        scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
+    return np.asarray(moments[:, 0, 1] / scale), sums.assumes
 
 
 def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
@@ -1158,7 +1160,7 @@ def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
     """
     if query.second is not None:
         both = condition_on(posterior, query.evidence, predictive=False)
-        return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))
+        return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))[0]
     return number_draws(query, find_number_law(query, posterior))[0]
 
 
