@@ -451,6 +451,37 @@ class NumberDraws:
         variance = (bins * middles**2).sum(axis=0) + second - mean**2
         return np.asarray(np.clip(variance, between, between + (bins * (half**2 - offsets**2)).sum(axis=0)))
 
+    def variance_given(self, name: str, bins: Floats, offsets: Floats, given: Scope, step: int = 1) -> Floats:
+        """Compute the variance of a column given the states of others, shape `(draws,)`.
+
+        Numbers vary inside a bin by the column's law there, times a factor by which the column has its released
+        square; of that, what the means of the bin differ between the states of the others varies between these. So the
+        variance of the column is the mean of these variances and the variance of the means, in every draw.
+
+        Args:
+            name: of the column.
+            bins: shares of its bins given the others, shape `(bins, draws)`; sum to 1 for each draw.
+            offsets: mean offset in each bin given the others, same shape.
+            given: the others.
+            step: these draws are every `step`-th.
+        """
+        column, middles, family = self.column(name), _centre(self.grids[name])[:, None], self.family_for(name, given)
+        means = middles + column.offsets
+        between = (column.bins * (means - (column.bins * means).sum(axis=0)) ** 2).sum(axis=0)
+        inside = (column.bins * column.spread).sum(axis=0)
+        factor = (self.variance(name, column.bins) - between) / np.maximum(inside, LEAST_SHARE)
+        spread = factor * column.spread
+        if family:
+            law = self.joint((name, *family))[: len(middles)] + LEAST_SHARE
+            summed = tuple(axis for axis, variable in enumerate(family, 1) if variable not in given)
+            rows = (law * self.rows(name, family).reshape(law.shape)).sum(axis=summed)
+            rows, law = (part.reshape(len(law), -1, law.shape[-1]) for part in (rows, law.sum(axis=summed)))
+            average = rows.sum(axis=1, keepdims=True) / law.sum(axis=1, keepdims=True)
+            spread = spread - (law * (rows / law - average) ** 2).sum(axis=1) / law.sum(axis=1)
+        means = middles + offsets
+        moved = (bins * (means - (bins * means).sum(axis=0)) ** 2).sum(axis=0)
+        return np.asarray(moved + np.maximum((bins * spread[:, ::step]).sum(axis=0), 0.0))
+
     def given(self, name: str, bins: Floats, offsets: Floats, step: int = 1) -> BinLaw:
         """Make the law of a column's numbers given something else.
 

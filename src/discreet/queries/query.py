@@ -24,14 +24,13 @@ from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaw
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
-from discreet.posterior.number_draws import NumberDraws
-from discreet.posterior.number_lines import slopes_inside
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.column_moments import ColumnLaw, RegressionColumn
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.line_laws import follow_lines, give_numbers
 from discreet.queries.number_moments import read_moments
 from discreet.queries.observed_numbers import bound_event
 from discreet.queries.partial_identification import identification_bounds
@@ -940,7 +939,9 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     possible, weights = possible_draws(query, draws, both.weights)
     every = _find_number_law(query, both, draws, inside)
     law = every.of_draws(possible)
-    limits, assumes = tuple[BinLaw, ...]((law,)), tuple[str, ...]()
+    # Given others, the variance inside a bin is known up to the law inside; a whole column's is measured.
+    plain = replace(law, known_variance=None) if both.seen else law
+    limits, assumes = tuple[BinLaw, ...]((plain,)), tuple[str, ...]()
     if both.numbers is not None and (untold := both.numbers.list_untold(query.variable, both.names)):
         # Of where in a bin such records lie, no sum tells.
         limits = (BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible),)
@@ -1000,9 +1001,12 @@ def _find_number_law(
     if numbers is None or name not in numbers.grids:
         return BinLaw.of_bins(variable, shares, inside)
     if both.split:
-        return _follow_lines(name, both, numbers, step)
-    law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step, both.ranged), step)
-    if both.seen or query.quantity not in ("sd", "variance"):
+        return follow_lines(name, both, numbers, step)
+    offsets = numbers.offsets_given(name, both.given, step, both.ranged)
+    if query.quantity not in ("sd", "variance"):
+        return numbers.given(name, shares, offsets, step)
+    law = give_numbers(numbers, name, shares, offsets, both.names, step)
+    if both.seen:
         return law
     bins = shares[: len(numbers.grids[name].middles)]
     return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
@@ -1033,38 +1037,6 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
     )
 
 
-def _follow_lines(name: str, both: ConditionedPosterior, numbers: NumberDraws, step: int) -> BinLaw:
-    """Find the law of a number whose mean follows lines inside the bins of observed numbers.
-
-    In bin k of an observed number x the mean of z is `E(z | k) + slope (E(x | k, observed) - E(x | k))`; what varies
-    about the line varies in the whole bin, so that the variance falls by `slope^2 (Var(x | k) - Var(x | k, observed))`.
-
-    Args:
-        name: of the number z.
-        both: draws given the evidence.
-        numbers: of the release.
-        step: the draws are every `step`-th of the posterior.
-    """
-    flat = both.flat
-    shares = flat.joint((name,))
-    law = numbers.given(name, shares, numbers.offsets_given(name, flat, step, both.ranged), step)
-    shift, less = np.zeros((2, shares.shape[1]))
-    for each in both.observed:
-        known = each.variable.name
-        if known in numbers.grids:
-            slopes = slopes_inside(numbers, known, name)[:, ::step]
-            means, variances = each.shifts()
-            weights = np.ones(1) if each.code is not None else flat.joint((known,))[: len(slopes)]
-            at = slice(each.code, each.code + 1) if each.code is not None else slice(None)
-            shift = shift + (weights * slopes[at] * means[at]).sum(axis=0) / weights.sum(axis=0)
-            less = less + (weights * slopes[at] ** 2 * variances[at]).sum(axis=0) / weights.sum(axis=0)
-    scale = np.sqrt(np.clip(1 + less / np.maximum(law.variance(), np.finfo(float).tiny), LEAST_RESIDUAL, 1.0))
-    mean = np.clip(law.mean() + shift, *numbers.grids[name].bounds)
-    return replace(law.moved(mean - law.mean(), scale), known_mean=mean)
-
-
-LEAST_RESIDUAL = 0.02
-"""Least variance about a line, relative to that of all numbers: beyond it the noise of the slope is what is seen."""
 LINES = "inside the bins of {}, {} taken to follow its number along lines; the interval above is not by them"
 """Assumption of an answer given a number or a comparison that splits a bin."""
 
