@@ -170,3 +170,53 @@ def test_states_stand_between_numbers() -> None:
     means = {name: np.array([data[name][group == state].mean() for state in range(3)])[group] for name in "xz"}
     (row,) = dc.answer(posterior, "cov(x, z)", assume="network").rows
     assert row["mean"] == pytest.approx(np.cov(means["x"], means["z"])[0, 1], rel=0.05)
+
+
+def test_without_noise_a_number_follows_another_along_a_chain() -> None:
+    """Three wide bins each: by the bins of y and z alone, w would follow x a third as much. Tolerances: 8 % of sd."""
+    data = chain(20_000, 5)
+    posterior = read(data, CHAIN, 1e5)
+    for at in (36.0, 64.0):
+        middle = 20 + 0.6 * at
+        for query, exact, unit in (
+            (f"E(y | x={at})", middle, data["y"].std()),
+            (f"E(z | x={at})", 1.1 * middle - 5, data["z"].std()),
+            (f"E(w | x={at})", 30 + 0.5 * (1.1 * middle - 5), data["w"].std()),
+            (f"sd(z | x={at})", np.hypot(1.1 * 6, 8), data["z"].std()),
+        ):
+            (row,) = posterior.answer(query).rows
+            assert row["mean"] == pytest.approx(exact, abs=0.08 * unit), query
+            assert row["lower"] <= exact <= row["upper"], query
+    (row,) = posterior.answer("P(z > 70 | x=64)").rows
+    near = np.abs(data["x"] - 64) < 1
+    assert row["mean"] == pytest.approx((data["z"][near] > 70).mean(), abs=0.04)
+
+
+def test_variances_given_states_add_up_to_the_columns() -> None:
+    """In every draw the variance is the mean of the variances by states and the variance of their means."""
+    data = chain(2000, 7)
+    data["g"] = np.where(data["x"] + np.random.default_rng(8).normal(0, 10, 2000) > 50, "b", "a")
+    network = dc.Network((dc.Variable("g", ("a", "b")), X), {"g": (), "x": ("g",)})
+    numbers = read({name: data[name] for name in ("g", "x")}, network, 1).numbers
+    assert numbers is not None
+    law, rows, grid = numbers.joint(("x", "g")), numbers.rows("x", ("g",)), numbers.grids["x"]
+    means, variances = np.zeros((2, 2, law.shape[-1]))
+    for state in range(2):
+        bins = law[:, state] / law[:, state].sum(axis=0)
+        means[state] = (bins * (grid.middles[:, None] + rows[:, state])).sum(axis=0)
+        variances[state] = numbers.variance_given("x", bins, rows[:, state], ("g",))
+    shares = law.sum(axis=0)
+    total = (shares * (variances + (means - (shares * means).sum(axis=0)) ** 2)).sum(axis=0)
+    # Clipping of offsets to their bins, and of negative variances inside, are the only differences.
+    close = np.abs(total / numbers.variance("x", law.sum(axis=1)) - 1) < 0.02
+    assert close.mean() > 0.9
+
+
+def test_numbers_apart_in_the_network_take_no_chain() -> None:
+    """x -> y <- z: given nothing else, y tells nothing of z beside x, and no chain goes through it."""
+    network = dc.Network((X, Y, Z), {"x": (), "z": (), "y": ("x", "z")})
+    data = chain(3000, 9)
+    data["z"] = np.random.default_rng(10).normal(50, 12, 3000).clip(0, 99)
+    posterior = read({name: data[name] for name in "xyz"}, network, 1e5)
+    (row,) = posterior.answer("E(z | x=64)").rows
+    assert row["mean"] == pytest.approx(50, abs=2)

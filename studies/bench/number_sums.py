@@ -37,7 +37,8 @@ from experiments.shipped import SHIPPED, planned
 
 __all__ = [
     "BINS", "GROUPS", "LEVEL", "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio",
-    "made_up_tables", "measure", "measure_loss", "network_of", "read_release", "round_bounds", "sklearn_tables", "tables",
+    "made_up_tables", "measure", "measure_loss", "network_of", "read_release", "round_bounds", "sklearn_tables",
+    "tables",
 ]  # fmt: skip
 
 dp.enable_features("contrib")

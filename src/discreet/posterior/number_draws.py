@@ -44,7 +44,8 @@ INSIDE_DOUBT = 0.4
 ROW_DOUBT = 0.35
 """The same of the mean of a row's numbers about that of all rows."""
 PRODUCT_DOUBT = 0.3
-"""Prior standard deviation of the mean product of offsets, relative to the largest that typical bins allow."""
+"""Prior standard deviation of a covariance about that by the line between bins, relative to the largest that there can
+be: as of slopes inside bins; with .3 of what is inside bins alone, intervals of ten bins held the truth in 59 %."""
 SPLIT_CONCENTRATION = 1.5
 """Prior records of a split of a bin's records between its halves."""
 GRID_POINTS = 64
@@ -400,9 +401,13 @@ class NumberDraws:
         expected = np.einsum("kld,kd,ld->d", counted, a[:, None] + here, b[:, None] + there)
         expected = expected - np.einsum("kld,k,l->d", counted, a, b)
         rng, names = self.generator(*sorted((first, second))), (first, second)
-        half = [np.diff(grid.edges) / 2 for grid in sides]
-        size = np.abs(a)[:, None] * half[1] + half[0][:, None] * np.abs(b) + np.outer(*half)
-        doubted = expected + PRODUCT_DOUBT * np.einsum("kld,kl->d", pair, size) * rng.standard_normal(expected.shape)
+        lines = [self._covary_by_line(*ordered) for ordered in (names, names[::-1])]
+        means = [
+            np.einsum("kld,kd->d", counted, a[:, None] + here),
+            np.einsum("kld,ld->d", counted, b[:, None] + there),
+        ]
+        by_line = (lines[0][0] + lines[1][0]) / 2 + means[0] * means[1] - np.einsum("kld,k,l->d", counted, a, b)
+        doubted = by_line + (lines[0][1] + lines[1][1]) / 2 * rng.standard_normal(expected.shape)
         per_record = self.per_step / np.maximum(both, LEAST_SHARE)
         unit = moment_reach(*sides) / MOMENT_STEPS * sides[0].step * sides[1].step * per_record
         deviation = self.evidence.deviations[1] * unit
@@ -419,6 +424,29 @@ class NumberDraws:
         return np.asarray(
             latent - expected + np.sqrt(inner / records) * self.sampling_errors(expected.shape, *sorted(names))
         )
+
+    def _covary_by_line(self, name: str, other: str) -> tuple[Floats, float]:
+        """Compute the covariance of two columns if the line between the means in a column's bins goes on inside them.
+
+        Args:
+            name: of the column with the bins.
+            other: of the other column.
+
+        Returns:
+            The covariance, shape `(draws,)`, and the standard deviation of its doubt: `PRODUCT_DOUBT` of the largest
+            covariance, for curves inside bins and for what tables of few records tell too little.
+        """
+        column, middles = self.column(name), _centre(self.grids[name])[:, None] + self.column(name).offsets
+        pair = self.joint((other, name))[: self.grids[other].bins, : len(middles)] + LEAST_SHARE
+        shares = pair.sum(axis=0) / pair.sum(axis=(0, 1))
+        places = self.grids[other].middles[:, None, None] + self.offsets_by(other, name)[:, : len(middles)]
+        level = (pair * places).sum(axis=0) / pair.sum(axis=0)
+        apart = middles - (shares * middles).sum(axis=0)
+        between, inside = (shares * apart**2).sum(axis=0), (shares * column.spread).sum(axis=0)
+        covaried = (shares * apart * level).sum(axis=0) * (1 + inside / np.maximum(between, LEAST_SHARE))
+        spreads = [self.variance(each, self.column(each).bins) for each in (name, other)]
+        most = WIDEST * np.sqrt(spreads[0] * spreads[1])
+        return np.clip(covaried, -most, most), PRODUCT_DOUBT * float(most.mean())
 
     def moment_deviation(self, first: str, second: str) -> float:
         """Compute the standard deviation of the noise of the mean product of two columns, in their units."""

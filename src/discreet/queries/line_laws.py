@@ -4,8 +4,8 @@ Of x in bin k and z whose product was released, the mean of z is `E(z | k) + slo
 varies about the line varies in the whole bin, so that the variance falls by
 `slope^2 (Var(x | k) - Var(x | k, observed))`.
 
-Where x and z share no released sum, but a number y lies between them in the network, which shares one with z, the law of
-y given x = c is found first. It tells how likely each bin of y is, and where in it y lies:
+Where x and z share no released sum, but a number y lies between them in the network, which shares one with z, the law
+of y given x = c is found first. It tells how likely each bin of y is, and where in it y lies:
 
     E(z | x = c) = sum_k P(y in k | c) (E(z | y in k) + slope_k (E(y | k, c) - E(y | k))).
 
@@ -62,10 +62,10 @@ def follow_lines(
             moved = (weights * slopes[at] * means[at]).sum(axis=0)
             change = (weights * slopes[at] ** 2 * variances[at]).sum(axis=0)
         shift, less = shift + moved, less + change
-    variance = np.maximum(law.variance() + less, LEAST_RESIDUAL * law.variance())
+    usual = np.maximum(replace(law, known_variance=None).variance(), np.finfo(float).tiny)
+    variance = np.maximum(law.variance() + less, LEAST_RESIDUAL * usual)
     mean = np.clip(law.mean() + shift, *numbers.grids[name].bounds)
-    plain = replace(law, known_variance=None)
-    scale = np.sqrt(variance / np.maximum(plain.variance(), np.finfo(float).tiny))
+    scale = np.sqrt(variance / usual)
     return replace(law.moved(mean - law.mean(), scale), known_mean=mean, known_variance=variance)
 
 
