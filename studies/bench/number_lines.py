@@ -9,9 +9,9 @@ inside the bin: what lines can do at all.
     python -m bench.number_lines FOLDER [--which sklearn]
     python -m bench.number_lines FOLDER --which chains --epsilon 1
 
-Chains are x -> y -> z, in which no released sum has both x and z. One is normal with lines; the others are made of three
-neighbouring columns of a table: x and y of a record drawn at random, and z of one of the hundred records nearest in y, so
-that z depends on x by y alone, along whatever curves the columns have. Truth is that of 100,000 such records.
+Chains are x -> y -> z, in which no released sum has both x and z. One is normal with lines; the others are made of
+three columns of a table: x and y of a record drawn at random, and z of one of the hundred records nearest in y, so that
+z depends on x by y alone, along whatever curves the columns have. Truth is that of 100,000 such records.
 """
 
 from __future__ import annotations

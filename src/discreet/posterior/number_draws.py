@@ -416,8 +416,10 @@ class NumberDraws:
         # The sampling errors of means in bins are in the means; a product has that of what varies about them.
         spreads = [self.column(name).spread for name in names]
         places = [
-            np.einsum("kld,l->kd", pair, b**2) - np.einsum("kld,l->kd", pair, b) ** 2 / pair.sum(axis=1),
-            np.einsum("kld,k->ld", pair, a**2) - np.einsum("kld,k->ld", pair, a) ** 2 / pair.sum(axis=0),
+            np.einsum("kld,l->kd", pair, b**2)
+            - np.einsum("kld,l->kd", pair, b) ** 2 / (pair.sum(axis=1) + LEAST_SHARE),
+            np.einsum("kld,k->ld", pair, a**2)
+            - np.einsum("kld,k->ld", pair, a) ** 2 / (pair.sum(axis=0) + LEAST_SHARE),
         ]
         inner = sum((place * spread).sum(axis=0) for place, spread in zip(places, spreads, strict=True))
         inner = np.maximum(inner + np.einsum("kld,kd,ld->d", pair, *spreads), 0.0)

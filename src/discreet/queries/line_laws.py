@@ -1,7 +1,7 @@
 """Laws of a number given other numbers, along lines inside bins and along chains of such lines.
 
-Of x in bin k and z whose product was released, the mean of z is `E(z | k) + slope (E(x | k, observed) - E(x | k))`. What
-varies about the line varies in the whole bin, so that the variance falls by
+Where the product of x and z was released, the mean of z is `E(z | k) + slope (E(x | k, observed) - E(x | k))` in bin k
+of x. What varies about the line varies in the whole bin, so that the variance falls by
 `slope^2 (Var(x | k) - Var(x | k, observed))`.
 
 Where x and z share no released sum, but a number y lies between them in the network, which shares one with z, the law
@@ -82,8 +82,9 @@ def give_numbers(
         given: the others.
         step: the draws are every `step`-th of the posterior.
     """
-    bins = shares[: numbers.grids[name].bins] / shares[: numbers.grids[name].bins].sum(axis=0)
-    law = numbers.given(name, shares, offsets, step)
+    shares = shares[: numbers.grids[name].bins] + LEAST_SHARE
+    bins = shares / shares.sum(axis=0)
+    law = numbers.given(name, bins, offsets, step)
     variance = np.clip(numbers.variance_given(name, bins, offsets, given, step), *law.variance_ends())
     return replace(law, known_variance=variance)
 

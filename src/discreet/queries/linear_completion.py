@@ -60,12 +60,6 @@ class Completion:
         """True if the covariances of two variables are known."""
         return (first, second) in self.known or (second, first) in self.known
 
-    @cached_property
-    def complete(self) -> bool:
-        """True if all covariances are known."""
-        pairs = [(first, second) for at, first in enumerate(self.names) for second in self.names[:at]]
-        return all(self.is_known(*pair) for pair in pairs)
-
     def tell(self, names: Scope) -> tuple[str, ...]:
         """Tell in a sentence for each pair of some variables without known covariances what these follow from."""
         apart = [pair for pair in combinations(names, 2) if not self.is_known(*pair)]
@@ -80,17 +74,15 @@ class Completion:
         Returns:
             Same shape, symmetric.
         """
-        if self.complete:
-            return covariances
         variances = np.diagonal(covariances, axis1=1, axis2=2)
         unit = np.sqrt(np.where(variances > 0, variances, 1.0))
         filled = covariances / unit[:, :, None] / unit[:, None]
         for at, name in enumerate(self.names):
             columns = list(self.spans[name])
             open_ = self.pick(tuple(before for before in self.names[:at] if not self.is_known(name, before)))
-            parents = self.pick(self.network.parents[name])
             if not open_:
                 continue
+            parents = self.pick(self.network.parents[name])
             among = filled[:, parents][:, :, parents]
             line = np.linalg.pinv(among, rcond=LEAST_RATIO, hermitian=True) @ filled[:, parents][:, :, columns]
             follow = filled[:, open_][:, :, parents] @ line

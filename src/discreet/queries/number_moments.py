@@ -37,7 +37,7 @@ from discreet.util.arrays import Floats
 
 LEAST_VARIANCE = 1e-300
 """Least variance that is divided by."""
-LEAST_EIGENVALUE = 1e-6
+SMALLEST_EIGENVALUE = 1e-6
 """Least eigenvalue of correlations that are taken for possible: below it rounding of released sums is what is seen."""
 MOST_COLUMNS = 128
 """Most columns of variables between those of a regression by which covariances follow; as `MOST_COEFFICIENTS`."""
@@ -142,7 +142,7 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
     chosen = between.pick(names)
     filled = between.fill(moments.covariances)[:, chosen][:, :, chosen]
     doubting = law.both.parts is not None and law.both.parts.assume == "robust"
-    if doubting and not between.complete:
+    if doubting:
         filled = _doubt(filled, law, numbers.of_records, columns, between)
     return NumberMoments(moments.means[:, chosen], filled, between.tell(names))
 
@@ -229,7 +229,7 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator, between: Com
         and move by elliptical slices through other draws' differences from the mean.
     """
     # Columns that follow from each other in the tables have a least eigenvalue of 0 in every draw, which stays.
-    wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -LEAST_EIGENVALUE)
+    wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -SMALLEST_EIGENVALUE)
     if not wrong.size:
         return moments
     size, upper = moments.means.shape[1], np.triu_indices(moments.means.shape[1])
@@ -289,7 +289,7 @@ def draw_population(
 
 def are_possible(covariances: Floats) -> npt.NDArray[np.bool_]:
     """Find the draws whose covariances some columns can have, none of which follows from others; shape (draws,)."""
-    return np.asarray(_least_eigenvalues(covariances) > LEAST_EIGENVALUE)
+    return np.asarray(_least_eigenvalues(covariances) > SMALLEST_EIGENVALUE)
 
 
 def _least_eigenvalues(covariances: Floats) -> Floats:
