@@ -427,26 +427,26 @@ class NumberDraws:
             latent - expected + np.sqrt(inner / records) * self.sampling_errors(expected.shape, *sorted(names))
         )
 
-    def _covary_by_line(self, name: str, other: str) -> tuple[Floats, float]:
+    def _covary_by_line(self, name: str, second: str) -> tuple[Floats, float]:
         """Compute the covariance of two columns if the line between the means in a column's bins goes on inside them.
 
         Args:
             name: of the column with the bins.
-            other: of the other column.
+            second: of the other column.
 
         Returns:
             The covariance, shape `(draws,)`, and the standard deviation of its doubt: `PRODUCT_DOUBT` of the largest
             covariance, for curves inside bins and for what tables of few records tell too little.
         """
         column, middles = self.column(name), _centre(self.grids[name])[:, None] + self.column(name).offsets
-        pair = self.joint((other, name))[: self.grids[other].bins, : len(middles)] + LEAST_SHARE
+        pair = self.joint((second, name))[: self.grids[second].bins, : len(middles)] + LEAST_SHARE
         shares = pair.sum(axis=0) / pair.sum(axis=(0, 1))
-        places = self.grids[other].middles[:, None, None] + self.offsets_by(other, name)[:, : len(middles)]
+        places = self.grids[second].middles[:, None, None] + self.offsets_by(second, name)[:, : len(middles)]
         level = (pair * places).sum(axis=0) / pair.sum(axis=0)
         apart = middles - (shares * middles).sum(axis=0)
         between, inside = (shares * apart**2).sum(axis=0), (shares * column.spread).sum(axis=0)
         covaried = (shares * apart * level).sum(axis=0) * (1 + inside / np.maximum(between, LEAST_SHARE))
-        spreads = [self.variance(each, self.column(each).bins) for each in (name, other)]
+        spreads = [self.variance(each, self.column(each).bins) for each in (name, second)]
         most = WIDEST * np.sqrt(spreads[0] * spreads[1])
         return np.clip(covaried, -most, most), PRODUCT_DOUBT * float(most.mean())
 
