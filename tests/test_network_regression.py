@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import discreet as dc
-from discreet.queries.column_moments import NumberMoments
+from discreet.queries.number_moments import NumberMoments
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS

@@ -265,14 +265,14 @@ def test_a_state_of_less_than_no_records_counts_as_the_pair_s_law_says() -> None
     law = np.array([[[0.3], [0.21]], [[0.2], [0.3]], [[-0.004], [-0.006]]])
     shares, values = law.sum(axis=1), np.array([[[10.0]], [[60.0]]])
     state, number = np.eye(3)[:, 2:, None], module.RegressionColumn(dc.Variable("y", bounds=(0, 100), bins=(20,)))
-    given = [column_moments._average_given(law, values), number.given(law, "uniform")]
+    given = [column_moments.average_given(law, values), number.given(law, "uniform")]
     indicator = module.RegressionColumn(NETWORK.schema["b"]).given(law, "uniform")
     assert given[0][2] == pytest.approx(40)
     mean = float((law.sum(axis=0) * values[:, 0]).sum())
     product = float((law[2] * values[:, 0]).sum()) - mean * float(shares[2, 0])
     for found in given:
         np.testing.assert_allclose(column_moments.covariance(shares, state, found), [[[product]]])
-    np.testing.assert_allclose(column_moments._average_given(law, np.array([[[0.0]], [[1.0]]])), indicator)
+    np.testing.assert_allclose(column_moments.average_given(law, np.array([[[0.0]], [[1.0]]])), indicator)
 
 
 REFUSED = [

@@ -37,7 +37,8 @@ from experiments.shipped import SHIPPED, planned
 
 __all__ = [
     "BINS", "GROUPS", "LEVEL", "LOSS_PAIRS", "QUESTIONS", "Asked", "Run", "Table", "alone", "beside", "list_ratio",
-    "made_up_tables", "measure", "measure_loss", "network_of", "read_release", "sklearn_tables", "tables",
+    "made_up_tables", "measure", "measure_loss", "network_of", "read_release", "round_bounds", "sklearn_tables",
+    "tables",
 ]  # fmt: skip
 
 dp.enable_features("contrib")
@@ -108,7 +109,7 @@ def sklearn_tables() -> Iterator[Table]:
         data = load(scaled=False).data if name == "diabetes" else load().data
         for at in range(0, data.shape[1] - 2, 3):
             x, z, third = data[:, at], data[:, at + 1], data[:, at + 2]
-            yield _pair(f"{name} {at}", x, z, third, (_round_bounds(x), _round_bounds(z)), integer=False)
+            yield _pair(f"{name} {at}", x, z, third, (round_bounds(x), round_bounds(z)), integer=False)
 
 
 def made_up_tables(rng: np.random.Generator, n: int = 50_000) -> Iterator[Table]:
@@ -139,7 +140,7 @@ def _pair(
     return Table(name, group, x, z, bounds, integer)
 
 
-def _round_bounds(values: Floats) -> tuple[float, float]:
+def round_bounds(values: Floats) -> tuple[float, float]:
     """Take 0, or the round number below, and the next round number above."""
     step = 10.0 ** np.floor(np.log10(max(float(np.abs(values).max()), 1e-9)))
     return (min(0.0, float(step * np.floor(values.min() / step))), float(step * (np.floor(values.max() / step) + 1)))

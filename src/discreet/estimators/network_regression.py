@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.posterior.methods import noise_aware
-from discreet.queries.column_moments import NumberMoments
+from discreet.queries.number_moments import NumberMoments
 from discreet.queries.regress import number_moments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -172,7 +173,9 @@ class NumberGrid:
         cuts = tuple(self.leaf_edges(self.finest)[1:-1].tolist())
         # Numbers for names: those of the ends in 16 digits may be the same.
         names = tuple(map(str, range(len(cuts) + 1)))
-        gaps: dict[str, Any] = {name: text if name == "applies_if" else name for name, text in write_gaps(self.variable).items()}
+        gaps: dict[str, Any] = {
+            name: text if name == "applies_if" else name for name, text in write_gaps(self.variable).items()
+        }
         return Variable(self.variable.name, names, self.variable.bounds, cuts, self.variable.type, **gaps)
 
 

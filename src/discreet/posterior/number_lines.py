@@ -53,7 +53,7 @@ def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
     """
     grids = [numbers.grids[name] for name in (first, second)]
     pair = numbers.joint((first, second))[: grids[0].bins, : grids[1].bins]
-    pair = pair / pair.sum(axis=(0, 1)) + LEAST_WEIGHT
+    pair = pair / np.maximum(pair.sum(axis=(0, 1)), LEAST_WEIGHT) + LEAST_WEIGHT
     pair = pair / pair.sum(axis=(0, 1))
     shares = pair.sum(axis=1)
     places = grids[1].middles[:, None, None] + numbers.offsets_by(second, first)[:, : grids[0].bins]

@@ -15,11 +15,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
 from discreet.inference.bin_laws import BinLaw
-from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Scope, Variable
-from discreet.posterior.number_draws import NumberDraws
+from discreet.posterior.number_draws import expect_counted
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.conditioning import ConditionedPosterior
@@ -101,7 +99,7 @@ def _find_shares_given(law: Floats) -> Floats:
     return np.asarray(np.divide(law, total, out=np.full(law.shape, 1 / law.shape[1]), where=total != 0))
 
 
-def _average_given(law: Floats, values: Floats) -> Floats:
+def average_given(law: Floats, values: Floats) -> Floats:
     """Average a variable's values in each state of another, shape `(others, columns, draws)`.
 
     It is `sum_k P(k | other) value_k`, with shares of `_find_shares_given`.
@@ -124,11 +122,13 @@ class ColumnLaw:
         both: posterior draws.
         names: covariates, then the target.
         inside: law inside bins.
+        records: if given, laws are those of so many records, less what draws of the population vary beyond them.
     """
 
     both: ConditionedPosterior
     names: Scope
     inside: Inside
+    records: float | None = None
 
     @property
     def draws(self) -> int:
@@ -159,6 +159,13 @@ class ColumnLaw:
 
         It is summed from `whole`, or taken from the laws of pairs if `whole` is None.
         """
+        law = self._find(names)
+        if self.records is None:
+            return law
+        return expect_counted(law.reshape(-1, self.draws), self.records).reshape(law.shape)
+
+    def _find(self, names: tuple[str, ...]) -> Floats:
+        """Compute the drawn law of one or two of the variables, axes in the given order."""
         if self.whole is None:
             return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]
@@ -269,68 +276,6 @@ class ColumnMoments:
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
-@dataclass(frozen=True, eq=False)
-class NumberMoments:
-    """Means and covariances of a linear regression's columns in every draw, from released sums of numbers.
-
-    Args:
-        means: of the covariates' columns and then of the target, shape `(draws, columns + 1)`.
-        covariances: of the same, shape `(draws, columns + 1, columns + 1)`.
-    """
-
-    means: Floats
-    covariances: Floats
-
-    @cached_property
-    def of_covariates(self) -> ColumnMoments:
-        """Moments of the covariates' columns."""
-        covariances = self.covariances[:, :-1, :-1]
-        return ColumnMoments(covariances, covariances, self.means[:, :-1])
-
-    @cached_property
-    def coefficients(self) -> Floats:
-        """Least squares in every draw, the intercept last, shape `(draws, columns + 1)`; NaN if unidentified."""
-        return self._add_intercept(self.of_covariates.slopes(self.covariances[:, :-1, -1]), self.means)
-
-    @cached_property
-    def residual_variance(self) -> Floats:
-        """Variance of the target about the line in every draw, shape `(draws,)`; at least 0, NaN if unidentified."""
-        signed = np.column_stack([-self.coefficients[:, :-1], np.ones(len(self.means))])
-        return np.asarray(np.maximum(np.einsum("di,dij,dj->d", signed, self.covariances, signed), 0.0))
-
-    def identified(self) -> tuple[Floats, Floats]:
-        """Select coefficients and residual variances of the draws that identify them.
-
-        Raises:
-            InputError: most draws do not.
-        """
-        valid = np.isfinite(self.coefficients).all(axis=-1)
-        if valid.mean() < 0.5:
-            raise InputError(
-                "noise leaves the coefficients open in most draws: they have an estimate, but no intervals"
-            )
-        return self.coefficients[valid], self.residual_variance[valid]
-
-    def estimate(self) -> Floats:
-        """Compute ridge regression on the posterior means of the moments, shape `(columns + 1,)`.
-
-        Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. The ridge on
-        standardised columns is the root mean square of the correlations' standard deviations: it vanishes with them.
-        """
-        means, covariances = self.means.mean(axis=0), self.covariances.mean(axis=0)
-        unit = np.sqrt(np.maximum(np.diag(covariances), np.finfo(float).tiny))
-        scale, pairs = np.outer(unit, unit), np.triu_indices(len(unit), 1)
-        ridge = np.sqrt((self.covariances.var(axis=0) / scale**2)[pairs].mean())
-        related = covariances / scale
-        slopes = np.linalg.lstsq(related[:-1, :-1] + ridge * np.eye(len(unit) - 1), related[:-1, -1], rcond=None)[0]
-        return np.asarray(self._add_intercept((slopes * unit[-1] / unit[:-1])[None], means[None])[0])
-
-    @staticmethod
-    def _add_intercept(slopes: Floats, means: Floats) -> Floats:
-        """Append the intercept of the line through the means; shapes `(draws, columns)`, `(draws, columns + 1)`."""
-        return np.column_stack([slopes, means[:, -1] - (slopes * means[:, :-1]).sum(axis=-1)])
-
-
 def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
     """Compute the means and covariances of a regression's columns in every draw.
 
@@ -352,7 +297,7 @@ def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> Co
         for j, column_b in enumerate(covariates[:i]):
             columns, pair = slice(ends[j], ends[j + 1]), law.of(column_a.variable.name, column_b.variable.name)
             turned, others = pair.swapaxes(0, 1), law.values(column_b)
-            at_means[:, rows, columns] = covariance(pair.sum(axis=1), values, _average_given(pair, others))
+            at_means[:, rows, columns] = covariance(pair.sum(axis=1), values, average_given(pair, others))
             at_means[:, columns, rows] = at_means[:, rows, columns].swapaxes(1, 2)
             with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, column_b.given(pair, law.inside))
             with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, column_a.given(turned, law.inside))
@@ -374,72 +319,3 @@ def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> F
     """
     first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))
-
-
-def measured_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> NumberMoments:
-    """Compute the means and covariances of columns from released sums of numbers, without a law inside bins.
-
-    Args:
-        law: laws of the variables.
-        numbers: numbers of the numeric columns, all of which have sums.
-        columns: of different variables.
-
-    Returns:
-        Moments in the unit of the numbers; the last column is the target of a regression.
-    """
-    ends = np.cumsum([0, *(len(column.names) for column in columns)])
-    means = np.zeros((law.draws, int(ends[-1])))
-    covariances = np.zeros((*means.shape, means.shape[-1]))
-    for i, column in enumerate(columns):
-        rows, name = slice(ends[i], ends[i + 1]), column.variable.name
-        shares = law.singles[name]
-        if column.variable.numeric:
-            grid = numbers.grids[name]
-            bins = _share_bins(shares, grid)
-            centred = grid.middles[:, None] + numbers.column(name).offsets - grid.shift
-            means[:, rows] = (bins * centred).sum(axis=0)[:, None]
-            covariances[:, rows, rows] = numbers.variance(name, bins)[:, None, None]
-        else:
-            values = column.values(shares, law.inside)
-            means[:, rows] = np.einsum("sd,scd->dc", shares, values)
-            covariances[:, rows, rows] = covariance(shares, values, values)
-        for j, before in enumerate(columns[:i]):
-            held = slice(ends[j], ends[j + 1])
-            covariances[:, rows, held] = _covary(law, numbers, column, before)
-            covariances[:, held, rows] = covariances[:, rows, held].swapaxes(1, 2)
-    return NumberMoments(means, covariances)
-
-
-def _share_bins(shares: Floats, grid: NumberGrid) -> Floats:
-    """Compute the shares of the bins among records with a number; negative ones, of a law without bias, count as 0."""
-    bins = np.maximum(shares[: grid.bins], 0.0)
-    return np.asarray(bins / bins.sum(axis=0))
-
-
-def _covary(law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn) -> Floats:
-    """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`."""
-    names = (first.variable.name, second.variable.name)
-    pair = law.of(*names)
-    if first.variable.numeric and second.variable.numeric:
-        sides = [numbers.grids[name] for name in names]
-        pair = pair[: sides[0].bins, : sides[1].bins]
-        pair = pair / pair.sum(axis=(0, 1))
-        bins = [_share_bins(pair.sum(axis=1 - axis), grid) for axis, grid in enumerate(sides)]
-        centred = [
-            (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None] + numbers.column(name).offsets
-            for grid, name in zip(sides, names, strict=True)
-        ]
-        means = [(pair.sum(axis=1 - axis) * centred[axis]).sum(axis=0) for axis in (0, 1)]
-        covaried = numbers.products(*names, pair) - means[0] * means[1]
-        limit = np.sqrt(numbers.variance(names[0], bins[0]) * numbers.variance(names[1], bins[1]))
-        return np.asarray(np.clip(covaried, -limit, limit)[:, None, None])
-    if second.variable.numeric:
-        return _covary(law, numbers, second, first).swapaxes(1, 2)
-    if first.variable.numeric:
-        grid = numbers.grids[names[0]]
-        numbers_by = grid.middles[:, None, None] + numbers.offsets_by(*names)
-        pair = pair[: grid.bins] / pair[: grid.bins].sum(axis=(0, 1))
-        values = second.values(pair.sum(axis=0), law.inside)
-        centred_values = values - np.einsum("sd,scd->cd", pair.sum(axis=0), values)
-        return np.asarray(np.einsum("ksd,ksd,scd->dc", pair, numbers_by, centred_values)[:, None])
-    return covariance(pair.sum(axis=1), law.values(first), _average_given(pair, law.values(second)))

@@ -25,14 +25,14 @@ from discreet.model.number_types import as_ends
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
-from discreet.posterior.number_draws import NumberDraws
-from discreet.posterior.number_lines import slopes_inside
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
-from discreet.queries.column_moments import ColumnLaw, RegressionColumn, measured_moments
+from discreet.queries.column_moments import ColumnLaw, RegressionColumn
 from discreet.queries.conditioning import ConditionedPosterior, condition_on
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.line_laws import follow_lines, give_numbers
+from discreet.queries.number_moments import read_moments
 from discreet.queries.observed_numbers import bound_event
 from discreet.queries.partial_identification import identification_bounds
 from discreet.util.arrays import Floats
@@ -952,7 +952,9 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     possible, weights = possible_draws(query, draws, both.weights)
     every = _find_number_law(query, both, draws, inside)
     law = every.of_draws(possible)
-    limits, assumes = tuple[BinLaw, ...]((law,)), tuple[str, ...]()
+    # Given others, the variance inside a bin is known up to the law inside; a whole column's is measured.
+    plain = replace(law, known_variance=None) if both.seen else law
+    limits, assumes = tuple[BinLaw, ...]((plain,)), tuple[str, ...]()
     if both.numbers is not None and (untold := both.numbers.list_untold(query.variable, both.names)):
         # Of where in a bin such records lie, no sum tells.
         limits = (BinLaw.of_bins(both.given.network.schema[query.variable], draws, inside).of_draws(possible),)
@@ -1020,9 +1022,12 @@ def _find_number_law(
     if numbers is None or name not in numbers.grids:
         return BinLaw.of_bins(variable, shares, inside)
     if both.split:
-        return _follow_lines(name, both, numbers, step)
-    law = numbers.given(name, shares, numbers.offsets_given(name, both.given, step, both.ranged), step)
-    if both.seen or query.quantity not in ("sd", "variance") or not numbers.measures(name, name):
+        return follow_lines(name, both, numbers, step)
+    offsets = numbers.offsets_given(name, both.given, step, both.ranged)
+    if query.quantity not in ("sd", "variance") or not numbers.measures(name, name):
+        return numbers.given(name, shares, offsets, step)
+    law = give_numbers(numbers, name, shares, offsets, both.names, step)
+    if both.seen:
         return law
     bins = shares[: len(numbers.grids[name].middles)]
     return replace(law, known_variance=numbers.variance(name, bins / bins.sum(axis=0), step))
@@ -1053,38 +1058,6 @@ def _find_extreme_laws(query: NumberQuery, both: ConditionedPosterior) -> tuple[
     )
 
 
-def _follow_lines(name: str, both: ConditionedPosterior, numbers: NumberDraws, step: int) -> BinLaw:
-    """Find the law of a number whose mean follows lines inside the bins of observed numbers.
-
-    In bin k of an observed number x the mean of z is `E(z | k) + slope (E(x | k, observed) - E(x | k))`; what varies
-    about the line varies in the whole bin, so that the variance falls by `slope^2 (Var(x | k) - Var(x | k, observed))`.
-
-    Args:
-        name: of the number z.
-        both: draws given the evidence.
-        numbers: of the release.
-        step: the draws are every `step`-th of the posterior.
-    """
-    flat = both.flat
-    shares = flat.joint((name,))
-    law = numbers.given(name, shares, numbers.offsets_given(name, flat, step, both.ranged), step)
-    shift, less = np.zeros((2, shares.shape[1]))
-    for each in both.observed:
-        known = each.variable.name
-        if known in numbers.grids:
-            slopes = slopes_inside(numbers, known, name)[:, ::step]
-            means, variances = each.shifts()
-            weights = np.ones(1) if each.code is not None else flat.joint((known,))[: len(slopes)]
-            at = slice(each.code, each.code + 1) if each.code is not None else slice(None)
-            shift = shift + (weights * slopes[at] * means[at]).sum(axis=0) / weights.sum(axis=0)
-            less = less + (weights * slopes[at] ** 2 * variances[at]).sum(axis=0) / weights.sum(axis=0)
-    scale = np.sqrt(np.clip(1 + less / np.maximum(law.variance(), np.finfo(float).tiny), LEAST_RESIDUAL, 1.0))
-    mean = np.clip(law.mean() + shift, *numbers.grids[name].bounds)
-    return replace(law.moved(mean - law.mean(), scale), known_mean=mean)
-
-
-LEAST_RESIDUAL = 0.02
-"""Least variance about a line, relative to that of all numbers: beyond it the noise of the slope is what is seen."""
 LINES = "inside the bins of {}, {} taken to follow its number along lines; the interval above is not by them"
 """Assumption of an answer given a number or a comparison that splits a bin."""
 
@@ -1105,7 +1078,8 @@ def _list_sums(query: NumberQuery, both: ConditionedPosterior) -> tuple[str, ...
         return ()
     if query.second is None:
         return numbers.sources(query.variable, observed)
-    return (f"sum of {query.variable}", f"sum of {query.second}", f"sum of {query.variable} {query.second}")
+    product = (f"sum of {query.variable} {query.second}",) if numbers.measures(query.variable, query.second) else ()
+    return (f"sum of {query.variable}", f"sum of {query.second}", *product)
 
 
 def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -> Answer:
@@ -1123,7 +1097,7 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         InputError: no sums of both were released.
     """
     names = tuple(name for name, _ in query.targets)
-    values = _relate_numbers(query, both)
+    values, follows = _relate_numbers(query, both)
     lower, upper = equal_tails(values, level)
     row: AnswerRow = {
         "state": {names[0]: f"{query.quantity} with {names[1]}"},
@@ -1134,8 +1108,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         "noise_error": None,
     }
     answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling)
-    answer = replace(answer, sums=_list_sums(query, both))
-    return both.ground(answer, set(names), (values, values))
+    answer = both.ground(replace(answer, sums=_list_sums(query, both)), set(names), (values, values))
+    return replace(answer, assumes=(*answer.assumes, *follows))
 
 
 def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scope:
@@ -1145,8 +1119,8 @@ def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scop
     return (query.variable, *both.numbers.open_names(query.variable, tuple(both.given.evidence), both.ranged))
 
 
-def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
-    """Compute the covariance or correlation of two numbers in every draw.
+def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Floats, tuple[str, ...]]:
+    """Compute the covariance or correlation of two numbers in every draw, and say what it rests on unmeasured.
 
     Raises:
         InputError: no sums of both were released.
@@ -1157,11 +1131,12 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> Floats:
     if not numbers.evidence.payload.moments.size:
         raise InputError(f"{query}: the records were too few for sums of squares and products; `regress` reads bins")
     columns = [RegressionColumn(both.given.network.schema[name]) for name in names]
-    moments = measured_moments(ColumnLaw(both, names, "log-linear"), numbers, columns).covariances
-    if query.quantity == "covariance":
-        return np.asarray(moments[:, 0, 1])
-    scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
-    return np.asarray(moments[:, 0, 1] / scale)
+    sums = read_moments(ColumnLaw(both, names, "log-linear"), numbers, columns)
+    moments = sums.covariances
+    scale = np.ones(len(moments))
+    if query.quantity != "covariance":
+        scale = np.sqrt(np.maximum(moments[:, 0, 0] * moments[:, 1, 1], np.finfo(float).tiny))
+    return np.asarray(moments[:, 0, 1] / scale), sums.assumes
 
 
 def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
@@ -1180,7 +1155,7 @@ def find_number(query: NumberQuery, posterior: NetworkPosterior) -> Floats:
     """
     if query.second is not None:
         both = condition_on(posterior, query.evidence, predictive=False)
-        return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))
+        return _relate_numbers(query, both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT))[0]
     return number_draws(query, find_number_law(query, posterior))[0]
 
 

@@ -32,7 +32,6 @@ from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
-from discreet.model.network import Network
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -44,14 +43,13 @@ from discreet.queries.column_moments import (
     MOST_JOINT_STATES,
     ColumnLaw,
     ColumnMoments,
-    NumberMoments,
     RegressionColumn,
     column_moments,
     covariance,
-    measured_moments,
 )
 from discreet.queries.conditioning import condition_on
 from discreet.queries.credible import check_level
+from discreet.queries.number_moments import NumberMoments, are_together, read_moments
 from discreet.util.arrays import Floats
 from discreet.util.limits import first_repeated
 from discreet.util.option_texts import DEFAULT_LEVEL, Inside, LawAssume, RegressionKind
@@ -421,11 +419,12 @@ def regress(
     both = condition_on(_apply_assumption(posterior, assume), (), predictive=False)
     law = ColumnLaw(both.for_targets((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [RegressionColumn(schema[name]) for name in names]
+    follows: tuple[str, ...] = ()
     with under_way("regressing"):
         measured = kind == "linear" and _measures_numbers(both.numbers, (*names, target), schema)
         if measured and both.numbers is not None:
-            sums = measured_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
-            moments, drawn = sums.of_covariates, sums.coefficients
+            sums = read_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
+            moments, drawn, follows = sums.of_covariates, sums.coefficients, sums.assumes
         else:
             moments = column_moments(law, covariates)
             fit = _fit_linear if kind == "linear" else _fit_logistic
@@ -442,7 +441,8 @@ def regress(
             "draws; leave some of them out"
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
-    return _add_basis(regression, law, measured=measured)
+    regression = _add_basis(regression, law, measured=measured)
+    return replace(regression, assumes=(*regression.assumes, *follows))
 
 
 def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) -> NumberMoments:
@@ -465,23 +465,13 @@ def number_moments(posterior: PosteriorDraws, target: str, on: Sequence[str]) ->
     if both.numbers is None or not _measures_numbers(both.numbers, names, schema) or not schema[target].numeric:
         wanted = [target, *(name for name in names if schema[name].numeric and name != target)]
         raise InputError(f"this release holds no sums of all of {listed(map(shown, wanted))}; `regress` reads bins")
-    if apart := [pair for pair in combinations(names, 2) if not _are_together(both.numbers, posterior.network, pair)]:
+    if apart := [pair for pair in combinations(names, 2) if not are_together(both.numbers, posterior.network, pair)]:
         raise InputError(
             f"nothing that was released tells how these go together: {listed(' and '.join(pair) for pair in apart)}; "
             "in the network one must depend on the other, or a third variable on both"
         )
     law = ColumnLaw(both.for_targets(names, most=MOST_JOINT_STATES), names, "log-linear")
-    return measured_moments(law, both.numbers, [RegressionColumn(schema[name]) for name in names])
-
-
-def _are_together(numbers: NumberDraws, network: Network, pair: tuple[str, str]) -> bool:
-    """True if sums of two variables were released, or of two categorical ones a table of a family."""
-    numeric = [name for name in pair if name in numbers.grids]
-    if len(numeric) == 2:
-        return numbers.measures(*pair)
-    if numeric:
-        return bool(numbers.family_for(numeric[0], tuple({*pair} - {*numeric})))
-    return any({*pair} <= {*network.family(node)} for node in network.nodes)
+    return read_moments(law, both.numbers, [RegressionColumn(schema[name]) for name in names])
 
 
 # ---------------------------------------------------------------------------------------------- what can be regressed
