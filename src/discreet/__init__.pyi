@@ -1,5 +1,6 @@
 from . import decisions as decisions
 from . import designs as designs
+from . import discovery as discovery
 from . import estimators as estimators
 from . import external as external
 from . import kinds as kinds

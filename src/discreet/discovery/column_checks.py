@@ -1,0 +1,231 @@
+"""Audit of a found domain: noise is written down, and values that one data set alone has are followed to the release.
+
+Neighbours may have different values, so that they ask for noise on different cells. A value that both have costs what
+its noise costs. For one that is in one data set alone the audit finds the least noisy count with which it is released,
+by running the draw, and adds the probability of that to the part of delta that is spent. With any smaller count the
+release must be the same as without the value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.discovery.columns import ColumnType
+from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain
+from discreet.discovery.made_up_columns import MADE_UP
+from discreet.discovery.mechanisms.found_domain import Look, decide_type, list_looks
+from discreet.discovery.records.column_values import ColumnValues
+from discreet.noise.noise_laws import CELL_LAWS, CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.util.arrays import Ints
+from discreet.verify.audit import Audited, Check
+from discreet.verify.losses import measure_gaussian
+from discreet.verify.script import Leak, Lost, numbers
+
+SCRIPTS = 4
+"""Sets of answers by which draws are compared."""
+LARGEST_ANSWER = 10**9
+"""Noisy count with which any value is released."""
+Requests = dict[tuple[str, str], tuple[dict[str, int], CellLaw]]
+"""By stage and column of a look, the counts that noise was asked for, by cell, and its law."""
+
+
+@dataclass
+class _Answers:
+    """Source of noise that answers by a script, and logs what it is asked.
+
+    Args:
+        statistic: of one data set, which says which values the cells are of.
+        script: number of the set of answers.
+        given: answers for single cells: stage, column and cell.
+    """
+
+    statistic: ColumnValues
+    script: int
+    given: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    requests: Requests = field(default_factory=dict)
+    types: dict[str, ColumnType] = field(default_factory=dict)
+    looks: Iterator[Look] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with the looks that find types."""
+        columns = self.statistic.columns
+        self.types = {column.name: column.type for column in columns if column.type != "unknown"}
+        self.looks = chain((look for look in list_looks(columns, None) if look.stage == "type"), self._later())
+
+    def _later(self) -> Iterator[Look]:
+        """List the looks that follow from the types."""
+        yield from list_looks(self.statistic.columns, self.types)
+
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
+        """Log the values, and answer."""
+        return self._answer(values, DiscreteLaplace(scale))
+
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
+        """Log the values, and answer."""
+        return self._answer(values, DiscreteGaussian(scale))
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse other randomness."""
+        raise Lost(f"the audit of a domain cannot follow {name}")
+
+    def _answer(self, values: Ints, law: CellLaw) -> Ints:
+        """Answer each cell by its name, so that answers are the same for all data sets."""
+        look = next(self.looks, None)
+        if look is None:
+            raise Leak("noise is asked for again and again, until an answer suits")
+        stage, name = look.stage, look.column.name
+        cells = [str(at) for at in range(len(values))]
+        if stage == "states" and self.types[name] != "boolean":
+            cells = ["", *(f"={value}" for value in self.statistic.values[name])]
+        if len(cells) != len(values):
+            raise Leak("with the answers of the noise held fixed, how much is asked of it depends on the records")
+        self.requests[stage, name] = dict(zip(cells, values.tolist(), strict=True)), law
+        drawn = {cell: self.given.get((stage, name, cell), _make_answer(self.script, stage, cell)) for cell in cells}
+        answers = np.array(list(drawn.values()), np.int64)
+        if stage == "type":
+            self.types[name] = decide_type(answers, math.sqrt(law.raw_variance))
+        return answers
+
+
+def _make_answer(script: int, stage: str, cell: str) -> int:
+    """Make an answer: in the first script large for all cells, in others large for some."""
+    if stage == "states" and cell:
+        return LARGEST_ANSWER if script == 0 else 0
+    rng = np.random.default_rng([script, len(stage), *cell.encode()])
+    size = 10 ** (2 * script)
+    return int(rng.integers(-size, size + 1)) + (10**6 if rng.random() < script / SCRIPTS / 4 else 0)
+
+
+def _run(case: Audited, statistic: ColumnValues, script: int, given: Any = None) -> tuple[FoundDomain, Requests]:
+    """Run a draw by a script."""
+    source = _Answers(statistic, script, given or {})
+    payload: Any = case.mechanism.draw(statistic, case.prior, case.calibration, source)
+    return payload, source.requests
+
+
+def _without(payload: FoundDomain, lonely: Mapping[str, str]) -> Any:
+    """Write what a payload says but for one state of some columns."""
+    parts = []
+    for part in payload.parts:
+        stays = [state != lonely.get(part.name) for state in part.states]
+        if all(stays):
+            parts.append(part)
+            continue
+        states = tuple(state for state, stay in zip(part.states, stays, strict=True) if stay)
+        parts.append(replace(part, states=states, counts=part.counts[stays]))
+    return tuple(map(numbers, parts))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two neighbours: its statistic, the values that it alone has by column, its release and requests."""
+
+    statistic: ColumnValues
+    lonely: Mapping[str, str]
+    payload: FoundDomain
+    requests: Requests
+
+
+def _measure(case: Audited) -> tuple[float, str]:
+    """Measure the largest loss of a domain over all pairs of data sets and scripts."""
+    inputs = {data: MADE_UP.statistic_from(case.mechanism, case.prior.over, data) for data in {*chain(*case.pairs)}}
+    largest = 0.0
+    for script in range(SCRIPTS):
+        runs = {data: _run(case, statistic, script) for data, statistic in inputs.items()}
+        for (first, second), units in case.pairs.items():
+            sides = []
+            for here, there in ((first, second), (second, first)):
+                lonely = _find_lonely(inputs[here], inputs[there])
+                sides.append(_Side(inputs[here], lonely, *runs[here]))
+            largest = max(largest, _compare(case, script, *sides) / units)
+    return largest, "exactly"
+
+
+def _find_lonely(here: ColumnValues, there: ColumnValues) -> dict[str, str]:
+    """Find the values that one data set has and the other has not; units with several records may have several."""
+    names = {name: [*{*values} - {*there.values[name]}] for name, values in here.values.items()}
+    return {name: values[0] for name, values in names.items() if values}
+
+
+def _compare(case: Audited, script: int, first: _Side, second: _Side) -> float:
+    """Compute the loss between two data sets: of the noise on what both have, at what lonely values leave of delta."""
+    if _without(first.payload, first.lonely) != _without(second.payload, second.lonely):
+        raise Leak("with the noise held fixed, the release depends on the records")
+    released = max(_release_probability(case, script, side) for side in (first, second))
+    delta = float(case.guarantee.delta) * (1 + 1e-9) - released
+    if delta < 0:
+        return math.inf
+    loss, gaussian = 0.0, []
+    if first.requests.keys() != second.requests.keys():
+        raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
+    for look, (ours, law) in first.requests.items():
+        theirs, other = second.requests[look]
+        if law != other:
+            raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
+        shared = ours.keys() & theirs.keys()
+        moved = np.array([abs(ours[cell] - theirs[cell]) for cell in sorted(shared)], np.int64)
+        if isinstance(law, DiscreteLaplace):
+            loss += law.loss(int(moved.sum()))
+        else:
+            gaussian.append((moved, law.scale))
+    return loss + (measure_gaussian(gaussian, float(case.guarantee.epsilon), delta) if gaussian else 0.0)
+
+
+def _release_probability(case: Audited, script: int, side: _Side) -> float:
+    """Compute the probability that a lonely value of a data set is released."""
+    stays = 1.0
+    for name, value in side.lonely.items():
+        look = ("states", name)
+        if look not in side.requests:
+            continue
+        counts, law = side.requests[look]
+        least = _find_least_answer(case, script, side, name, value)
+        stays *= 1 - _tail(law, least - counts[f"={value}"])
+    return 1 - stays
+
+
+def _find_least_answer(case: Audited, script: int, side: _Side, name: str, value: str) -> int:
+    """Find the least noisy count with which a value is released; with less, nothing may tell that it is there."""
+
+    def run(answer: int) -> FoundDomain:
+        return _run(case, side.statistic, script, {("states", name, f"={value}"): answer})[0]
+
+    def has(payload: FoundDomain) -> bool:
+        return value in _part(payload, name).states
+
+    low, high = -LARGEST_ANSWER, LARGEST_ANSWER
+    if not has(run(high)):
+        return LARGEST_ANSWER * 10
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if has(run(middle)) else (middle, high)
+    if _without(run(low), {}) != _without(run(-LARGEST_ANSWER), {}) or has(run(low - 1)):
+        raise Leak("a value that is not released changes the release")
+    return high
+
+
+def _part(payload: FoundDomain, name: str) -> FoundColumn:
+    """Find what a payload says of a column."""
+    return next(part for part in payload.parts if part.name == name)
+
+
+def _tail(law: CellLaw, least: int) -> float:
+    """Probability that the noise is at least a number."""
+    if law.tag == CELL_LAWS["discrete_laplace"].tag:
+        below = math.exp(-abs(least) / law.scale) / (1 + math.exp(-1 / law.scale))
+        return below if least >= 1 else 1 - math.exp(-(1 - least) / law.scale) / (1 + math.exp(-1 / law.scale))
+    window = np.arange(least, least + math.ceil(40 * law.scale) + 1)
+    if len(window) > 10**6 or least > 30 * law.scale:
+        return float(ndtr(-(least - 1) / law.scale))
+    return min(float(np.exp(law.log_density(window)).sum()), 1.0)
+
+
+CHECKS = ((DomainNoise, Check(_measure, numbers=True)),)
+"""Check of the pack's calibration."""
