@@ -84,16 +84,6 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
 
 def _write_document(network: dc.Network) -> dict[str, Any]:
     """Write nodes and arcs as JSON."""
-    nodes = [
-        {
-            "name": variable.name,
-            "states": list(variable.states),
-            **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
-            **({"type": variable.type} if variable.type != "real" else {}),
-            **({} if variable.missing is None else {"missing": variable.missing}),
-            "parents": list(network.parents[variable.name]),
-        }
-        for variable in network.schema
-    ]
+    nodes = [variable.document() | {"parents": list(network.parents[variable.name])} for variable in network.schema]
     arcs = [list(arc) for arc in network.arcs]
     return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **documents.origin_document([network])}

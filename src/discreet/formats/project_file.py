@@ -20,7 +20,8 @@
 
     [[variables]]
     name = "smoke"
-    states = ["no", "yes"]                     # or bounds, bins, type; also missing; without bins a release finds some
+    states = ["no", "yes"]                     # or bounds, bins, type; without bins a release finds some
+    other = "other"                            # takes all values that are not listed; also missing
 
 All commands that take a network take a project file. It must contain nothing of a private record: draft it from a
 codebook or a public sample. Comments survive when a program changes the file.
@@ -273,7 +274,8 @@ def _describe_variable(variable: Variable) -> dict[str, Any]:
     """Describe a variable as in a file."""
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
-        return {"name": variable.name, "states": list(variable.values), **missing}
+        other = {} if variable.other is None else {"other": variable.other}
+        return {"name": variable.name, "states": list(variable.matched), **other, **missing}
     plain = Variable(variable.name, bounds=variable.bounds, bins=variable.bins, type=variable.type)
     return {
         "name": variable.name,

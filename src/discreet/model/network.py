@@ -431,7 +431,7 @@ class Network(Graph, Tabular, Over):
         replaced = {}
         for variable in variables:
             node = self.schema[variable.name]
-            node = replace(node, missing=node.missing or variable.missing)
+            node = replace(node, missing=node.missing or variable.missing, other=node.other or variable.other)
             if variable.size != node.size:
                 raise InputError(
                     f"variable {shown(node.name)} has {node.size} states in the network but {variable.size} in the "
@@ -439,7 +439,7 @@ class Network(Graph, Tabular, Over):
                 )
             if variable.bounds is None and set(variable.states) != set(node.states):
                 raise InputError(f"variable {shown(node.name)} has other states in the schema than in the network")
-            replaced[node.name] = replace(variable, states=node.states, missing=node.missing)
+            replaced[node.name] = replace(variable, states=node.states, missing=node.missing, other=node.other)
         return replace(self, variables=tuple(replaced.get(variable.name, variable) for variable in self.variables))
 
     @property

@@ -12,15 +12,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
+from discreet.util.similar import did_you_mean
 
 QueryKind = Literal[
     "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation"
@@ -38,10 +38,6 @@ COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL
 """A name, a sign and a number. No blank or sign of a stranger's text is scanned more often than a number is long."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
-MOST_COMPARED_NAMES = 1000
-"""Most names of the schema, from the first, that an unknown name is compared with."""
-MOST_COMPARED_CHARACTERS = 40
-"""Most characters of a name for which similar ones are sought: the time is quadratic in its length."""
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
@@ -378,28 +374,18 @@ def check_names(query: Query, schema: Schema) -> None:
     twice = first_repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
-            near = _find_similar(name, schema)
-            _refuse(str(query), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
+            _refuse(str(query), f"no variable {shown(name)}{did_you_mean(name, schema.names)}")
         if name == twice:
             _refuse(str(query), f"variable {shown(name)} occurs twice")
         if isinstance(state, NumberRange):
             _check_range(query, schema[name], state)
         elif state is not None and not schema[name].has(state):
-            _refuse(str(query), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
+            _refuse(str(query), f"{shown(name)} {schema[name].refuse_state(state)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
         if not schema[name].numeric or not schema[name].size:
             _refuse(str(query), f"{shown(name)} has no numeric bounds and bins; use P({name})")
     if isinstance(query, MostProbable) and len(query.evidence) == len(schema):
         _refuse(str(query), "every variable is observed; nothing is left to explain")
-
-
-def _find_similar(name: str, schema: Schema) -> str | None:
-    """Find the variable whose name is most similar to an unknown one."""
-    if len(name) > MOST_COMPARED_CHARACTERS:
-        return None
-    short = [word for word in schema.names[:MOST_COMPARED_NAMES] if len(word) <= 2 * MOST_COMPARED_CHARACTERS]
-    small = next((word for word in short if word.casefold() == name.casefold()), None)
-    return small or next(iter(get_close_matches(name, short, 1)), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ text

@@ -18,6 +18,7 @@ from typing import Any
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
+from discreet.util.similar import did_you_mean
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -48,6 +49,8 @@ class Variable:
         bins: public cut points, strictly increasing and strictly inside the bounds (for whole numbers also the last).
         type: of the numbers: "real", or "integer" for whole values, bounds and cut points.
         missing: the state for missing values; it is the last one, and is added if needed.
+        other: the state of all values that are none of the others; it comes after them, before that for missing values,
+            and is added if needed. Not of numbers, which have bounds.
 
     Raises:
         InputError: a name is empty or repeated, bounds or cut points are not finite and increasing, or the number of
@@ -59,6 +62,8 @@ class Variable:
         ('0_to_18', '18_to_65', '65_to_120')
         >>> dc.Variable("children", bounds=(0, 20), bins=(1, 3), type="integer").states
         ('0', '1_to_2', '3_to_20')
+        >>> dc.Variable("cause", ("heart", "cancer"), other="other", missing="unknown").states
+        ('heart', 'cancer', 'other', 'unknown')
     """
 
     name: str
@@ -67,6 +72,7 @@ class Variable:
     bins: tuple[float, ...] = ()
     type: str = "real"
     missing: str | None = None
+    other: str | None = None
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse an invalid variable."""
@@ -76,6 +82,7 @@ class Variable:
         self._require(several, "states are a list of names")
         object.__setattr__(self, "states", tuple(self.states))
         object.__setattr__(self, "bins", self._read_floats("bins", self.bins))
+        self._check_other()
         if self.bounds is not None:
             object.__setattr__(self, "bounds", self._read_floats("bounds", self.bounds))
             self._check_numeric()
@@ -128,6 +135,17 @@ class Variable:
         fit = not named or named - (self.missing in self.states) == cuts + 1
         self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
 
+    def _check_other(self) -> None:
+        """Put the state for all other values after those that are matched."""
+        if self.other is None:
+            return
+        self._require(self.bounds is None, "a state for other values is not for numbers, whose bounds clip them")
+        if self.other not in self.states:
+            place = self.states.index(self.missing) if self.missing in self.states else len(self.states)
+            object.__setattr__(self, "states", (*self.states[:place], self.other, *self.states[place:]))
+        last = isinstance(self.other, str) and self.other != self.missing and self.other == self.values[-1]
+        self._require(last, "the state for other values must come after all others, but for that for missing values")
+
     def _check_missing(self) -> None:
         """Put the state for missing values last, after at least one other; bins may be found later."""
         if self.missing is None or (self.numeric and not self.states and not self.bins):
@@ -140,7 +158,12 @@ class Variable:
     @property
     def values(self) -> tuple[str, ...]:
         """States that a complete record may have."""
-        return self.states if self.missing is None else self.states[:-1]
+        return self.states if self.missing not in self.states[-1:] else self.states[:-1]
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """States that a value of a record is compared with: those of `values` but for the one of all other values."""
+        return self.values[: len(self.values) - (self.other is not None)]
 
     @staticmethod
     def binned(
@@ -225,10 +248,23 @@ class Variable:
         """
         code = self._codes.get(state)
         if code is None:
-            raise InputError(
-                f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
-            )
+            raise InputError(f"variable {shown(self.name)} {self.refuse_state(state)}")
         return code
+
+    def refuse_state(self, state: str) -> str:
+        """Write the end of a refusal of a state that the variable does not have: what it has, and a similar one."""
+        others = "" if self.other is None else f"; any other value counts as {shown(self.other)}"
+        similar = did_you_mean(state, self.states) if isinstance(state, str) else ""
+        return f"has no state {shown(state)}; its states: {listed(self.states)}{others}{similar}"
+
+    def document(self) -> dict[str, Any]:
+        """Declaration as in documents, without what it does not have; `schema_of_parts` and releases read it back."""
+        return (
+            {"name": self.name, "states": list(self.states)}
+            | ({} if self.bounds is None else {"bounds": list(self.bounds), "bins": list(self.bins)})
+            | ({"type": self.type} if self.type != "real" else {})
+            | {word: state for word in ("missing", "other") if (state := getattr(self, word)) is not None}
+        )
 
 
 def _name_bins(edges: Sequence[float], integer: bool) -> tuple[str, ...]:
@@ -349,7 +385,8 @@ class Schema:
 
     def __getitem__(self, name: str) -> Variable:
         if name not in self._positions:
-            raise InputError(f"no variable {shown(name)}; there are: {listed(self.names)}")
+            similar = did_you_mean(name, self.names) if isinstance(name, str) else ""
+            raise InputError(f"no variable {shown(name)}; there are: {listed(self.names)}{similar}")
         return self.variables[self._positions[name]]
 
     @staticmethod
@@ -404,10 +441,10 @@ def _list_states(member: Mapping[str, Any]) -> list[Any]:
 
 def _read_variable(member: Mapping[str, Any]) -> Variable:
     """Read one variable of a schema file."""
-    odd = set(member) - {"name", "states", "bounds", "bins", "type", "missing"}
+    odd = set(member) - {"name", "states", "bounds", "bins", "type", "missing", "other"}
     if odd or "name" not in member:
         raise InputError(
-            f"a variable has a name, states or bounds and bins, and perhaps missing; got {sorted(member)[:5]}"
+            f"a variable has a name, states or bounds and bins, and perhaps missing and other; got {sorted(member)[:5]}"
         )
     return Variable(
         member["name"],
@@ -416,4 +453,5 @@ def _read_variable(member: Mapping[str, Any]) -> Variable:
         bins=member.get("bins", ()),
         type=member.get("type", "real"),
         missing=member.get("missing"),
+        other=member.get("other"),
     )

@@ -387,12 +387,14 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
         return np.full(len(column), MISSING, np.int32)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         codes = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
-    elif pa.types.is_boolean(kind) and {state.lower() for state in variable.values} <= {"true", "false"}:
-        codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.values]))
+    elif pa.types.is_boolean(kind) and {state.lower() for state in variable.matched} <= {"true", "false"}:
+        codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.matched]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         codes = _encode_numbers(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
     else:
         raise InputError(f"column {variable.name!r} must hold the states of its variable, but has type {kind}")
+    if variable.other is not None:
+        codes = np.where(codes == UNKNOWN, len(variable.matched), codes)
     return np.where(absent, MISSING, codes).astype(np.int32)
 
 
@@ -424,10 +426,10 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
         fractional = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
         return np.where(fractional, UNKNOWN, codes)
     try:
-        values = np.array([float(state) for state in variable.values])
+        values = np.array([float(state) for state in variable.matched])
     except ValueError:
         values = np.array([])
-    if not np.isfinite(values).all() or len(set(values)) < len(variable.values):
+    if not np.isfinite(values).all() or len(set(values)) < len(variable.matched):
         raise InputError(f"column {variable.name!r} holds numbers, but its states are names; give their names")
     codes = np.full(len(numbers), UNKNOWN, np.int64)
     for code, value in enumerate(values):

@@ -23,7 +23,7 @@ from discreet.model.schema import Schema, Scope, Variable
 from discreet.records.engine import text_numbers
 from discreet.records.number_sums import Monomial
 from discreet.records.record_files import Blocks
-from discreet.records.records import MISSING, UNKNOWN, missing_code
+from discreet.records.records import MISSING, UNKNOWN, missing_code, unlisted_code
 from discreet.records.sources import Local, guarded_read
 from discreet.records.values import LOGICAL_STATES, canonical, is_number, other_spellings
 from discreet.releases.policy import RecordsPolicy
@@ -283,13 +283,14 @@ class _Rule:
 
     @property
     def unknown(self) -> int:
-        """Code of a value that is no state, no number, or a number out of bounds."""
-        return self.variable.size + 1
+        """Code of a value that is no state, no number, or a number out of bounds; `other`'s if there is one."""
+        code = unlisted_code(self.variable)
+        return self.variable.size + 1 if code == UNKNOWN else code
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
         """The smallest numpy type that holds all codes."""
-        return np.min_scalar_type(self.unknown)
+        return np.min_scalar_type(self.variable.size + 1)
 
     @cached_property
     def spelled(self) -> Mapping[str, int]:
@@ -352,7 +353,7 @@ class _Rule:
         if pa.types.is_dictionary(kind):
             return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
-            logical = [LOGICAL_STATES[state.lower()] for state in self.variable.values]
+            logical = [LOGICAL_STATES[state.lower()] for state in self.variable.matched]
             two = [logical.index(value) if value in logical else self.unknown for value in (False, True)]
             return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -425,7 +426,8 @@ class _Rule:
 
     def _code_same_number(self, number: Array) -> Array:
         """Encode a number by the state of equal number."""
-        states = np.array([float(state) for state in self.variable.values])
+        # No number equals NaN, which stands last, so that there is a nearest state without states, too.
+        states = np.array([*map(float, self.variable.matched), np.nan])
         order = np.argsort(states)
         nearest = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
         return np.where(states[order][nearest] == number, order[nearest], self.unknown).astype(self.kind)

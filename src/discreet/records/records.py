@@ -29,7 +29,7 @@ from discreet.util.option_texts import MissingValues, OutOfBounds, Weights
 MISSING = -1
 """Code of a missing value; states have the codes 0, 1, ..."""
 UNKNOWN = -2
-"""Code of a value that is no state, no number, or a number out of bounds."""
+"""Code of a value that is no state, no number, or a number out of bounds, where no state takes all others."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -307,12 +307,17 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     if _is_text(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
-    return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=UNKNOWN)
+    return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=unlisted_code(variable))
 
 
 def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
     """Code of a missing value: that of its state if the policy keeps it."""
     return len(variable.values) if policy.missing == "keep" and variable.missing is not None else MISSING
+
+
+def unlisted_code(variable: Variable) -> int:
+    """Code of a value that is no state: that of the state for other values, if there is one."""
+    return UNKNOWN if variable.other is None else len(variable.matched)
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
@@ -371,7 +376,8 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    if not _is_text(column, variable):
+    # Of a state that takes all other values the engine would list the values.
+    if not _is_text(column, variable) or variable.other is not None:
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)
@@ -416,14 +422,14 @@ def _check_type(variable: Variable, kind: Any) -> None:
         return
     if not variable.states:
         raise InputError(f"variable {variable.name!r} has no states")
-    if kind.is_numeric() and not all(map(is_number, variable.values)):
+    if kind.is_numeric() and not all(map(is_number, variable.matched)):
         raise InputError(
             f"column {variable.name!r} holds numbers, but its states are names; declare numbers as states, "
             "or numeric bounds and bins"
         )
-    if kind.is_numeric() and len(set(map(float, variable.values))) < len(variable.values):
+    if kind.is_numeric() and len(set(map(float, variable.matched))) < len(variable.matched):
         raise InputError(f"column {variable.name!r} holds numbers, and two of its states are the same number")
-    logical = [LOGICAL_STATES.get(state.lower()) for state in variable.values]
+    logical = [LOGICAL_STATES.get(state.lower()) for state in variable.matched]
     if kind.is_boolean() and (None in logical or len({*logical}) < len(logical)):
         raise InputError(f"column {variable.name!r} is logical; its states must be true and false, or 1 and 0")
     if not (kind.is_string() or kind.is_numeric() or kind.is_boolean()):
@@ -464,9 +470,9 @@ def _make_comparable(column: ir.Column, variable: Variable) -> ir.Column:
 def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     """List the form of each state in the column."""
     if column.type().is_numeric():
-        return [float(state) for state in variable.values]
+        return [float(state) for state in variable.matched]
     if column.type().is_boolean():
-        return [LOGICAL_STATES[state.lower()] for state in variable.values]
+        return [LOGICAL_STATES[state.lower()] for state in variable.matched]
     return variable.states
 
 

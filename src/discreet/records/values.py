@@ -102,8 +102,8 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
         variable: public.
 
     Returns:
-        Code of each spelling: if all states are different plain numbers, or different logical words; else nothing, and
-        text is compared as it stands.
+        Code of each spelling: if all states but that of other values are different plain numbers, or different logical
+        words; else nothing, and text is compared as it stands.
 
     Example:
         >>> dict(other_spellings(Variable("x", ("0", "1.50"))))
@@ -111,9 +111,9 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
         >>> dict(other_spellings(Variable("x", ("0", "1", "many"))))
         {}
     """
-    codes = {canonical(state): code for code, state in enumerate(variable.values)}
+    codes = {canonical(state): code for code, state in enumerate(variable.matched)}
     logical = [spelling in LOGICAL_WORDS for spelling in codes]
-    if variable.numeric or None in codes or len(codes) < len(variable.values) or any(logical) != all(logical):
+    if variable.numeric or None in codes or len(codes) < len(variable.matched) or any(logical) != all(logical):
         return {}
     return {spelling: code for spelling, code in codes.items() if spelling is not None}
 
@@ -179,7 +179,7 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
         if variable.numeric:
             continue
         clash = set(texts).intersection(variable.values)
-        if clash or spelled.intersection(other_spellings(variable)):
+        if clash or spelled.intersection((*other_spellings(variable), canonical(variable.other or ""))):
             raise InputError(
                 f"variable {variable.name!r} has a state that na_values declare to be missing; "
                 "take it out of one of them"

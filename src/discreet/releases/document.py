@@ -131,6 +131,7 @@ class _VariablePart(DocumentPart):
     bins: Items[float] | None = None
     type: Literal["integer"] | None = None
     missing: str | None = None
+    other: str | None = None
 
 
 class _LearnedPart(DocumentPart):
@@ -155,13 +156,7 @@ class NetworkPart(DocumentPart):
 def write_network(network: Network) -> dict[str, Any]:
     """Write a network to a document."""
     return {
-        "variables": [
-            {"name": variable.name, "states": list(variable.states)}
-            | ({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)})
-            | ({"type": variable.type} if variable.type != "real" else {})
-            | ({} if variable.missing is None else {"missing": variable.missing})
-            for variable in network.schema
-        ],
+        "variables": [variable.document() for variable in network.schema],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
     } | ({} if network.learned is None else {"learned": network.learned.document()})
 
@@ -183,6 +178,7 @@ def read_network(part: NetworkPart) -> Network:
             bins=tuple(variable.bins or ()),
             type=variable.type or "real",
             missing=variable.missing,
+            other=variable.other,
         )
         for variable in part.variables
     )
