@@ -8,6 +8,7 @@ from . import research as research
 from . import results as results
 from . import server as server
 from . import tools as tools
+from .discovery.finding import domain as domain
 from .errors import BudgetError as BudgetError
 from .errors import DiscreetError as DiscreetError
 from .errors import InputError as InputError

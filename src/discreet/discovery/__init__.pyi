@@ -1,6 +1,7 @@
 from .columns import Column as Column
 from .columns import Columns as Columns
 from .columns import NoPrior as NoPrior
+from .finding import domain as domain
 from .found_project import found_project as found_project
 from .kinds.found_columns import DomainNoise as DomainNoise
 from .kinds.found_columns import FoundColumn as FoundColumn
@@ -9,4 +10,3 @@ from .mechanisms.found_domain import found_domain as found_domain
 from .records.column_values import ColumnValues as ColumnValues
 from .records.column_values import columns_of as columns_of
 from .records.column_values import read_values as read_values
-from .records.column_values import wanted_types as wanted_types

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -32,8 +33,9 @@ SCRIPTS = 4
 """Sets of answers by which draws are compared."""
 LARGEST_ANSWER = 10**9
 """Noisy count with which any value is released."""
-Requests = dict[tuple[str, str], tuple[dict[str, int], CellLaw]]
-"""By stage and column of a look, the counts that noise was asked for, by cell, and its law."""
+Requests = dict[tuple[str, str], tuple[tuple[str, ...] | None, Ints, CellLaw]]
+"""By stage and column of a look, the values whose counts noise was asked for (None for cells that no record names), the
+counts, and the law of the noise."""
 
 
 @dataclass
@@ -43,12 +45,12 @@ class _Answers:
     Args:
         statistic: of one data set, which says which values the cells are of.
         script: number of the set of answers.
-        given: answers for single cells: stage, column and cell.
+        given: answers for single values, by column and value.
     """
 
     statistic: ColumnValues
     script: int
-    given: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    given: Mapping[tuple[str, str], int] = field(default_factory=dict)
     requests: Requests = field(default_factory=dict)
     types: dict[str, ColumnType] = field(default_factory=dict)
     looks: Iterator[Look] = field(init=False)
@@ -81,26 +83,30 @@ class _Answers:
         if look is None:
             raise Leak("noise is asked for again and again, until an answer suits")
         stage, name = look.stage, look.column.name
-        cells = [str(at) for at in range(len(values))]
+        cells: tuple[str, ...] | None = None
         if stage == "states" and self.types[name] != "boolean":
-            cells = ["", *(f"={value}" for value in self.statistic.values[name])]
-        if len(cells) != len(values):
+            cells = ("", *self.statistic.values[name])
+        if cells is not None and len(cells) != len(values):
             raise Leak("with the answers of the noise held fixed, how much is asked of it depends on the records")
-        self.requests[stage, name] = dict(zip(cells, values.tolist(), strict=True)), law
-        drawn = {cell: self.given.get((stage, name, cell), _make_answer(self.script, stage, cell)) for cell in cells}
-        answers = np.array(list(drawn.values()), np.int64)
+        self.requests[stage, name] = cells, values, law
+        if cells is None:
+            answers = _make_answers(self.script, stage, len(values))
+        else:
+            drawn = (self.given.get((name, cell), LARGEST_ANSWER if self.script == 0 else 0) for cell in cells)
+            answers = np.array(list(drawn), np.int64)
         if stage == "type":
             self.types[name] = decide_type(answers, math.sqrt(law.raw_variance))
         return answers
 
 
-def _make_answer(script: int, stage: str, cell: str) -> int:
-    """Make an answer: in the first script large for all cells, in others large for some."""
-    if stage == "states" and cell:
-        return LARGEST_ANSWER if script == 0 else 0
-    rng = np.random.default_rng([script, len(stage), *cell.encode()])
+@lru_cache(maxsize=256)
+def _make_answers(script: int, stage: str, cells: int) -> Ints:
+    """Make answers for cells that no record names: noise of several sizes, with some cells that surely have records."""
+    rng = np.random.default_rng([script, len(stage), cells])
     size = 10 ** (2 * script)
-    return int(rng.integers(-size, size + 1)) + (10**6 if rng.random() < script / SCRIPTS / 4 else 0)
+    answers = rng.integers(-size, size + 1, cells) + 10**6 * (rng.random(cells) < script / SCRIPTS / 4)
+    answers.flags.writeable = False
+    return np.asarray(answers)
 
 
 def _run(case: Audited, statistic: ColumnValues, script: int, given: Any = None) -> tuple[FoundDomain, Requests]:
@@ -125,12 +131,21 @@ def _without(payload: FoundDomain, lonely: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True)
 class _Side:
-    """One of two neighbours: its statistic, the values that it alone has by column, its release and requests."""
+    """One of two neighbours.
+
+    Args:
+        statistic: of the data set.
+        lonely: by column the value that it alone has.
+        payload: its release.
+        requests: for noise.
+        released: probability that a lonely value is released.
+    """
 
     statistic: ColumnValues
     lonely: Mapping[str, str]
     payload: FoundDomain
     requests: Requests
+    released: float = 0.0
 
 
 def _measure(case: Audited) -> tuple[float, str]:
@@ -139,38 +154,42 @@ def _measure(case: Audited) -> tuple[float, str]:
     largest = 0.0
     for script in range(SCRIPTS):
         runs = {data: _run(case, statistic, script) for data, statistic in inputs.items()}
+        released = dict[Any, float]()
         for (first, second), units in case.pairs.items():
             sides = []
             for here, there in ((first, second), (second, first)):
                 lonely = _find_lonely(inputs[here], inputs[there])
-                sides.append(_Side(inputs[here], lonely, *runs[here]))
-            largest = max(largest, _compare(case, script, *sides) / units)
+                side = _Side(inputs[here], lonely, *runs[here])
+                key = here, *lonely.items()
+                if key not in released:
+                    released[key] = _release_probability(case, script, side)
+                sides.append(replace(side, released=released[key]))
+            largest = max(largest, _compare(case, *sides) / units)
     return largest, "exactly"
 
 
 def _find_lonely(here: ColumnValues, there: ColumnValues) -> dict[str, str]:
     """Find the values that one data set has and the other has not; units with several records may have several."""
-    names = {name: [*{*values} - {*there.values[name]}] for name, values in here.values.items()}
+    listed = [column.name for column in here.columns if column.type in ("text", "unknown")]
+    names = {name: sorted({*here.values[name]} - {*there.values[name]}) for name in listed}
     return {name: values[0] for name, values in names.items() if values}
 
 
-def _compare(case: Audited, script: int, first: _Side, second: _Side) -> float:
+def _compare(case: Audited, first: _Side, second: _Side) -> float:
     """Compute the loss between two data sets: of the noise on what both have, at what lonely values leave of delta."""
     if _without(first.payload, first.lonely) != _without(second.payload, second.lonely):
         raise Leak("with the noise held fixed, the release depends on the records")
-    released = max(_release_probability(case, script, side) for side in (first, second))
-    delta = float(case.guarantee.delta) * (1 + 1e-9) - released
+    delta = float(case.guarantee.delta) * (1 + 1e-9) - max(first.released, second.released)
     if delta < 0:
         return math.inf
     loss, gaussian = 0.0, []
     if first.requests.keys() != second.requests.keys():
         raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
-    for look, (ours, law) in first.requests.items():
-        theirs, other = second.requests[look]
-        if law != other:
+    for look, (cells, ours, law) in first.requests.items():
+        others, theirs, other = second.requests[look]
+        if law != other or (cells is None and ours.shape != theirs.shape):
             raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
-        shared = ours.keys() & theirs.keys()
-        moved = np.array([abs(ours[cell] - theirs[cell]) for cell in sorted(shared)], np.int64)
+        moved = abs(ours - theirs) if cells is None or others is None else _move(cells, ours, others, theirs)
         if isinstance(law, DiscreteLaplace):
             loss += law.loss(int(moved.sum()))
         else:
@@ -178,16 +197,21 @@ def _compare(case: Audited, script: int, first: _Side, second: _Side) -> float:
     return loss + (measure_gaussian(gaussian, float(case.guarantee.epsilon), delta) if gaussian else 0.0)
 
 
+def _move(cells: tuple[str, ...], ours: Ints, others: tuple[str, ...], theirs: Ints) -> Ints:
+    """List by how much the counts differ of the values that two data sets share."""
+    there = dict(zip(others, theirs.tolist(), strict=True))
+    return np.array([abs(n - there[cell]) for cell, n in zip(cells, ours.tolist(), strict=True) if cell in there])
+
+
 def _release_probability(case: Audited, script: int, side: _Side) -> float:
     """Compute the probability that a lonely value of a data set is released."""
     stays = 1.0
     for name, value in side.lonely.items():
-        look = ("states", name)
-        if look not in side.requests:
-            continue
-        counts, law = side.requests[look]
+        cells, counts, law = side.requests.get(("states", name), (None, None, None))
+        if cells is None or counts is None or law is None:
+            continue  # a column of numbers, or a logical one, whose states are public
         least = _find_least_answer(case, script, side, name, value)
-        stays *= 1 - _tail(law, least - counts[f"={value}"])
+        stays *= 1 - _tail(law, least - int(counts[cells.index(value)]))
     return 1 - stays
 
 
@@ -195,18 +219,19 @@ def _find_least_answer(case: Audited, script: int, side: _Side, name: str, value
     """Find the least noisy count with which a value is released; with less, nothing may tell that it is there."""
 
     def run(answer: int) -> FoundDomain:
-        return _run(case, side.statistic, script, {("states", name, f"={value}"): answer})[0]
+        return _run(case, side.statistic, script, {(name, value): answer})[0]
 
     def has(payload: FoundDomain) -> bool:
         return value in _part(payload, name).states
 
     low, high = -LARGEST_ANSWER, LARGEST_ANSWER
-    if not has(run(high)):
-        return LARGEST_ANSWER * 10
+    declared = case.calibration.thresholds.values()
+    for guess in (at for least in declared for at in (least - 1, least)):
+        low, high = (low, min(high, guess)) if has(run(guess)) else (max(low, guess), high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if has(run(middle)) else (middle, high)
-    if _without(run(low), {}) != _without(run(-LARGEST_ANSWER), {}) or has(run(low - 1)):
+    if _without(run(low), {}) != _without(run(-LARGEST_ANSWER), {}):
         raise Leak("a value that is not released changes the release")
     return high
 

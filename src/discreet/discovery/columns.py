@@ -17,8 +17,8 @@ from discreet.util.limits import VARIABLES, at_most, check_name, first_repeated
 
 ColumnType = Literal["text", "integer", "number", "boolean", "unknown"]
 """Types of columns: of "text" states are found, of numbers bounds and bins; of "unknown" the type, too."""
-LARGEST_NUMBER = 1.7976931348623157e308
-"""Largest number of 64 bits."""
+LARGEST_NUMBER = 2.0**1022
+"""Largest bound of a number: a quarter of the largest one of 64 bits, so that no distance overflows."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
 """Ranges of the types of numbers: no bound of a column is guessed nearer."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.formats.project_file import Project, draft_project
+from discreet.model.network import Network
+from discreet.model.schema import Variable
 from discreet.privacy.guarantee import as_text
 from discreet.releases.release import Release
 
@@ -18,6 +20,7 @@ def found_project(
     source: Mapping[str, Any] | None = None,
     unit: Mapping[str, Any] | None = None,
     account: str | None = None,
+    declared: Iterable[Variable] = (),
 ) -> Project:
     """Draft the project file of a found domain; releases that are made with it state the domain's origin.
 
@@ -27,6 +30,7 @@ def found_project(
             clipped, and missing values are kept where the domain has states for them.
         unit: words of the section "unit"; None for what the release says of its unit.
         account: that pays for later releases; None leaves it to commands.
+        declared: further variables, whose states or bounds were public before.
 
     Returns:
         The project.
@@ -54,7 +58,10 @@ def found_project(
         told |= {"column": policy.unit_column, "max_records": policy.max_records, "weights": policy.weights}  # type: ignore[dict-item]
     elif policy.one_record_a_unit:
         told |= {"one_record": True}  # type: ignore[dict-item]
-    project = draft_project(release.learned_network, source=words, unit=dict(unit or told), account=account)
+    found = release.learned_network
+    variables = (*found.variables, *declared)
+    network = replace(found, variables=variables, parents={variable.name: () for variable in variables})
+    project = draft_project(network, source=words, unit=dict(unit or told), account=account)
     spent = f"epsilon {as_text(release.guarantee.epsilon)}"
     spent += f", delta {as_text(release.guarantee.delta)}" if release.guarantee.delta else ""
     text = project.text
@@ -63,7 +70,7 @@ def found_project(
         if not part.found:
             text += f"\n# nothing was found of column {part.name!r} at {spent}: declare it, or leave it out\n"
             continue
-        single = draft_project(replace(release.learned_network, variables=(part.variable,), parents={part.name: ()}))
+        single = draft_project(Network((part.variable,), {part.name: ()}))
         section = single.text[single.text.index("[[variables]]") :]
         text = text.replace(section, f"{origin}\n{section}", 1)
     return Project.parse(text)

@@ -90,7 +90,7 @@ def choose_fine_edges(edges: Floats, counts: Ints, law: CellLaw, type: str) -> F
     occupied = find_occupied(counts, law)
     if occupied is None:
         return np.empty(0)
-    first, last = occupied
+    first, last = _extend(counts, *occupied, law)
     ends = _close(edges, type)
     low, high = max(first - 1, 0), min(last + 1, len(ends) - 1)
     return _divide(ends[low : high + 1], counts[low:high], FINE_CELLS, type)
@@ -196,8 +196,7 @@ def _divide(ends: Floats, counts: Ints, parts: int, type: str) -> Floats:
     if type == "integer" and high - low <= parts:
         return np.arange(low, high + 1)
     records = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0))])
-    # Halves, since the width of the whole range of a type overflows.
-    width = (ends / 2 - low / 2) / (high / 2 - low / 2)
+    width = (ends - low) / (high - low)
     law = (records / max(records[-1], 1.0) + width) / 2
     points = np.interp(np.arange(parts + 1) / parts, law, ends)
     inner = {_round_between(*three, type) for three in zip(points, points[1:], points[2:], strict=False)}

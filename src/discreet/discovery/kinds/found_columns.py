@@ -13,9 +13,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from discreet.discovery.columns import ColumnType, Columns
+from discreet.discovery.columns import Columns, ColumnType
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, require
+from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable
@@ -170,6 +170,20 @@ class FoundColumn:
         above = sum(int(count) for edge, count in zip(self.edges, self.counts[1:], strict=True) if edge >= end)
         return below, above
 
+    @property
+    def words(self) -> str:
+        """What was found, for a line of text."""
+        if not self.found:
+            return f"{self.type}: nothing was found, as too few records share a value at this epsilon"
+        if not self.numeric:
+            return f"{self.type}: {listed(self.variable.states)}"
+        low, high = self.bounds
+        whole = self.type == "integer"
+        ends = f"whole numbers from {low:.0f} to {high:.0f}" if whole else f"numbers from {low:.6g} to {high:.6g}"
+        below, above = (max(count, 0) for count in self.outside)
+        clipped = f"; about {below} records below and {above} above are clipped" if below + above > self.scale else ""
+        return f"{ends}, in {with_noun(len(self.bins) + 1, 'bin')}{clipped}"
+
     def rows(self) -> list[dict[str, Any]]:
         """List a row for each noisy count."""
         ends = [None, *self.edges, None]
@@ -200,7 +214,9 @@ class FoundDomain(Released):
     def __post_init__(self) -> None:
         """Refuse parts that are not those of the columns."""
         object.__setattr__(self, "parts", tuple(self.parts))
-        kinds = [(column.name, {column.type, part.type}) for column, part in zip(self.columns, self.parts, strict=False)]
+        kinds = [
+            (column.name, {column.type, part.type}) for column, part in zip(self.columns, self.parts, strict=False)
+        ]
         same = all("unknown" in types or len(types) == 1 for _, types in kinds)
         require(same and self.columns.names == tuple(part.name for part in self.parts), "each column is found once")
 
@@ -220,9 +236,14 @@ class FoundDomain(Released):
         """Columns of which nothing was found."""
         return tuple(part.name for part in self.parts if not part.found)
 
+    @property
+    def answers_over(self) -> Network:
+        """See `Released`: the found columns, without arcs."""
+        return Network(self.schema.variables, dict.fromkeys(self.schema.names, ()))
+
     def learned(self, origin: Learned) -> Network:
         """See `Released`: the found columns, without arcs."""
-        return Network(self.schema.variables, {name: () for name in self.schema.names}, replace(origin, what="domain"))
+        return replace(self.answers_over, learned=replace(origin, what="domain"))
 
     def rows(self) -> list[dict[str, Any]]:
         """See `Released`."""

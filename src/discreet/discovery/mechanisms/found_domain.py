@@ -119,7 +119,9 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
                 "states of text are found with a small delta, such as 1e-9: the probability that a state that one "
                 "record alone has is released (--delta); without one declare the states, or leave such columns out"
             )
-        candidates = [_calibrate(columns, guarantee, listed, tag, bins, gaps) for tag in LAW_TAGS if _suits(guarantee, tag)]
+        candidates = [
+            _calibrate(columns, guarantee, listed, tag, bins, gaps) for tag in LAW_TAGS if _suits(guarantee, tag)
+        ]
         return min(candidates, key=_judge)
 
     def draw(statistic: ColumnValues, prior: NoPrior, calibration: DomainNoise, noise: Noise) -> FoundDomain:
@@ -197,7 +199,9 @@ def _calibrate(
         )
         whole, _, reported = deviation_for(moved * columns.size, within)
         # Rounded up: shares of rho sum to that of the whole, or less.
-        scales = {name: math.nextafter(whole / math.sqrt(share), math.inf) * (1 + 1e-12) for name, share in shares.items()}
+        scales = {
+            name: math.nextafter(whole / math.sqrt(share), math.inf) * (1 + 1e-12) for name, share in shares.items()
+        }
     thresholds = {
         name: threshold_for(CELL_LAWS[tag](scale), state_delta / listed)
         for name, scale in scales.items()

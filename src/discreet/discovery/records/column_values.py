@@ -225,17 +225,13 @@ def _require_types(columns: Columns, records: Records) -> None:
         require(fits, f"column {shown(column.name)} cannot be of type {column.type}: declare another, or leave it out")
 
 
-def _count_numbers(
-    records: Records, columns: Columns
-) -> tuple[dict[str, int], dict[str, Ints], dict[str, Ints]]:
+def _count_numbers(records: Records, columns: Columns) -> tuple[dict[str, int], dict[str, Ints], dict[str, Ints]]:
     """Count missing values, kinds of values, and numbers in the public cells, in one pass."""
     parsed = [column.name for column in columns if column.type in PARSED]
     kinds = {name: np.zeros(len(KINDS), np.int64) for name in columns.names}
     cells = {name: np.zeros(len(coarse_edges()) + 1, np.int64) for name in parsed}
     expressions = {f"m{at}": is_missing(records.table[name]) for at, name in enumerate(columns.names)}
-    expressions |= {
-        f"v{at}": number(records.table[name]) for at, name in enumerate(columns.names) if name in cells
-    }
+    expressions |= {f"v{at}": number(records.table[name]) for at, name in enumerate(columns.names) if name in cells}
     for block, steps in _blocks(records, expressions):
         for at, name in enumerate(columns.names):
             absent = block[f"m{at}"].astype(bool)
@@ -244,7 +240,7 @@ def _count_numbers(
             kind = np.where(absent, 0, np.where(~there, 3, np.where(value == np.floor(value), 1, 2)))
             kinds[name] += np.bincount(kind, steps, len(KINDS)).astype(np.int64)
             if name in cells:
-                cells[name] += _count_cells(value[there], steps[there], coarse_edges())
+                cells[name] += count_cells(value[there], steps[there], coarse_edges())
     return {name: int(count[0]) for name, count in kinds.items()}, kinds, cells
 
 
@@ -256,12 +252,12 @@ def _count_in_cells(records: Records, edges: Mapping[str, Floats]) -> dict[str, 
         for at, (name, ends) in enumerate(edges.items()):
             value = block[f"v{at}"].astype(np.float64)
             there = ~np.isnan(value)
-            counts[name] += _count_cells(value[there], steps[there], ends)
+            counts[name] += count_cells(value[there], steps[there], ends)
     return counts
 
 
-def _count_cells(values: Floats, steps: Ints, edges: Floats) -> Ints:
-    """Count numbers in cells that are closed below."""
+def count_cells(values: Floats, steps: Ints, edges: Floats) -> Ints:
+    """Count numbers in cells that are closed below, each as often as its steps say."""
     cells = np.searchsorted(edges, values, side="right")
     return np.bincount(cells, steps, len(edges) + 1).astype(np.int64)
 
@@ -290,11 +286,11 @@ def _list_values(records: Records, column: Column) -> dict[str, int]:
             "domain; leave it out, or name it as the column of the unit"
         )
     counts = zip(rows["discreet_value"].to_pylist(), rows["discreet_records"].to_pylist(), strict=True)
-    named = {_name_state(value): int(count) for value, count in counts if value is not None}
+    named = {name_state(value): int(count) for value, count in counts if value is not None}
     return {name: count for name, count in sorted(named.items()) if name is not None}
 
 
-def _name_state(value: Any) -> str | None:
+def name_state(value: Any) -> str | None:
     """Name the state of a value; None for one that no schema can name."""
     if isinstance(value, bool):
         return str(value).lower()
