@@ -40,13 +40,14 @@ MAY_IMPORT = {
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "cli": {*KERNEL},
     "interchange": {"util", "model", "formats"},
+    "discovery": {*KERNEL, "cli"},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries"},
 }
-"""Besides itself and `errors`, which all folders may import. The last five are packs: the kernel imports none."""
-PACKS = ("interchange", "designs", "research", "estimators", "server")
+"""Besides itself and `errors`, which all folders may import. The last six are packs: the kernel imports none."""
+PACKS = ("interchange", "discovery", "designs", "research", "estimators", "server")
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
@@ -55,7 +56,15 @@ TYPES_ABOVE = {
 DOORS = ("__init__.py", "decisions.py", "external.py", "kinds.py", "results.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE = {"records", "mechanisms", "designs/records", "designs/mechanisms", "research/mechanisms"}
+PRIVATE = {
+    "records",
+    "mechanisms",
+    "discovery/records",
+    "discovery/mechanisms",
+    "designs/records",
+    "designs/mechanisms",
+    "research/mechanisms",
+}
 PUBLIC = {"posterior", "queries", "server", "designs/readers", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
@@ -89,7 +98,7 @@ def ours(module: str) -> set[str]:
 def wing(path: str) -> str:
     """The folder of a file, or of a dotted name without the package's; of packs with both wings the folder inside."""
     first, *rest = path.replace(".", "/").split("/")
-    return "/".join([first, *rest[:1]]) if first in ("designs", "research") else first
+    return "/".join([first, *rest[:1]]) if first in ("designs", "discovery", "research") else first
 
 
 def loaded_by(statement: str) -> set[str]:

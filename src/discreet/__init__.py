@@ -16,6 +16,7 @@ The names at the top, by task:
     describe     Variable, Schema, Network, Tables, Dirichlet (the prior)
     records      read_records, check, count
     pay          Guarantee, Relation, Ledger
+    discover     domain finds states, bounds and bins of a private table
     release      release; simulate for made-up records, with a seed
     mechanisms   planned is the default; laplace and gaussian add noise to counts; structure chooses arcs
     read         load, Release, combine, external_table; read or `.posterior()` for draws of whatever was released,
@@ -34,9 +35,11 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Five packs stand around this kernel, and use its doors:
+Six packs stand around this kernel, and use its doors:
 
     interchange  network files and objects of other programs: what `Network.read` and `Network.from_pgmpy` need
+    discovery    states, bounds and bins of columns that are declared by name and type, found in private: what `domain`,
+                 `discreet domain` and `discreet quickstart` need
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
                  noisy_moments, grouped_moments and objective_perturbation, posteriors of weights
     estimators   scikit-learn: PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression,

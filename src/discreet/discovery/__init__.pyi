@@ -1,10 +1,7 @@
-from .columns import Column as Column
-from .columns import Columns as Columns
-from .columns import NoPrior as NoPrior
-from .finding import domain as domain
+from .declared_columns import Columns as Columns
+from .declared_columns import NamedColumn as NamedColumn
+from .declared_columns import NoPrior as NoPrior
 from .found_project import found_project as found_project
-from .kinds.found_columns import DomainNoise as DomainNoise
-from .kinds.found_columns import FoundColumn as FoundColumn
 from .kinds.found_columns import FoundDomain as FoundDomain
 from .mechanisms.found_domain import found_domain as found_domain
 from .records.column_values import ColumnValues as ColumnValues

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.discovery.columns import ColumnType
+from discreet.discovery.declared_columns import ColumnType
 from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import Look, decide_type, list_looks
@@ -39,7 +39,7 @@ counts, and the law of the noise."""
 
 
 @dataclass
-class _Answers:
+class _ScriptedCells:
     """Source of noise that answers by a script, and logs what it is asked.
 
     Args:
@@ -109,18 +109,18 @@ def _make_answers(script: int, stage: str, cells: int) -> Ints:
     return np.asarray(answers)
 
 
-def _run(case: Audited, statistic: ColumnValues, script: int, given: Any = None) -> tuple[FoundDomain, Requests]:
+def _run(case: Audited, statistic: ColumnValues, script: int, answers: Any = None) -> tuple[FoundDomain, Requests]:
     """Run a draw by a script."""
-    source = _Answers(statistic, script, given or {})
+    source = _ScriptedCells(statistic, script, answers or {})
     payload: Any = case.mechanism.draw(statistic, case.prior, case.calibration, source)
     return payload, source.requests
 
 
-def _without(payload: FoundDomain, lonely: Mapping[str, str]) -> Any:
-    """Write what a payload says but for one state of some columns."""
+def _without(payload: FoundDomain, lonely: Mapping[str, tuple[str, ...]]) -> Any:
+    """Write what a payload says but for some states of some columns."""
     parts = []
     for part in payload.parts:
-        stays = [state != lonely.get(part.name) for state in part.states]
+        stays = [state not in lonely.get(part.name, ()) for state in part.states]
         if all(stays):
             parts.append(part)
             continue
@@ -135,14 +135,14 @@ class _Side:
 
     Args:
         statistic: of the data set.
-        lonely: by column the value that it alone has.
+        lonely: by column the values that it alone has.
         payload: its release.
         requests: for noise.
         released: probability that a lonely value is released.
     """
 
     statistic: ColumnValues
-    lonely: Mapping[str, str]
+    lonely: Mapping[str, tuple[str, ...]]
     payload: FoundDomain
     requests: Requests
     released: float = 0.0
@@ -168,11 +168,11 @@ def _measure(case: Audited) -> tuple[float, str]:
     return largest, "exactly"
 
 
-def _find_lonely(here: ColumnValues, there: ColumnValues) -> dict[str, str]:
+def _find_lonely(here: ColumnValues, there: ColumnValues) -> dict[str, tuple[str, ...]]:
     """Find the values that one data set has and the other has not; units with several records may have several."""
     listed = [column.name for column in here.columns if column.type in ("text", "unknown")]
-    names = {name: sorted({*here.values[name]} - {*there.values[name]}) for name in listed}
-    return {name: values[0] for name, values in names.items() if values}
+    names = {name: tuple(sorted({*here.values[name]} - {*there.values[name]})) for name in listed}
+    return {name: values for name, values in names.items() if values}
 
 
 def _compare(case: Audited, first: _Side, second: _Side) -> float:
@@ -186,8 +186,8 @@ def _compare(case: Audited, first: _Side, second: _Side) -> float:
     if first.requests.keys() != second.requests.keys():
         raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
     for look, (cells, ours, law) in first.requests.items():
-        others, theirs, other = second.requests[look]
-        if law != other or (cells is None and ours.shape != theirs.shape):
+        others, theirs, their_law = second.requests[look]
+        if law != their_law or (cells is None and ours.shape != theirs.shape):
             raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
         moved = abs(ours - theirs) if cells is None or others is None else _move(cells, ours, others, theirs)
         if isinstance(law, DiscreteLaplace):
@@ -206,12 +206,13 @@ def _move(cells: tuple[str, ...], ours: Ints, others: tuple[str, ...], theirs: I
 def _release_probability(case: Audited, script: int, side: _Side) -> float:
     """Compute the probability that a lonely value of a data set is released."""
     stays = 1.0
-    for name, value in side.lonely.items():
+    for name, values in side.lonely.items():
         cells, counts, law = side.requests.get(("states", name), (None, None, None))
         if cells is None or counts is None or law is None:
-            continue  # a column of numbers, or a logical one, whose states are public
-        least = _find_least_answer(case, script, side, name, value)
-        stays *= 1 - _tail(law, least - int(counts[cells.index(value)]))
+            continue  # a column of numbers
+        for value in values:
+            least = _find_least_answer(case, script, side, name, value)
+            stays *= 1 - _tail(law, least - int(counts[cells.index(value)]))
     return 1 - stays
 
 

@@ -27,8 +27,8 @@ Table = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="Private records: a Parquet, CSV or Excel file, a glob, a database URL or @name; or a project file (.toml) "
-        "whose variables have a name and a type alone, as `init` drafts it.",
+        help="Private records: a Parquet, CSV or Excel file, a glob, a database URL or @name; or a project file "
+        "(.toml) whose variables have a name and a type alone, as `init` drafts it.",
     ),
 ]
 Epsilon = Annotated[str, in_budget(metavar="NUMBER", help="Epsilon that this command spends, as decimal text.")]
@@ -39,9 +39,13 @@ Delta = Annotated[
         help="Probability that a value that one record alone has becomes a state; 0 finds no states of text.",
     ),
 ]
-Account = Annotated[str | None, in_budget(metavar="NAME", help="Account that pays. It fixes the relation and the unit.")]
+Account = Annotated[
+    str | None, in_budget(metavar="NAME", help="Account that pays. It fixes the relation and the unit.")
+]
 LedgerUrl = Annotated[str | None, in_budget("--ledger", metavar="URL", help="Database of the ledger, or @name of one.")]
-Purpose = Annotated[str, in_budget(metavar="TEXT", help="Purpose of the release; an account may have limits by purpose.")]
+Purpose = Annotated[
+    str, in_budget(metavar="TEXT", help="Purpose of the release; an account may have limits by purpose.")
+]
 Request = Annotated[str, in_budget(metavar="KEY", help="Key of this request. A repeated request is charged only once.")]
 Unit = Annotated[str, in_budget(metavar="TEXT", help="Protected unit, such as patient.")]
 Types = Annotated[
@@ -54,7 +58,8 @@ Types = Annotated[
     ),
 ]
 LeaveOut = Annotated[
-    list[str] | None, in_model("--leave-out", metavar="NAMES", help="Columns that are not wanted, such as 'a,b'; repeatable.")
+    list[str] | None,
+    in_model("--leave-out", metavar="NAMES", help="Columns that are not wanted, such as 'a,b'; repeatable."),
 ]
 Bins = Annotated[int, in_model(help="Most bins of a numeric column.", min=2, max=32)]
 TableName = Annotated[
@@ -63,7 +68,9 @@ TableName = Annotated[
 ]
 Missing = Annotated[
     MissingValues | None,
-    in_records(show_default="error", help="Missing values: stop with an error, drop their records, or keep them as a state."),
+    in_records(
+        show_default="error", help="Missing values: stop with an error, drop their records, or keep them as a state."
+    ),
 ]
 NaValues = Annotated[
     list[str] | None,
@@ -71,7 +78,7 @@ NaValues = Annotated[
 ]
 UnitColumn = Annotated[
     str | None,
-    in_records(metavar="NAME", help="Column that identifies the protected unit, if one may have several records."),
+    in_records(metavar="NAME", help="NamedColumn that identifies the protected unit, if one may have several records."),
 ]
 MaxRecords = Annotated[int | None, in_records(help="Most records to keep of each unit.", show_default="1")]
 WeightsOption = Annotated[
@@ -141,7 +148,7 @@ def domain(
           --output found.json --project study.toml
     """
     reading = _reading(table, missing, na_values, unit_column, max_records, weights, one_record_a_unit)
-    task = tasks.Task.of(data, type or [], leave_out or [], reading)
+    task = tasks.DomainTask.of(data, type or [], leave_out or [], reading)
     tasks.find(task, (epsilon, delta, bins), (account, ledger, purpose, request), (output, project), as_json)
 
 
@@ -149,7 +156,8 @@ def quickstart(
     data: Table,
     epsilon: Epsilon,
     output: Annotated[
-        Path | None, in_output("--output", metavar="FOLDER", show_default="private-NAME", help="New folder for the files.")
+        Path | None,
+        in_output("--output", metavar="FOLDER", show_default="private-NAME", help="New folder for the files."),
     ] = None,
     delta: Delta = "1e-9",
     unit: Unit = "record",
@@ -174,7 +182,7 @@ def quickstart(
         discreet quickstart demo/records.parquet --epsilon 1 --output first
     """
     reading = _reading(table, missing, na_values, unit_column, max_records, weights, one_record_a_unit)
-    task = tasks.Task.of(data, type or [], leave_out or [], reading)
+    task = tasks.DomainTask.of(data, type or [], leave_out or [], reading)
     quick.run(task, (epsilon, delta, unit), ledger, output, as_json)
 
 

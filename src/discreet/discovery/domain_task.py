@@ -1,4 +1,4 @@
-"""What the commands of the pack do: read a task, release a domain, write its files."""
+"""Tasks of the commands of the pack: read a table whose domain is wanted, release it, write its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tomlkit
 from discreet.cli.curator import goes_to_stdout, publish_release
 from discreet.cli.reading import ReadingOptions, source_of, words_in
 from discreet.cli.report import release_lines, release_summary
-from discreet.discovery.columns import COLUMN_TYPES, NoPrior
+from discreet.discovery.declared_columns import COLUMN_TYPES, NoPrior
 from discreet.discovery.finding import values_of
 from discreet.discovery.found_project import found_project
 from discreet.discovery.kinds.found_columns import FoundDomain
@@ -36,7 +36,7 @@ STAND_IN = ["any value"]
 
 
 @dataclass(frozen=True)
-class Task:
+class DomainTask:
     """A table whose domain is wanted, as a command line or a project file names it.
 
     Args:
@@ -52,7 +52,7 @@ class Task:
     declared: tuple[Any, ...] = ()
 
     @staticmethod
-    def of(data: str, types: list[str], leave_out: list[str], reading: Mapping[str, Any]) -> Task:
+    def of(data: str, types: list[str], leave_out: list[str], reading: Mapping[str, Any]) -> DomainTask:
         """Read a task.
 
         Args:
@@ -66,15 +66,17 @@ class Task:
         """
         wanted, left = wanted_types(types), tuple(words_in(leave_out))
         if not data.endswith(PROJECT):
-            return Task(ReadingOptions(data, reading), wanted, left)
+            return DomainTask(ReadingOptions(data, reading), wanted, left)
         project, listed, declared = _read_project(data)
         if project.source is None:
             raise InputError(f"{shown_path(data)} has no address of the records: add data to [source]")
         options = ReadingOptions(project.source, {**project.reading, **reading}, project)
         form = {name: value for name, value in options.options.items() if name not in POLICY_WORDS}
         there = columns_of(source_of(options.data), **form, types=dict.fromkeys(listed, "text")).names
-        kept = {*listed} - {*left}
-        return Task(options, {**listed, **wanted}, tuple(name for name in there if name not in kept), declared)
+        searched = {*listed} - {*left}
+        return DomainTask(
+            options, {**listed, **wanted}, tuple(name for name in there if name not in searched), declared
+        )
 
     def values(self) -> tuple[NoPrior, ColumnValues]:
         """Read the columns and count their values; a column of the unit is left out."""
@@ -102,7 +104,8 @@ class Task:
 SOURCE_WORDS = ("table", "na_values", "encoding", "delimiter", "quote", "decimal", "thousands", "preamble", "footer")
 """Options of reading that a project file keeps in [source]."""
 POLICY_WORDS = (
-    "missing", "out_of_bounds", "na_values", "unit_column", "max_records", "weights", "one_record_a_unit", "order_column",
+    "missing", "out_of_bounds", "na_values", "unit_column", "max_records", "weights", "one_record_a_unit",
+    "order_column",
 )  # fmt: skip
 """Options of reading that say nothing of how the table is written."""
 
@@ -114,13 +117,15 @@ def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:
     except ValueError as error:
         raise InputError(f"project {shown_path(path)} is not TOML: {str(error)[:200]}") from None
     variables = raw.get("variables")
-    require(isinstance(variables, list) and all(isinstance(each, dict) for each in variables or [None]),
-            f"project {shown_path(path)} needs its variables, each in a section [[variables]]")  # fmt: skip
+    if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
+        raise InputError(f"project {shown_path(path)} needs its variables, each in a section [[variables]]")
     listed = dict[str, str]()
     for member in variables:
         if "name" in member and not {"states", "bounds", "bins"} & {*member}:
             kind = member.pop("type", "unknown")
-            require(kind in COLUMN_TYPES, f"the type of a variable is one of {', '.join(COLUMN_TYPES)}, not {shown(kind)}")
+            require(
+                kind in COLUMN_TYPES, f"the type of a variable is one of {', '.join(COLUMN_TYPES)}, not {shown(kind)}"
+            )
             listed[str(member["name"])] = kind
             member["states"] = STAND_IN
     project = Project.parse(tomlkit.dumps(raw), where=path)
@@ -129,7 +134,7 @@ def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:
 
 
 def find(
-    task: Task,
+    task: DomainTask,
     wanted: tuple[str, str, int],
     payment: tuple[str | None, str | None, str, str],
     files: tuple[Path, Path | None],
@@ -152,17 +157,17 @@ def find(
     to_stdout = goes_to_stdout(output, as_json)
     if project_file is not None:
         require_new_project(project_file)
-    found = release_domain(task, promise, bins, payer)
-    saved = publish_release(found, None if to_stdout else output)
+    release_of_domain = release_domain(task, promise, bins, payer)
+    saved = publish_release(release_of_domain, None if to_stdout else output)
     balance = payer.balance()
-    say(release_lines(found, balance))
-    say("\n".join(found_lines(found)))
+    say(release_lines(release_of_domain, balance))
+    say("\n".join(found_lines(release_of_domain)))
     written = {}
     if project_file is not None:
-        task.project(found, payment[0]).save(project_file)
+        task.project(release_of_domain, payment[0]).save(project_file)
         written = {"project": str(project_file)}
     if not to_stdout:
-        summary = release_summary(found, balance) if as_json else {}
+        summary = release_summary(release_of_domain, balance) if as_json else {}
         names = " and ".join(map(str, filter(None, (saved, project_file))))
         show(as_json, {"release": str(saved), **written, **summary}, f"wrote {names}")
 
@@ -174,7 +179,7 @@ def require_new_project(path: Path) -> None:
     check_writable(path)
 
 
-def release_domain(task: Task, promise: Guarantee, bins: int, payer: Account) -> Release:
+def release_domain(task: DomainTask, promise: Guarantee, bins: int, payer: Account) -> Release:
     """Check payment, read the values, charge and draw."""
     mechanism = found_domain(bins, gaps=task.gaps)
     policy = replace(task.options.policy, out_of_bounds="clip")
@@ -190,4 +195,3 @@ def found_lines(found: Release) -> list[str]:
     payload = found.payload_as(FoundDomain)
     width = max(len(part.name) for part in payload.parts)
     return [f"{part.name:<{width}}  {part.words}" for part in payload.parts]
-

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from discreet.discovery.columns import Columns, ColumnType, NoPrior
+from discreet.discovery.declared_columns import Columns, ColumnType, NoPrior
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
 from discreet.discovery.records.column_values import ColumnValues, columns_of, read_values
 from discreet.mechanisms.crossing import release

@@ -7,17 +7,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import discreet as dc
 from discreet.cli.reading import source_of
-from discreet.discovery.domain_task import Task, found_lines, release_domain
+from discreet.discovery.domain_task import DomainTask, found_lines, release_domain
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS
 from discreet.display.terminal import check_writable, say, show
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.project_file import Project
+from discreet.mechanisms.crossing import release as release_counts
+from discreet.mechanisms.planned import planned
+from discreet.model.dirichlet import Dirichlet
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.settings import ledger_address
 from discreet.queries.documents import answer_document
+from discreet.queries.release_report import report as write_report
 from discreet.records.counts import count
 from discreet.records.records import read_records
 from discreet.releases.release import Release
@@ -30,7 +34,7 @@ DRAWS = 500
 """Draws of the posterior that answers come from."""
 
 
-def run(task: Task, wanted: tuple[str, str, str], ledger: str | None, output: Path | None, as_json: bool) -> None:
+def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, output: Path | None, as_json: bool) -> None:
     """Find a domain, release over it, and write the files and the first answers.
 
     Args:
@@ -50,22 +54,22 @@ def run(task: Task, wanted: tuple[str, str, str], ledger: str | None, output: Pa
     task.options.policy.check_claim(promise)
     say("\n".join(_explain_promise(promise, task)))
     first, second = _divide(promise)
-    book = dc.Ledger(ledger_address(ledger))
+    book = Ledger(ledger_address(ledger))
     account = _open_account(book, name, promise)
     say(
-        f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, and "
-        f"refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
+        f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
+        f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
     )
-    found = release_domain(task, first, DEFAULT_BINS, account)
+    domain = release_domain(task, first, DEFAULT_BINS, account)
     folder.mkdir()
-    found.save(folder / "domain.json")
-    project = task.project(found, name)
+    domain.save(folder / "domain.json")
+    project = task.project(domain, name)
     project.save(folder / "project.toml")
     say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
-    say("\n".join(f"  {line}" for line in found_lines(found)))
-    made = _release(task, project, second, account)
-    made.save(folder / "release.json")
-    _finish(made, folder, as_json)
+    say("\n".join(f"  {line}" for line in found_lines(domain)))
+    release = _release(task, project, second, account)
+    release.save(folder / "release.json")
+    _finish(release, folder, as_json)
 
 
 def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
@@ -78,51 +82,56 @@ def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
     return first, second
 
 
-def _explain_promise(promise: Guarantee, task: Task) -> list[str]:
+def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     """Explain epsilon, delta and the unit, a line each."""
     factor = math.exp(float(promise.epsilon))
     unit_column = task.options.policy.unit_column
     apart = "each row is taken for another one" if unit_column is None else f"told apart by column {unit_column!r}"
     return [
-        f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one {promise.unit} "
-        f"is in the table change by a factor of at most {factor:.3g}.",
-        f"delta {as_text(promise.delta)}: the probability that a value that one {promise.unit} alone has becomes visible.",
+        f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
+        f"{promise.unit} is in the table change by a factor of at most {factor:.3g}.",
+        f"delta {as_text(promise.delta)}: the probability that a value that one {promise.unit} alone has "
+        "becomes visible.",
         f"unit: what is protected is one {promise.unit}; {apart} (--unit, --unit-column).",
     ]
 
 
-def _open_account(book: dc.Ledger, name: str, promise: Guarantee) -> Any:
+def _open_account(book: Ledger, name: str, promise: Guarantee) -> Any:
     """Open the account of a table, or find it, with room for this promise."""
     if name not in book.names():
         return book.open(name, promise)
     account = book.account(name)
     limit = account.limit
     if (limit.relation, limit.unit) != (promise.relation, promise.unit):
-        raise InputError(f"account {shown(name)} protects each {limit.unit} under {limit.relation}: give --unit {limit.unit}")
+        raise InputError(
+            f"account {shown(name)} protects each {limit.unit} under {limit.relation}: give --unit {limit.unit}"
+        )
     account.check(promise)
     return account
 
 
-def _release(task: Task, project: Project, promise: Guarantee, account: Any) -> Release:
+def _release(task: DomainTask, project: Project, promise: Guarantee, account: Any) -> Release:
     """Release tables of all found variables, without arcs."""
     network = project.network
     records = read_records(source_of(task.options.data), network.schema, **project.reading)
-    mechanism = dc.planned()
+    mechanism = planned()
     counts = count(records, network, scopes=mechanism.scopes(network))
-    return dc.release(mechanism, counts, dc.Dirichlet.uniform(network), promise, account=account)
+    return release_counts(mechanism, counts, Dirichlet.uniform(network), promise, account=account)
 
 
-def _finish(made: Release, folder: Path, as_json: bool) -> None:
+def _finish(release: Release, folder: Path, as_json: bool) -> None:
     """Write the report, and print first answers."""
-    posterior = made.posterior(draws=DRAWS, rng=0)
+    posterior = release.posterior(draws=DRAWS, rng=0)
     posterior.save(folder / "release.draws")
-    report = dc.report(made, posterior=posterior, name="release.json", rng=0)
-    (folder / "report.html").write_text(report, encoding="utf-8")
-    answers = [posterior.answer(_ask(variable)) for variable in made.network.variables[:MOST_ANSWERS]]
+    page = write_report(release, posterior=posterior, name="release.json", rng=0)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    answers = [posterior.answer(_ask(variable)) for variable in release.network.variables[:MOST_ANSWERS]]
     say("\nanswers: between lower and upper with a probability of 95 %, noise and sampling counted.")
     text = "\n\n".join(answer.summary() for answer in answers)
-    query = f'discreet query {folder / "release.draws"} "{_ask(made.network.variables[-1])}"'
-    written = f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
+    query = f'discreet query {folder / "release.draws"} "{_ask(release.network.variables[-1])}"'
+    written = (
+        f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
+    )
     show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
 
 

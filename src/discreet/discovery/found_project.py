@@ -38,6 +38,9 @@ def found_project(
     Raises:
         InputError: a release of another kind, or nothing was found.
 
+    Guarantee:
+        None spent: all but the caller's words comes from the release.
+
     Example:
         >>> import pyarrow as pa
         >>> import discreet as dc
@@ -53,15 +56,15 @@ def found_project(
     payload, policy = release.payload_as(FoundDomain), release.policy
     words = {**(source or {}), "out_of_bounds": "clip"}
     words |= {} if policy.missing == "error" else {"missing": policy.missing}
-    told = {"name": release.guarantee.unit}
+    protected: dict[str, Any] = {"name": release.guarantee.unit}
     if policy.unit_column is not None:
-        told |= {"column": policy.unit_column, "max_records": policy.max_records, "weights": policy.weights}  # type: ignore[dict-item]
+        protected |= {"column": policy.unit_column, "max_records": policy.max_records, "weights": policy.weights}
     elif policy.one_record_a_unit:
-        told |= {"one_record": True}  # type: ignore[dict-item]
-    found = release.learned_network
-    variables = (*found.variables, *declared)
-    network = replace(found, variables=variables, parents={variable.name: () for variable in variables})
-    project = draft_project(network, source=words, unit=dict(unit or told), account=account)
+        protected |= {"one_record": True}
+    empty = release.learned_network
+    variables = (*empty.variables, *declared)
+    network = replace(empty, variables=variables, parents={variable.name: () for variable in variables})
+    project = draft_project(network, source=words, unit=dict(unit or protected), account=account)
     spent = f"epsilon {as_text(release.guarantee.epsilon)}"
     spent += f", delta {as_text(release.guarantee.delta)}" if release.guarantee.delta else ""
     text = project.text

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.discovery.columns import Column, Columns, NoPrior
+from discreet.discovery.declared_columns import Columns, NamedColumn, NoPrior
 from discreet.discovery.number_cells import coarse_edges
 from discreet.discovery.records.column_values import KINDS, LISTED, PARSED, ColumnValues, count_cells, name_state
 from discreet.errors import InputError
@@ -53,7 +53,7 @@ class _ColumnsMadeUp(MadeUp):
             "logical": ("boolean",),
         }
         return {
-            name: Columns(tuple(Column(f"x{at}", kind) for at, kind in enumerate(types)))  # type: ignore[arg-type]
+            name: Columns(tuple(NamedColumn(f"x{at}", kind) for at, kind in enumerate(types)))  # type: ignore[arg-type]
             for name, types in kinds.items()
         }
 

@@ -14,34 +14,38 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.discovery.columns import TYPE_BOUNDS
+from discreet.discovery.declared_columns import TYPE_BOUNDS
 from discreet.mechanisms.bin_search import noise_tail
 from discreet.model.round_numbers import MANTISSAS
 from discreet.noise.noise_laws import CellLaw
 from discreet.util.arrays import Floats, Ints
 
-POWERS = range(-60, 61)
-"""Powers of ten between whose multiples the first cells lie; the cells at 0 and at both ends have the rest."""
+POWERS, FINE_POWERS = range(-60, 61), range(-4, 13)
+"""Powers of ten between which the first cells lie; those at 0 and at both ends have the rest. Between usual ones round
+numbers divide them, too."""
 FINE_CELLS = 32
 """Cells of the second look: enough for ten bins, and few, since every sum over them has the noise of all."""
 FALSE_ALARM = 0.0001
 """Chance that noise alone makes any cells seem occupied, at each end."""
 WIDEST_WINDOW = 64
 """Most cells that are summed to see a thin tail: all that lie within a factor of 10^8."""
-TAIL_DEVIATIONS = 1.5
-"""Deviations of the noise by which cells beyond the last sure one must exceed 0 to count as its tail."""
+COARSE_TAIL, FINE_TAIL = 2.5, 1.0
+"""Deviations of the noise by which cells beyond the last sure one must exceed 0 to count as its tail, by look."""
+ZERO_CHANCE = 0.001
+"""Chance that noise alone makes 0, which many columns have in a heap by itself, seem occupied."""
 
 
 @cache
 def coarse_edges() -> Floats:
-    """List the ends of the public cells: 0, and round numbers of all sizes and both signs, in order.
+    """List the ends of the public cells: 0, powers of ten and round numbers of both signs, in order.
 
     Example:
         >>> edges = coarse_edges()
         >>> len(edges), edges[edges > 0][:2].tolist(), bool((edges == -edges[::-1]).all())
-        (1937, [1e-60, 1.5e-60], True)
+        (481, [1e-60, 1e-59], True)
     """
-    sizes = [float(f"{mantissa}e{power}") for power in POWERS for mantissa in MANTISSAS]
+    usual = dict.fromkeys(FINE_POWERS, MANTISSAS)
+    sizes = [float(f"{mantissa}e{power}") for power in POWERS for mantissa in usual.get(power, (1,))]
     edges = np.array([*(-size for size in reversed(sizes)), 0.0, *sizes])
     edges.flags.writeable = False
     return edges
@@ -90,7 +94,10 @@ def choose_fine_edges(edges: Floats, counts: Ints, law: CellLaw, type: str) -> F
     occupied = find_occupied(counts, law)
     if occupied is None:
         return np.empty(0)
-    first, last = _extend(counts, *occupied, law)
+    zero = int(np.searchsorted(edges, 0.0)) + 1
+    if _tail_of(law)(counts[zero : zero + 1], 1)[0] < ZERO_CHANCE:
+        occupied = min(occupied[0], zero), max(occupied[1], zero + 1)
+    first, last = _extend(counts, *occupied, law, COARSE_TAIL)
     ends = _close(edges, type)
     low, high = max(first - 1, 0), min(last + 1, len(ends) - 1)
     return _divide(ends[low : high + 1], counts[low:high], FINE_CELLS, type)
@@ -115,7 +122,9 @@ def find_bounds_and_bins(
         return (), ()
     inner = counts[1:-1]
     first, last = find_occupied(inner, law) or (0, len(inner))
-    first, last = _extend(inner, first, last, law)
+    # A single number beyond the last sure one is more likely no value of the column than the end of a thin tail.
+    single = type == "integer" and float(np.diff(edges).max()) == 1
+    first, last = _extend(inner, first, last, law, COARSE_TAIL if single else FINE_TAIL)
     if type == "number":
         first, last = max(first - 1, 0), min(last + 1, len(inner))
     cuts = _divide(edges[first : last + 1], inner[first:last], wanted, type)
@@ -160,12 +169,12 @@ def _tail_of(law: CellLaw) -> Callable[[Ints, int], Floats]:
     return lambda sums, number: np.asarray(ndtr(-np.maximum(sums, 0) / (law.scale * math.sqrt(number))))
 
 
-def _extend(counts: Ints, first: int, last: int, law: CellLaw) -> tuple[int, int]:
+def _extend(counts: Ints, first: int, last: int, law: CellLaw, deviations: float) -> tuple[int, int]:
     """Extend a range of cells while the cells beyond it seem to have records."""
 
     def goes_on(beyond: Ints) -> bool:
-        sizes = (size for size in (1, 2, 4, 8, 16) if size <= len(beyond))
-        return any(beyond[:size].sum() > TAIL_DEVIATIONS * math.sqrt(law.raw_variance * size) for size in sizes)
+        sizes = (2**power for power in range(WIDEST_WINDOW.bit_length()) if 2**power <= len(beyond))
+        return any(beyond[:size].sum() > deviations * math.sqrt(law.raw_variance * size) for size in sizes)
 
     while last < len(counts) and goes_on(counts[last:]):
         last += 1

@@ -242,8 +242,8 @@ def _origin_lines(origin: Learned | None) -> list[str]:
     if origin is None or origin.what != "domain":
         return []
     words = {name: value for name, value in origin.document().items() if name in SECTIONS["domain"]}
-    told = "# States, bounds and bins below were found in the records by this release; later documents say so."
-    return ["", "[domain]", told, tomlkit.dumps(words).strip()]
+    comment = "# States, bounds and bins below were found in the records by this release; later documents say so."
+    return ["", "[domain]", comment, tomlkit.dumps(words).strip()]
 
 
 def _read_origin(section: Mapping[str, Any] | None, label: str) -> Learned | None:

@@ -41,8 +41,8 @@ class Learned:
 
     def __str__(self) -> str:
         """Write one line, such as for a report."""
-        found = "learned" if self.what == "arcs" else "states, bounds and bins found"
-        by = f"{found} {'from' if self.what == 'arcs' else 'in'} the records by release {self.release[:8]}"
+        verb = "learned" if self.what == "arcs" else "states, bounds and bins found"
+        by = f"{verb} {'from' if self.what == 'arcs' else 'in'} the records by release {self.release[:8]}"
         before = "" if self.domain is None else f"; {self.domain}"
         if not self.private:
             return f"{by}, a simulation, which protects nobody{before}"

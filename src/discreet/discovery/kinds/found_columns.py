@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from discreet.discovery.columns import Columns, ColumnType
+from discreet.discovery.declared_columns import Columns, ColumnType
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
@@ -159,8 +159,8 @@ class FoundColumn:
             return Variable(self.name, bounds=(low, high), bins=self.bins, type=kind_of, missing=missing)
         if self.type == "boolean":
             return Variable(self.name, self.states, missing=missing)
-        other = next(name for name in OTHER_NAMES if name not in taken)
-        return Variable(self.name, self.states, other=other, missing=missing)
+        rest = next(name for name in OTHER_NAMES if name not in taken)
+        return Variable(self.name, self.states, other=rest, missing=missing)
 
     @property
     def outside(self) -> tuple[int, int]:
@@ -172,7 +172,7 @@ class FoundColumn:
 
     @property
     def words(self) -> str:
-        """What was found, for a line of text."""
+        """Text of what was found, in a line."""
         if not self.found:
             return f"{self.type}: nothing was found, as too few records share a value at this epsilon"
         if not self.numeric:
@@ -205,6 +205,17 @@ class FoundDomain(Released):
 
     Raises:
         InputError: parts of other columns.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import discreet as dc
+        >>> visits = pa.table({"sex": ["f", "m"] * 500})
+        >>> columns = dc.discovery.columns_of(visits)
+        >>> promise = dc.Guarantee(epsilon=8, delta="1e-9", relation="add-remove", unit="record")
+        >>> values, prior = dc.discovery.read_values(visits, columns), dc.discovery.NoPrior(columns)
+        >>> found = dc.simulate(dc.discovery.found_domain(), values, prior, promise, rng=1)
+        >>> found.payload.schema["sex"].states
+        ('f', 'm', 'other')
     """
 
     domain: ClassVar[str] = "columns"
@@ -227,9 +238,9 @@ class FoundDomain(Released):
         Raises:
             InputError: nothing was found of any column.
         """
-        found = tuple(part.variable for part in self.parts if part.found)
-        require(bool(found), "nothing was found of any column: too few records for this epsilon")
-        return Schema(found)
+        variables = tuple(part.variable for part in self.parts if part.found)
+        require(bool(variables), "nothing was found of any column: too few records for this epsilon")
+        return Schema(variables)
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -264,12 +275,12 @@ class FoundDomain(Released):
         """See `Released`."""
         states = sum(len(part.states) for part in self.parts)
         numeric = sum(part.numeric and part.found for part in self.parts)
-        told = f"{with_noun(states, 'state')} of {with_noun(sum(not part.numeric for part in self.parts), 'column')}, "
-        told += f"and bounds and bins of {with_noun(numeric, 'column')} of numbers"
+        text = f"{with_noun(states, 'state')} of {with_noun(sum(not part.numeric for part in self.parts), 'column')}, "
+        text += f"and bounds and bins of {with_noun(numeric, 'column')} of numbers"
         if not isinstance(calibration, DomainNoise):
-            return told
+            return text
         law = calibration.law.replace("_", " ")
-        told += f", found by {law} noise of scale {spread(calibration.scales.values())} records"
+        text += f", found by {law} noise of scale {spread(calibration.scales.values())} records"
         if calibration.thresholds:
-            told += f"; a state needs a noisy count of {spread(calibration.thresholds.values())}"
-        return told + (f"; nothing was found of {', '.join(self.lost)}" if self.lost else "")
+            text += f"; a state needs a noisy count of {spread(calibration.thresholds.values())}"
+        return text + (f"; nothing was found of {', '.join(self.lost)}" if self.lost else "")

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from discreet.discovery.columns import Column, Columns, ColumnType, NoPrior
+from discreet.discovery.declared_columns import Columns, ColumnType, NamedColumn, NoPrior
 from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain, Stage, stage_name
 from discreet.discovery.number_cells import (
     choose_fine_edges,
@@ -53,7 +53,7 @@ class Look(NamedTuple):
     """A look at a column: one call for noise."""
 
     stage: Stage
-    column: Column
+    column: NamedColumn
 
 
 def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
@@ -103,9 +103,10 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
         its tail. The proof is the one above.
 
     Example:
-        >>> promise = Guarantee(epsilon=1, delta="1e-9", relation="add-remove", unit="record")
-        >>> sex = Columns((Column("sex", "text"),))
-        >>> noise = found_domain().calibrate(sex, NoPrior(sex), promise)
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=1, delta="1e-9", relation="add-remove", unit="record")
+        >>> sex = dc.discovery.Columns((dc.discovery.NamedColumn("sex", "text"),))
+        >>> noise = dc.discovery.found_domain().calibrate(sex, dc.discovery.NoPrior(sex), promise)
         >>> noise.law, dict(noise.scales), dict(noise.thresholds)
         ('discrete_laplace', {'states': 1.0}, {'states': 22})
     """
@@ -128,8 +129,10 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
         return _Search(statistic, calibration, noise).run()
 
     def require_gaps(statistic: ColumnValues) -> None:
-        kept = statistic.policy.missing == "keep"
-        require(kept == gaps, "missing values are kept where the domain has states for them (gaps), and only there")
+        with_gaps = statistic.policy.missing == "keep"
+        require(
+            with_gaps == gaps, "missing values are kept where the domain has states for them (gaps), and only there"
+        )
 
     return Mechanism(
         "found_domain",
@@ -161,7 +164,7 @@ def _judge(noise: DomainNoise) -> tuple[float, float]:
     return float(sum(noise.thresholds.values())), sum(law(scale).raw_variance for scale in noise.scales.values())
 
 
-def list_shares(columns: Iterable[Column]) -> dict[str, Fraction]:
+def list_shares(columns: Iterable[NamedColumn]) -> dict[str, Fraction]:
     """List the shares of their column's budget that looks have, by name of their scale, as columns need them."""
     rest, shares = 1 - TYPE_SHARE, dict[str, Fraction]()
     for column in columns:
@@ -187,8 +190,8 @@ def _calibrate(
     moved, shares = cells_moved(guarantee.relation), list_shares(columns)
     if tag == "discrete_laplace":
         state_delta = guarantee.delta if listed else Fraction(0)
-        found = {name: scale_for(moved * columns.size, share * guarantee.epsilon) for name, share in shares.items()}
-        scales, reported = {name: scale for name, (scale, _) in found.items()}, guarantee.epsilon
+        pairs = {name: scale_for(moved * columns.size, share * guarantee.epsilon) for name, share in shares.items()}
+        scales, reported = {name: scale for name, (scale, _) in pairs.items()}, guarantee.epsilon
     else:
         state_delta = guarantee.delta / 2 if listed else Fraction(0)
         within = Guarantee(
@@ -303,8 +306,8 @@ class _Search:
         most = min(MOST_STATES // self.statistic.columns.size, STATES - 2)
         states = {state: count for count, state in pairs[:most] if count >= least}
         order = sort_states(states)
-        kept = np.array([states[state] for state in order], np.int64)
-        return FoundColumn(name, type, tuple(order), (), (), (), kept, int(noisy[0]), law.scale, gaps)
+        counts = np.array([states[state] for state in order], np.int64)
+        return FoundColumn(name, type, tuple(order), (), (), (), counts, int(noisy[0]), law.scale, gaps)
 
     def _find_range(self, look: Look, type: ColumnType) -> Floats:
         """Find the cells of the second look at a column of numbers."""

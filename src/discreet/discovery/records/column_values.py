@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from discreet.discovery.columns import TYPE_BOUNDS, Column, Columns, ColumnType
+from discreet.discovery.declared_columns import TYPE_BOUNDS, Columns, ColumnType, NamedColumn
 from discreet.discovery.number_cells import coarse_edges
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import SURROGATE
@@ -55,8 +55,18 @@ class ColumnValues:
         numbers: of columns of numbers, and those without a type, the records in each cell of `coarse_edges`.
         again: counts numbers of columns in cells, from their ends: int64, shape (ends + 1,).
 
+    Raises:
+        Nothing: `read_values` has checked the records.
+
     Guarantee:
         None spent: for mechanisms only.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import discreet as dc
+        >>> visits = pa.table({"age": [30, 40]})
+        >>> dc.discovery.read_values(visits, dc.discovery.columns_of(visits))
+        ColumnValues(1 columns, private)
     """
 
     columns: Columns
@@ -104,10 +114,14 @@ def columns_of(
         InputError: the source cannot be read, a name is none of its columns, or a column has a type, such as a date,
             whose domain cannot be found.
 
+    Guarantee:
+        None spent: names and types alone are read.
+
     Example:
         >>> import pyarrow as pa
-        >>> columns_of(pa.table({"sex": ["f", "m"], "age": [30, 40]}), types={"sex": "text"})
-        Columns(columns=(Column(name='sex', type='text'), Column(name='age', type='integer')))
+        >>> import discreet as dc
+        >>> dc.discovery.columns_of(pa.table({"sex": ["f", "m"], "age": [30, 40]}), types={"sex": "text"})
+        Columns(columns=(NamedColumn(name='sex', type='text'), NamedColumn(name='age', type='integer')))
     """
     expression, _, _ = open_source(source, table, form=TextForm(**form))
     declared_types, left = dict(types or {}), {*leave_out}
@@ -119,7 +133,7 @@ def columns_of(
         raise InputError(
             f"column {shown(odd[0])} holds neither text, numbers nor logical values: leave it out, or cast it to text"
         )
-    return Columns(tuple(Column(name, kinds[name]) for name in expression.columns if name in kinds))
+    return Columns(tuple(NamedColumn(name, kinds[name]) for name in expression.columns if name in kinds))
 
 
 def _type_of(kind: Any) -> Any:
@@ -160,8 +174,9 @@ def read_values(
 
     Example:
         >>> import pyarrow as pa
+        >>> import discreet as dc
         >>> visits = pa.table({"sex": ["f", "m"], "age": [30, 40]})
-        >>> read_values(visits, columns_of(visits))
+        >>> dc.discovery.read_values(visits, dc.discovery.columns_of(visits))
         ColumnValues(2 columns, private)
     """
     policy = policy or RecordsPolicy("error", "clip")
@@ -270,7 +285,7 @@ def _blocks(records: Records, expressions: Mapping[str, Any]) -> Iterator[tuple[
         yield arrays, arrays.get("steps", np.ones(len(block), np.int64))
 
 
-def _list_values(records: Records, column: Column) -> dict[str, int]:
+def _list_values(records: Records, column: NamedColumn) -> dict[str, int]:
     """Count the records of each value of a column, as a schema names it; values that can be no state are left out."""
     stored = declared(records.table[column.name])
     kind = stored.type()

@@ -17,14 +17,14 @@ from discreet.util.limits import VARIABLES, at_most, check_name, first_repeated
 
 ColumnType = Literal["text", "integer", "number", "boolean", "unknown"]
 """Types of columns: of "text" states are found, of numbers bounds and bins; of "unknown" the type, too."""
-LARGEST_NUMBER = 2.0**1022
-"""Largest bound of a number: a quarter of the largest one of 64 bits, so that no distance overflows."""
+LARGEST_NUMBER = 2.0**960
+"""Largest bound of a number, some 1e289: near the largest ones of 64 bits, so that no difference or slope overflows."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
 """Ranges of the types of numbers: no bound of a column is guessed nearer."""
 
 
 @dataclass(frozen=True)
-class Column:
+class NamedColumn:
     """A column by name and type.
 
     Args:
@@ -35,8 +35,9 @@ class Column:
         InputError: an empty or too long name, or another type.
 
     Example:
-        >>> Column("age", "integer")
-        Column(name='age', type='integer')
+        >>> import discreet as dc
+        >>> dc.discovery.NamedColumn("age", "integer")
+        NamedColumn(name='age', type='integer')
     """
 
     name: str
@@ -60,13 +61,15 @@ class Columns(Over):
         InputError: no column, a repeated name, or too many.
 
     Example:
-        >>> visits = Columns((Column("sex", "text"), Column("age", "integer")))
+        >>> import discreet as dc
+        >>> sex, age = dc.discovery.NamedColumn("sex", "text"), dc.discovery.NamedColumn("age", "integer")
+        >>> visits = dc.discovery.Columns((sex, age))
         >>> visits.names, visits.schema["age"].bounds[1] > 1e15
         (('sex', 'age'), True)
     """
 
     domain: ClassVar[str] = "columns"
-    columns: tuple[Column, ...]
+    columns: tuple[NamedColumn, ...]
 
     def __post_init__(self) -> None:
         """Normalise, then refuse invalid columns."""
@@ -96,11 +99,11 @@ class Columns(Over):
         """See `Over`."""
         return "columns"
 
-    def __iter__(self) -> Iterator[Column]:
+    def __iter__(self) -> Iterator[NamedColumn]:
         return iter(self.columns)
 
 
-def _widest(column: Column) -> Variable:
+def _widest(column: NamedColumn) -> Variable:
     """Make the variable of a column of which nothing but its type is known."""
     if column.type in TYPE_BOUNDS:
         kind = "integer" if column.type == "integer" else "real"
@@ -114,6 +117,15 @@ class NoPrior(Prior):
 
     Args:
         columns: that the release is over.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> visits = dc.discovery.Columns((dc.discovery.NamedColumn("sex", "text"),))
+        >>> dc.discovery.NoPrior(visits).over == visits
+        True
     """
 
     columns: Columns
@@ -124,7 +136,7 @@ class NoPrior(Prior):
         return self.columns
 
 
-class _ColumnPart(DocumentPart):
+class _NamedColumnPart(DocumentPart):
     name: str
     type: ColumnType
 
@@ -136,12 +148,12 @@ class _NoPriorPart(DocumentPart):
 class ColumnsHead(ReleaseHead):
     """A release over columns that are declared by name and type."""
 
-    columns: Items[_ColumnPart]
+    columns: Items[_NamedColumnPart]
     prior: _NoPriorPart
 
     def read_prior(self, cells: int) -> NoPrior:
         """See `ReleaseHead`."""
-        return NoPrior(Columns(tuple(Column(part.name, part.type) for part in self.columns)))
+        return NoPrior(Columns(tuple(NamedColumn(part.name, part.type) for part in self.columns)))
 
 
 def _write_columns(prior: NoPrior) -> dict[str, Any]:
