@@ -415,3 +415,22 @@ def test_quickstart_goes_from_a_table_to_answers(run: Shell) -> None:
     assert code != 0 and "cannot pay" in err
     assert not Path("second").exists()
     assert json.loads(Path("first/release.json").read_text())["network"]["learned"]["what"] == "domain"
+
+
+@pytest.mark.costly("A draft of the private table itself has names and types alone.")
+def test_init_asks_for_the_users_word(run: Shell) -> None:
+    code, _, err = run("init visits.csv --account visits --output draft.toml")
+    text = Path("draft.toml").read_text()
+    assert code == 0 and "no value of the table was read" in err
+    assert not any(value in text for value in ("1950", "17", "true")) and 'type = "unknown"' in text
+    assert "# column = 'code' if it tells units apart" in text
+    assert "discreet domain" in run.fails("check draft.toml")
+    Path("draft.toml").write_text(
+        text.replace('name = "ill"\ntype = "unknown"', 'name = "ill"\nstates = ["false", "true"]')
+    )
+    assert run("domain draft.toml --epsilon 1 --output found.json --project study.toml")[0] == 0
+    network = Project.read("study.toml").network
+    assert network.schema["ill"].states == ("false", "true") and network.schema["sex"].other == "other"
+    assert "ill" not in dc.Release.load("found.json").over.names
+    assert run("init visits.csv --public --output public.toml")[0] == 0
+    assert Project.read("public.toml").network.schema["sex"].states == ("f", "m")

@@ -20,6 +20,7 @@ from discreet.formats.network_files import ends_as_network
 from discreet.model.over import Over
 from discreet.model.schema import schema_of_parts
 from discreet.privacy.settings import address_of
+from discreet.util.attached import above
 from discreet.util.json_files import json_text
 
 if TYPE_CHECKING:
@@ -67,23 +68,33 @@ def init(
     account: Annotated[str | None, flags.budget(metavar="NAME", help="Account that pays.")] = None,
     table: flags.TableName = None,
     na_values: flags.NaValues = None,
+    public: Annotated[
+        bool, flags.records("--public", help="Your word that the table's values may be read and published.")
+    ] = False,
     replace: flags.Replace = False,
 ) -> None:
     """Draft a project file with all that is public of private records.
 
-    It has variables, arcs, unit and account, for you to edit. Commands take it instead of DATA or of a network.
+    It has variables, arcs, unit and account, for you to edit. Commands take it instead of DATA or of a network. Of a
+    table it has names and types alone, for `discreet domain`, unless you say that the table is --public, or name
+    another --source of private records.
 
     Example:
         discreet init demo/asia.bif --source demo/records.parquet
           --account patients --output study.toml
     """
-    from discreet.formats.project_file import Project, draft_project
+    from discreet.formats.project_file import Project, draft_project, save_project
 
     if data.endswith(PROJECT):
         if network is None:
             raise InputError("this is a project file already: edit it, or give --network to replace its arcs")
         project = Project.read(data)
         project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
+    elif not (public or source is not None or ends_as_network(data) or data.endswith(".json")):
+        project = None
+        text = above("Project.of_names")(
+            source_of(data), table, _draft_form(data), {"name": unit, "column": unit_column}, account, data
+        )
     else:
         _refuse_private(data, source)
         words = words_in(na_values)
@@ -101,11 +112,17 @@ def init(
             unit={"name": unit, **({} if unit_column is None else {"column": unit_column})},
             account=account,
         )
+    if project is not None:
+        text = project.text
     if str(output) == "-":
-        show(False, {}, project.text.rstrip())
+        show(False, {}, text.rstrip())
     else:
-        project.save(output, replace=replace)
+        save_project(text, output, replace=replace)
         show(False, {}, f"wrote {output}")
+    if project is None:
+        say("names and types alone: no value of the table was read for it. `discreet domain` finds states, bounds and")
+        say("bins with noise; or declare them, or say that the table is --public")
+        return
     say("review the file: states and bounds must come from public knowledge, not from the data. Then run")
     say("`discreet check`")
 

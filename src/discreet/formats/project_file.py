@@ -178,11 +178,16 @@ class Project:
         Raises:
             InputError: a name that is not a project's, a file that exists, or one that cannot be written.
         """
-        require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
-        try:
-            write_whole(self.text, Path(path), "project", replace=replace)
-        except FileExistsError:
-            raise InputError(f"{str(path)!r} exists; give a new file, or replace it (--replace)") from None
+        save_project(self.text, path, replace=replace)
+
+
+def save_project(text: str, path: str | Path, *, replace: bool = False) -> None:
+    """Write the text of a project file; see `Project.save`."""
+    require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
+    try:
+        write_whole(text, Path(path), "project", replace=replace)
+    except FileExistsError:
+        raise InputError(f"{str(path)!r} exists; give a new file, or replace it (--replace)") from None
 
 
 def draft_project(

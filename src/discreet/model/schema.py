@@ -88,7 +88,7 @@ class Variable:
             self._check_numeric()
         else:
             self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
-            self._require(bool(self.states), "declare its states, or numeric bounds")
+            self._require(bool(self.states), "declare its states, or numeric bounds; `discreet domain` finds them")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._check_missing()
         named = all(isinstance(state, str) and state for state in self.states)
