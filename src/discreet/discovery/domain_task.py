@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from discreet.discovery.finding import values_of
 from discreet.discovery.found_project import found_project
 from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import found_domain
-from discreet.discovery.records.column_values import ColumnValues, columns_of, wanted_types
+from discreet.discovery.records.column_values import ColumnValues, columns_of
 from discreet.display.terminal import check_writable, say, show
-from discreet.errors import InputError, require, shown, shown_path
+from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import calibrate, release
 from discreet.privacy.guarantee import Guarantee
@@ -195,3 +195,19 @@ def found_lines(found: Release) -> list[str]:
     payload = found.payload_as(FoundDomain)
     width = max(len(part.name) for part in payload.parts)
     return [f"{part.name:<{width}}  {part.words}" for part in payload.parts]
+
+
+def wanted_types(texts: Sequence[str]) -> dict[str, Any]:
+    """Read types of columns as a command line gives them: NAME=TYPE.
+
+    Raises:
+        InputError: a text of another form.
+
+    Example:
+        >>> wanted_types(["age=integer"])
+        {'age': 'integer'}
+    """
+    pairs = [text.rpartition("=")[::2] for text in texts]
+    odd = [text for text, (name, type) in zip(texts, pairs, strict=True) if not name or not type]
+    require(not odd, f"the type of a column is NAME=TYPE, such as age=integer, not {listed(odd)}")
+    return dict(pairs)

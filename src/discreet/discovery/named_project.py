@@ -41,12 +41,11 @@ def draft_names(
     words = {"data": data, **({} if table is None else {"table": table}), **form}
     protected = {name: word for name, word in unit.items() if word is not None}
     likely = [name for name in columns.names if ID_NAME.search(name)] if column is None else []
-    hint = [
-        f"# column = {name!r} if it tells units apart; then take its [[variables]] out below" for name in likely[:3]
-    ]
+    remark = "if it tells units apart; then take its [[variables]] out"
+    hint = [f"# column = {name!r} {remark}" for name in likely[:3]]
     lines = [
         "# Names and types alone: no value of the table is in this file. `discreet domain` takes it, and finds states,",
-        "# bounds and bins with noise. A variable with states, or with bounds, is not searched: declare what is public.",
+        "# bounds and bins with noise. A variable with states or bounds is not searched: declare what is public.",
         "",
         "[source]",
         tomlkit.dumps({name: word for name, word in words.items() if name != "data" or word != "-"}).strip(),

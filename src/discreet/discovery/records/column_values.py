@@ -7,7 +7,7 @@ replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.discovery.declared_columns import TYPE_BOUNDS, Columns, ColumnType, NamedColumn
 from discreet.discovery.number_cells import coarse_edges
-from discreet.errors import InputError, listed, require, shown
+from discreet.errors import InputError, require, shown
 from discreet.model.schema import SURROGATE
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, number
 from discreet.records.records import Records, kept, refuse_faulty, without
@@ -315,19 +315,3 @@ def name_state(value: Any) -> str | None:
     text = str(value)
     usable = 0 < len(text) <= STATE_CHARACTERS and not SURROGATE.search(text)
     return text if usable else None
-
-
-def wanted_types(texts: Sequence[str]) -> dict[str, Any]:
-    """Read types of columns as a command line gives them: NAME=TYPE.
-
-    Raises:
-        InputError: a text of another form.
-
-    Example:
-        >>> wanted_types(["age=integer"])
-        {'age': 'integer'}
-    """
-    pairs = [text.rpartition("=")[::2] for text in texts]
-    odd = [text for text, (name, type) in zip(texts, pairs, strict=True) if not name or not type]
-    require(not odd, f"the type of a column is NAME=TYPE, such as age=integer, not {listed(odd)}")
-    return dict(pairs)
