@@ -113,6 +113,24 @@ def test_the_audit_finds_what_was_promised_of_every_type(relation: dc.Relation) 
     assert max(part.measured for part in found) == pytest.approx(1, abs=1e-6)
 
 
+def test_columns_share_the_budget() -> None:
+    """Two looks at one column and one at each of 19 others: their losses sum to what is promised."""
+    over = Columns((Column("x", "number"), *(Column(f"y{at}", "text") for at in range(19))))
+    for relation, moved in (("add-remove", 1), ("replace", 2)):
+        noise = dc.discovery.found_domain().calibrate(over, NoPrior(over), promise(1, "1e-6", relation))
+        rho = sum(moved / (2 * noise.scales[look] ** 2) for look in ("coarse", "fine", *["states"] * 19))
+        assert noise.law == "discrete_gaussian" and noise.sensitivity == moved
+        # delta of rho-concentrated privacy at epsilon 1 is at most exp(-(1 - rho)^2 / (4 rho)).
+        assert 5e-7 < math.exp(-((1 - rho) ** 2) / (4 * rho)) < 100 * 5e-7
+        pure = dc.discovery.found_domain().calibrate(TEXT, NoPrior(TEXT), promise(1, "1e-6", relation))
+        assert pure.law == "discrete_laplace" and pure.scales["states"] >= moved
+
+
+def test_the_audit_finds_what_was_promised_of_a_column_of_text() -> None:
+    (found,) = dc.audit(dc.discovery.found_domain(), promise(1, "1e-3"), {"text": TEXT}, most=1)
+    assert found.holds and found.measured == pytest.approx(1, abs=1e-6)
+
+
 @pytest.mark.costly("A unit that brings several states is followed through each.")
 def test_a_unit_with_several_records_may_bring_several_states() -> None:
     policy, wanted = RecordsPolicy("error", "clip", "who", 2), promise(1, "1e-3", unit="person")

@@ -31,6 +31,11 @@ WIDEST_WINDOW = 64
 """Most cells that are summed to see a thin tail: all that lie within a factor of 10^8."""
 COARSE_TAIL, FINE_TAIL = 2.5, 1.0
 """Deviations of the noise by which cells beyond the last sure one must exceed 0 to count as its tail, by look."""
+NEAR_CELLS, FAR_DEVIATIONS = 8, 4.0
+"""Cells beyond which a sum must exceed the noise by more: a range that reaches too far loses all that is known of it."""
+MARGIN_CELLS = 2
+"""Cells beyond the last one that seems to have records at each end, for the tail that is too thin to be seen. Fewer and
+wider margins were tried on Adult, Pima and made-up columns: with one, 1 to 3 % of the records were clipped."""
 ZERO_CHANCE = 0.001
 """Chance that noise alone makes 0, which many columns have in a heap by itself, seem occupied."""
 
@@ -99,7 +104,7 @@ def choose_fine_edges(edges: Floats, counts: Ints, law: CellLaw, type: str) -> F
         occupied = min(occupied[0], zero), max(occupied[1], zero + 1)
     first, last = _extend(counts, *occupied, law, COARSE_TAIL)
     ends = _close(edges, type)
-    low, high = max(first - 1, 0), min(last + 1, len(ends) - 1)
+    low, high = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(ends) - 1)
     return _divide(ends[low : high + 1], counts[low:high], FINE_CELLS, type)
 
 
@@ -126,7 +131,7 @@ def find_bounds_and_bins(
     single = type == "integer" and float(np.diff(edges).max()) == 1
     first, last = _extend(inner, first, last, law, COARSE_TAIL if single else FINE_TAIL)
     if type == "number":
-        first, last = max(first - 1, 0), min(last + 1, len(inner))
+        first, last = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(inner))
     cuts = _divide(edges[first : last + 1], inner[first:last], wanted, type)
     high = cuts[-1] - (type == "integer")
     if not cuts[0] < high:
@@ -173,8 +178,10 @@ def _extend(counts: Ints, first: int, last: int, law: CellLaw, deviations: float
     """Extend a range of cells while the cells beyond it seem to have records."""
 
     def goes_on(beyond: Ints) -> bool:
-        sizes = (2**power for power in range(WIDEST_WINDOW.bit_length()) if 2**power <= len(beyond))
-        return any(beyond[:size].sum() > deviations * math.sqrt(law.raw_variance * size) for size in sizes)
+        sizes = [2**power for power in range(WIDEST_WINDOW.bit_length()) if 2**power <= len(beyond)]
+        wanted = (deviations if size <= NEAR_CELLS else FAR_DEVIATIONS for size in sizes)
+        sums = (beyond[:size].sum() / math.sqrt(law.raw_variance * size) for size in sizes)
+        return any(excess > least for excess, least in zip(sums, wanted, strict=True))
 
     while last < len(counts) and goes_on(counts[last:]):
         last += 1
