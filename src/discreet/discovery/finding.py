@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
+from io import BytesIO
 from typing import Any
+
+import pyarrow as pa
 
 from discreet.discovery.declared_columns import Columns, ColumnType, NoPrior
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
 from discreet.discovery.records.column_values import ColumnValues, columns_of, read_values
+from discreet.errors import require, shown
 from discreet.mechanisms.crossing import release
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
+from discreet.util.option_texts import FORM_WORDS
 
 
 def domain(
@@ -70,13 +75,21 @@ def values_of(
     source: Any, types: Mapping[str, ColumnType] | None, leave_out: Iterable[str], reading: Mapping[str, Any]
 ) -> tuple[Columns, ColumnValues]:
     """Read the columns of a table, and their private values; arguments as of `domain`."""
+    if hasattr(source, "read"):  # an open file is read once for names and types, and once for values
+        source = BytesIO(source.read())
+    elif isinstance(source, pa.RecordBatchReader):
+        source = source.read_all()
     options = {"missing": "error", **reading}
     table, na_values = options.pop("table", None), options.pop("na_values", ())
     policy_words = ("missing", "unit_column", "max_records", "weights", "one_record_a_unit")
     words = {name: options.pop(name) for name in policy_words if name in options}
+    unknown = {*options} - {*FORM_WORDS, "missing"}
+    require(not unknown, f"a domain takes no option {shown(min(unknown, default=''))}")
     unit_column = words.get("unit_column")
     selection = None if unit_column is None else secrets.token_hex(4)
     policy = RecordsPolicy(out_of_bounds="clip", selection=selection, **words)
     left = {*leave_out, *([] if unit_column is None else [unit_column])}
     columns = columns_of(source, table=table, types=types, leave_out=left, **options)
+    if isinstance(source, BytesIO):
+        source.seek(0)
     return columns, read_values(source, columns, table=table, policy=policy, na_values=na_values, **options)

@@ -301,8 +301,8 @@ def _list_values(records: Records, column: NamedColumn) -> dict[str, int]:
             "domain; leave it out, or name it as the column of the unit"
         )
     counts = zip(rows["discreet_value"].to_pylist(), rows["discreet_records"].to_pylist(), strict=True)
-    named = {name_state(value): int(count) for value, count in counts if value is not None}
-    return {name: count for name, count in sorted(named.items()) if name is not None}
+    named = ((name_state(value), int(count)) for value, count in counts if value is not None)
+    return dict(sorted((name, count) for name, count in named if name is not None))
 
 
 def name_state(value: Any) -> str | None:
