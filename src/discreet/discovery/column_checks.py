@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from discreet.discovery.declared_columns import ColumnType
+from discreet.discovery.declared_columns import SEARCHED, ColumnType
 from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import Look, decide_type, list_looks
@@ -170,7 +170,7 @@ def _measure(case: Audited) -> tuple[float, str]:
 
 def _find_lonely(here: ColumnValues, there: ColumnValues) -> dict[str, tuple[str, ...]]:
     """Find the values that one data set has and the other has not; units with several records may have several."""
-    listed = [column.name for column in here.columns if column.type in ("text", "unknown")]
+    listed = [column.name for column in here.columns if column.type in SEARCHED]
     names = {name: tuple(sorted({*here.values[name]} - {*there.values[name]})) for name in listed}
     return {name: values for name, values in names.items() if values}
 

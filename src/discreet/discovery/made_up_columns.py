@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.discovery.declared_columns import Columns, NamedColumn, NoPrior
+from discreet.discovery.declared_columns import NUMERIC, Columns, NamedColumn, NoPrior
 from discreet.discovery.number_cells import coarse_edges
 from discreet.discovery.records.column_values import KINDS, LISTED, PARSED, ColumnValues, count_cells, name_state
 from discreet.errors import InputError
@@ -47,7 +47,7 @@ class _ColumnsMadeUp(MadeUp):
         kinds = {
             "one text": ("text",),
             "two texts": ("text", "text"),
-            "a number and a text": ("number", "text"),
+            "a number and a text": (NUMERIC[1], "text"),
             "whole numbers": ("integer",),
             "of no known type": ("unknown",),
             "logical": ("boolean",),

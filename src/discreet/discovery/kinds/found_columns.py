@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from discreet.discovery.declared_columns import Columns, ColumnType
+from discreet.discovery.declared_columns import NUMERIC, Columns, ColumnType
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
@@ -135,7 +135,7 @@ class FoundColumn:
     @property
     def numeric(self) -> bool:
         """True for columns of numbers."""
-        return self.type in ("integer", "number")
+        return self.type in NUMERIC
 
     @property
     def found(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from discreet.discovery.declared_columns import Columns, ColumnType, NamedColumn, NoPrior
+from discreet.discovery.declared_columns import NUMERIC, SEARCHED, Columns, ColumnType, NamedColumn, NoPrior
 from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain, Stage, stage_name
 from discreet.discovery.number_cells import (
     choose_fine_edges,
@@ -114,7 +114,7 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
     require(fits, f"a domain has from 2 to {MOST_BINS} bins of a numeric column")
 
     def calibrate(columns: Columns, prior: NoPrior, guarantee: Guarantee) -> DomainNoise:
-        listed = sum(column.type in ("text", "unknown") for column in columns)
+        listed = sum(column.type in SEARCHED for column in columns)
         if listed and not guarantee.delta:
             raise InputError(
                 "states of text are found with a small delta, such as 1e-9: the probability that a state that one "
@@ -171,7 +171,7 @@ def list_shares(columns: Iterable[NamedColumn]) -> dict[str, Fraction]:
         if column.type == "unknown":
             half = rest / 2
             shares |= {"type": TYPE_SHARE, "states_untyped": rest, "coarse_untyped": half, "fine_untyped": half}
-        elif column.type in ("text", "boolean"):
+        elif column.type not in NUMERIC:
             shares["states"] = Fraction(1)
         else:
             shares |= {"coarse": Fraction(1, 2), "fine": Fraction(1, 2)}
@@ -215,7 +215,7 @@ def _calibrate(
 
 def _lists_values(columns: Columns, name: str) -> bool:
     """True if a stage of this name lists values of some column; that of logical columns has public ones."""
-    return any(column.type in ("text", "unknown") and stage_name("states", column.type) == name for column in columns)
+    return any(column.type in SEARCHED and stage_name("states", column.type) == name for column in columns)
 
 
 def threshold_for(law: CellLaw, chance: Fraction) -> int:
@@ -346,7 +346,7 @@ def list_looks(columns: Columns, types: Mapping[str, ColumnType] | None) -> Iter
     if types is None:
         yield from (Look("type" if column.type == "unknown" else "states", column) for column in columns)
         return
-    numeric = [column for column in columns if types[column.name] in ("integer", "number")]
+    numeric = [column for column in columns if types[column.name] in NUMERIC]
     yield from (Look("coarse" if column in numeric else "states", column) for column in columns)
     yield from (Look("fine", column) for column in numeric)
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from discreet.discovery.declared_columns import TYPE_BOUNDS, Columns, ColumnType, NamedColumn
+from discreet.discovery.declared_columns import NUMERIC, SEARCHED, TYPE_BOUNDS, Columns, ColumnType, NamedColumn
 from discreet.discovery.number_cells import coarse_edges
 from discreet.errors import InputError, require, shown
 from discreet.model.schema import SURROGATE
@@ -34,9 +34,9 @@ BLOCK = 2**16
 """Records that are counted at a time."""
 KINDS = ("missing", "whole number", "other number", "text")
 """Kinds of a value of a column without a declared type."""
-PARSED = ("integer", "number", "unknown")
+PARSED = (*NUMERIC, SEARCHED[1])
 """Types of columns whose values are read as numbers."""
-LISTED = ("text", "boolean", "unknown")
+LISTED = (*SEARCHED, "boolean")
 """Types of columns whose values are listed."""
 Recount = Callable[[Mapping[str, Floats]], dict[str, Ints]]
 
