@@ -55,7 +55,7 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     say("\n".join(_explain_promise(promise, task)))
     first, second = _divide(promise)
     book = Ledger(ledger_address(ledger))
-    account = _open_account(book, name, promise)
+    account = _open_account(book, name, promise, task)
     say(
         f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
         f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
@@ -96,9 +96,10 @@ def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     ]
 
 
-def _open_account(book: Ledger, name: str, promise: Guarantee) -> Any:
+def _open_account(book: Ledger, name: str, promise: Guarantee, task: DomainTask) -> Any:
     """Open the account of a table, or find it, with room for this promise."""
     if name not in book.names():
+        task.values()  # refuses what cannot be read, before there is an account
         return book.open(name, promise)
     account = book.account(name)
     limit = account.limit

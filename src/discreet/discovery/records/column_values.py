@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet.discovery.declared_columns import NUMERIC, SEARCHED, TYPE_BOUNDS, Columns, ColumnType, NamedColumn
 from discreet.discovery.number_cells import coarse_edges
-from discreet.errors import InputError, require, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import SURROGATE
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, number
 from discreet.records.records import Records, kept, refuse_faulty, without
@@ -184,9 +184,13 @@ def read_values(
     counted = kept(records, columns.schema)
     _require_types(columns, counted)
     missing, kinds, numbers = _count_numbers(counted, columns)
-    faulty = [name for name in columns.names if missing[name] and policy.missing == "error"]
-    faulty += [column.name for column in columns if column.type in TYPE_BOUNDS and kinds[column.name][3]]
-    refuse_faulty(faulty, records)
+    absent = [name for name in columns.names if missing[name] and policy.missing == "error"]
+    if absent:
+        raise InputError(
+            f"records have a missing value in column {listed(absent)}: keep missing values as a state (missing='keep', "
+            "--missing keep), or name columns to leave out; nothing was spent"
+        )
+    refuse_faulty([column.name for column in columns if column.type in TYPE_BOUNDS and kinds[column.name][3]], records)
     values = {column.name: _list_values(counted, column) for column in columns if column.type in LISTED}
     total = int(arrow(counted.table.aggregate(n=amount(counted.table)))["n"][0].as_py() or 0)
 
