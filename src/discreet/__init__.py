@@ -67,7 +67,7 @@ _MOVED = {
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     __file__,
-    extras={"estimators": "sklearn"},
+    extras={"estimators": "sklearn", "discovery": "discreet.discovery"},
     moved={name: f"{pack}.{name}" for pack, names in _MOVED.items() for name in names.split()}
     | {"fit": "check_fit", "measured": "external_table"},
 )

@@ -1,7 +1,7 @@
 from .declared_columns import Columns as Columns
 from .declared_columns import NamedColumn as NamedColumn
 from .declared_columns import NoPrior as NoPrior
-from .found_project import found_project as found_project
+from .domain_project import found_project as found_project
 from .kinds.found_columns import FoundDomain as FoundDomain
 from .mechanisms.found_domain import found_domain as found_domain
 from .records.column_values import ColumnValues as ColumnValues

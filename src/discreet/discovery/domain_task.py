@@ -14,8 +14,8 @@ from discreet.cli.curator import goes_to_stdout, publish_release
 from discreet.cli.reading import ReadingOptions, source_of, words_in
 from discreet.cli.report import release_lines, release_summary
 from discreet.discovery.declared_columns import COLUMN_TYPES, NoPrior
+from discreet.discovery.domain_project import found_project
 from discreet.discovery.finding import values_of
-from discreet.discovery.found_project import found_project
 from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import found_domain
 from discreet.discovery.records.column_values import ColumnValues, columns_of

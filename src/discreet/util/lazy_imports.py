@@ -87,6 +87,9 @@ def lazy_exports(
             return getattr(importlib.import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        room = ".".join(homes[name].split(".")[:2])
+        if find_spec(room) is None:
+            raise InputError(f"this needs {room}, which is not installed; install it")
         value = getattr(importlib.import_module(homes[name]), name)
         vars(sys.modules[module])[name] = value
         return value
