@@ -50,8 +50,9 @@ def found_project(
         >>> values, prior = dc.discovery.read_values(table, columns), dc.discovery.NoPrior(columns)
         >>> found = dc.simulate(dc.discovery.found_domain(), values, prior, promise, rng=1)
         >>> network = dc.discovery.found_project(found).network
-        >>> network.schema["sex"].states, network.schema["age"].bounds
-        (('f', 'm', 'other'), (20.0, 50.0))
+        >>> low, high = network.schema["age"].bounds
+        >>> network.schema["sex"].states, low <= 20 < 50 <= high
+        (('f', 'm', 'other'), True)
     """
     payload, policy = release.payload_as(FoundDomain), release.policy
     words = {**(source or {}), "out_of_bounds": "clip"}
