@@ -15,12 +15,13 @@ from discreet.releases.codec import DocumentPart, Items
 from discreet.releases.release_head import Domain, ReleaseHead
 from discreet.util.limits import VARIABLES, at_most, check_name, first_repeated
 
-ColumnType = Literal["text", "integer", "number", "boolean", "unknown"]
-"""Types of columns: of "text" states are found, of numbers bounds and bins; of "unknown" the type, too."""
-NUMERIC = ("integer", "number")
+NumericType = Literal["integer", "number"]
 """Types of columns whose bounds and bins are found."""
-SEARCHED = ("text", "unknown")
+SearchedType = Literal["text", "unknown"]
 """Types of columns whose states may be found; of others they are public, or there are none."""
+ColumnType = Literal[SearchedType, NumericType, "boolean"]
+"""Types of columns; that of "unknown" is found, too."""
+NUMERIC, SEARCHED = get_args(NumericType), get_args(SearchedType)
 LARGEST_NUMBER = 2.0**960
 """Largest bound of a number, some 1e289: near the largest ones of 64 bits, so that no difference or slope overflows."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
