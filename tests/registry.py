@@ -10,6 +10,7 @@ import numpy as np
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
+from discreet.discovery.made_up_columns import MADE_UP
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.releases.kinds.number_tables import NumberTables
 from discreet.research.scores.score_tables import SCORE_STEPS, record_types
@@ -51,6 +52,8 @@ class Variant:
     def prior(self) -> Any:
         """Over what the statistic is over."""
         over = self.private(0).over
+        if isinstance(over, dc.discovery.Columns):
+            return dc.discovery.NoPrior(over)
         return dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else dc.Dirichlet.uniform(over)
 
     def promise(
@@ -104,6 +107,13 @@ def numbers(records: int) -> dc.designs.Moments:
     rng = np.random.default_rng(1)
     over, features = design(2, NUMBER), rng.uniform(-1, 1, (records, 2))
     return dc.designs.sum_moments(dc.designs.read_rows(over, features, rng.uniform(-3, 7, records)))
+
+
+def texts(records: int) -> dc.discovery.ColumnValues:
+    """Values of a column of text, one logical and one of numbers."""
+    over = dc.discovery.Columns(tuple(dc.discovery.NamedColumn(kind, kind) for kind in ("text", "boolean", "number")))
+    data = ([("a", True, 2.5)] * 5 + [("b", False, -1e9)] * 4) * 40
+    return MADE_UP.statistic_from(dc.discovery.found_domain(), over, data[:records])
 
 
 def classes(records: int) -> dc.designs.Gradients:
@@ -208,7 +218,18 @@ CHOOSING = {
     ),
 }
 """What chooses a network."""
-EVERY = VARIANTS | OVER_DESIGNS | CHOOSING
+OVER_COLUMNS = {
+    "found_domain": Variant(
+        "found_domain",
+        lambda _: dc.discovery.found_domain(),
+        dc.discovery.FoundDomain,
+        DELTA,
+        private=texts,
+        unlike=lambda: numbers(3),
+    )
+}
+"""What finds a domain."""
+EVERY = VARIANTS | OVER_DESIGNS | OVER_COLUMNS | CHOOSING
 """The whole registry."""
 
 
@@ -235,6 +256,8 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return {"index": np.array(payload.index)}
         case dc.research.ScoredChoice():
             return {"indices": payload.indices}
+        case dc.discovery.FoundDomain():
+            return {part.name: part.counts for part in payload.parts}
         case dc.kinds.ChosenNetwork():
             nodes = payload.network.nodes
             return {node: np.isin(nodes, parents) for node, parents in payload.parents.items()}

@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "cli": {*KERNEL},
     "interchange": {*CORE, "posterior"},
+    "discovery": {*KERNEL, "cli"},
     "deciding": {*CORE, "posterior", "queries"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
@@ -47,8 +48,8 @@ MAY_IMPORT = {
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries", "deciding"},
 }
-"""Besides itself and `errors`, which all folders may import. The last seven are packs: the kernel imports none."""
-PACKS = ("interchange", "deciding", "accuracy", "designs", "research", "estimators", "server")
+"""Besides itself and `errors`, which all folders may import. The last eight are packs: the kernel imports none."""
+PACKS = ("interchange", "discovery", "deciding", "accuracy", "designs", "research", "estimators", "server")
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
@@ -57,7 +58,15 @@ TYPES_ABOVE = {
 DOORS = ("__init__.py", "decisions.py", "external.py", "kinds.py", "results.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE = {"records", "mechanisms", "designs/records", "designs/mechanisms", "research/mechanisms"}
+PRIVATE = {
+    "records",
+    "mechanisms",
+    "discovery/records",
+    "discovery/mechanisms",
+    "designs/records",
+    "designs/mechanisms",
+    "research/mechanisms",
+}
 PUBLIC = {"posterior", "queries", "deciding", "server", "designs/readers", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
@@ -91,7 +100,7 @@ def ours(module: str) -> set[str]:
 def wing(path: str) -> str:
     """The folder of a file, or of a dotted name without the package's; of packs with both wings the folder inside."""
     first, *rest = path.replace(".", "/").split("/")
-    return "/".join([first, *rest[:1]]) if first in ("designs", "research") else first
+    return "/".join([first, *rest[:1]]) if first in ("designs", "discovery", "research") else first
 
 
 def loaded_by(statement: str) -> set[str]:

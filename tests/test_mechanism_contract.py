@@ -66,7 +66,10 @@ def counts() -> dc.results.Counts:
 
 def simulated(mechanism: dc.tools.Mechanism, statistic: Any, guarantee: dc.Guarantee, seed: int = 5) -> dc.Release:
     over = statistic.over
-    prior = dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else dc.Dirichlet.uniform(over)
+    prior: Any = dc.designs.Normal(over, 2.0) if isinstance(over, dc.designs.Design) else None
+    prior = prior or (
+        dc.discovery.NoPrior(over) if isinstance(over, dc.discovery.Columns) else dc.Dirichlet.uniform(over)
+    )
     return dc.simulate(mechanism, statistic, prior, guarantee, rng=np.random.default_rng(seed))
 
 
@@ -93,7 +96,7 @@ def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> No
 def test_the_registry_names_its_mechanisms(name: str) -> None:
     entry = dc.tools.MECHANISMS[name]
     assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
-    (door,) = (door for door in (dc, dc.designs, dc.research) if name in door.__all__)
+    (door,) = (door for door in (dc, dc.designs, dc.discovery, dc.research) if name in door.__all__)
     assert getattr(door, name) is entry.make
     assert bool(entry.targets) == (entry.over == "design")
     parameters = inspect.signature(entry.make).parameters

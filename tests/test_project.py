@@ -200,14 +200,14 @@ def test_projects_are_drafted_from_what_is_public(
     assert "ends in .toml" in run.fails(f"{command} p.txt")
     assert run(f"{command} p.toml --replace")[0] == 0
     pa.parquet.write_table(pa.table({"age": np.arange(500) % 90}), "ages.parquet")
-    assert run("init ages.parquet --output a.toml")[0] == 0
+    assert run("init ages.parquet --public --output a.toml")[0] == 0
     assert "must not be published" in run.fails("init sample.csv --source ./sample.csv --output d.toml")
     (age,) = Project.read("a.toml").network.variables
     assert age.type == "integer" and age.bounds == (0, 89)
     Path("arcs.txt").write_text('smoke -> lung\n"age group" -> lung\n', "utf-8")
-    assert run("init sample.csv --unit-column who --network arcs.txt --output c.toml")[0] == 0
+    assert run("init sample.csv --public --unit-column who --network arcs.txt --output c.toml")[0] == 0
     assert Project.read("c.toml").network.parents["lung"] == ("smoke", "age group")
-    assert run("init sample.csv --network naive-bayes:lung --output d.toml")[0] == 0
+    assert run("init sample.csv --public --network naive-bayes:lung --output d.toml")[0] == 0
     assert Project.read("d.toml").network.parents["smoke"] == ("lung",)
     assert run("init d.toml --network none --output e.toml")[0] == 0
     assert not Project.read("e.toml").network.arcs

@@ -19,7 +19,8 @@ from shell import Shell, opened
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "discreet"
-NEAR = ("records", "mechanisms", "estimators", "designs/records", "designs/mechanisms", "research/mechanisms")
+NEAR = ("records", "mechanisms", "estimators", "designs/records", "designs/mechanisms",
+        "discovery/records", "discovery/mechanisms", "research/mechanisms")  # fmt: skip
 """Folders of the code near records; in those of that name all functions may see them."""
 SEEN = {
     "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "TableInput", "Gradients", "Integers",
@@ -62,6 +63,8 @@ PUBLIC = {
     "records/drafts.py": "draft_schema*2",
     "records/engine.py": "_find_private_folder",
     "designs/records/gradients.py": "Gradients.__reduce__",
+    "discovery/records/column_values.py": "ColumnValues.__reduce__",
+    "discovery/mechanisms/found_domain.py": "_take_values",
     "designs/records/moments.py": "Moments.__reduce__ sum_moments",
     "records/records.py": "Records.__reduce__ read_records*2 _take_one_slice*2",
     "designs/records/rows.py": "Rows.__reduce__",

@@ -16,6 +16,7 @@ The names at the top, by task:
     describe     Variable, Schema, Network, Tables, Dirichlet (the prior)
     records      read_records, check, count
     pay          Guarantee, Relation, Ledger
+    discover     domain finds states, bounds and bins of a private table
     release      release; simulate for made-up records, with a seed
     mechanisms   planned is the default; laplace and gaussian add noise to counts; structure chooses arcs
     read         load, Release, combine, external_table; read or `.posterior()` for draws of whatever was released,
@@ -34,9 +35,11 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Seven packs stand around this kernel, and use its doors:
+Eight packs stand around this kernel, and use its doors:
 
     interchange  files and objects of other programs: what `Network.read`, `Network.from_pgmpy`, `tools.to_arviz` need
+    discovery    states, bounds and bins of columns that are declared by name and type, found in private: what `domain`,
+                 `discreet domain` and `discreet quickstart` need
     deciding     what `decide` and `decisions` need
     accuracy     what `plan_accuracy` needs
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
@@ -66,7 +69,7 @@ _MOVED = {
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     __file__,
-    extras={"estimators": "sklearn"},
+    extras={"estimators": "sklearn", "discovery": "discreet.discovery"},
     moved={name: f"{pack}.{name}" for pack, names in _MOVED.items() for name in names.split()}
     | {"fit": "check_fit", "measured": "external_table"},
 )

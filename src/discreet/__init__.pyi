@@ -1,5 +1,6 @@
 from . import decisions as decisions
 from . import designs as designs
+from . import discovery as discovery
 from . import estimators as estimators
 from . import external as external
 from . import kinds as kinds
@@ -9,6 +10,7 @@ from . import server as server
 from . import tools as tools
 from .accuracy.plan_accuracy import plan_accuracy as plan_accuracy
 from .deciding.decide import decide as decide
+from .discovery.finding import domain as domain
 from .errors import BudgetError as BudgetError
 from .errors import DiscreetError as DiscreetError
 from .errors import InputError as InputError

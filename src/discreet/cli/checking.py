@@ -21,6 +21,7 @@ from discreet.formats.network_files import ends_as_network
 from discreet.model.over import Over
 from discreet.model.schema import schema_of_parts
 from discreet.privacy.settings import address_of
+from discreet.util.attached import above
 from discreet.util.json_files import json_text
 
 if TYPE_CHECKING:
@@ -68,47 +69,72 @@ def init(
     account: Annotated[str | None, flags.budget(metavar="NAME", help="Account that pays.")] = None,
     table: flags.TableName = None,
     na_values: flags.NaValues = None,
+    public: Annotated[
+        bool, flags.records("--public", help="Your word that the table's values may be read and published.")
+    ] = False,
     replace: flags.Replace = False,
 ) -> None:
     """Draft a project file with all that is public of private records.
 
-    It has variables, arcs, unit and account, for you to edit. Commands take it instead of DATA or of a network.
+    It has variables, arcs, unit and account, for you to edit. Commands take it instead of DATA or of a network. Of a
+    table it has names and types alone, for `discreet domain`, unless you say that the table is --public, or name
+    another --source of private records.
 
     Example:
         discreet init demo/asia.bif --source demo/records.parquet
           --account patients --output study.toml
     """
-    from discreet.formats.project_file import Project, draft_project
+    from discreet.formats.project_file import Project, save_project
 
+    named = False
     if data.endswith(PROJECT):
         if network is None:
             raise InputError("this is a project file already: edit it, or give --network to replace its arcs")
         project = Project.read(data)
-        project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
-    else:
-        _refuse_private(data, source)
-        words = words_in(na_values)
-        if ends_as_network(data):
-            structure = dc.Network.read(data)
-        else:
-            structure = _leave_out(unit_column, _read_variables(data, table, words))
-        if network is not None:
-            structure = network_over(network, dc.Schema(structure.variables))
-        form = {} if source is None else _draft_form(source, structure.schema.names)
-        source_options = {"data": source, "table": table, "na_values": words or None, **form}
-        project = draft_project(
-            structure,
-            source={name: value for name, value in source_options.items() if value is not None},
-            unit={"name": unit, **({} if unit_column is None else {"column": unit_column})},
-            account=account,
+        text = project.with_network(network_over(network, dc.Schema(project.network.variables))).text
+    elif named := not (public or source is not None or ends_as_network(data) or data.endswith(".json")):
+        text = above("Project.of_names")(
+            source_of(data), table, _draft_form(data), {"name": unit, "column": unit_column}, account, data
         )
-    if str(output) == "-":
-        show(False, {}, project.text.rstrip())
     else:
-        project.save(output, replace=replace)
+        protected = {"name": unit, **({} if unit_column is None else {"column": unit_column})}
+        text = _draft_text(data, source, network, protected, account, table, words_in(na_values))
+    if str(output) == "-":
+        show(False, {}, text.rstrip())
+    else:
+        save_project(text, output, replace=replace)
         show(False, {}, f"wrote {output}")
+    if named:
+        say("names and types alone: no value of the table was read for it. `discreet domain` finds states, bounds and")
+        say("bins with noise; or declare them, or say that the table is --public")
+        return
     say("review the file: states and bounds must come from public knowledge, not from the data. Then run")
     say("`discreet check`")
+
+
+def _draft_text(
+    data: str,
+    source: str | None,
+    network: str | None,
+    unit: Mapping[str, str],
+    account: str | None,
+    table: str | None,
+    na_values: list[str],
+) -> str:
+    """Draft the text of a project from something public; options as of `init`."""
+    from discreet.formats.project_file import draft_project
+
+    _refuse_private(data, source)
+    if ends_as_network(data):
+        structure = dc.Network.read(data)
+    else:
+        structure = _leave_out(unit.get("column"), _read_variables(data, table, na_values))
+    if network is not None:
+        structure = network_over(network, dc.Schema(structure.variables))
+    form = {} if source is None else _draft_form(source, structure.schema.names)
+    options = {"data": source, "table": table, "na_values": na_values or None, **form}
+    words = {name: value for name, value in options.items() if value is not None}
+    return draft_project(structure, source=words, unit=unit, account=account).text
 
 
 def _refuse_private(data: str, source: str | None) -> None:

@@ -169,11 +169,11 @@ def _pay(
     from discreet.mechanisms.crossing import statistic_of
 
     reading.affordable(chosen, believed, promise, payer)
-    to_stdout = _is_to_stdout(output, as_json)
+    to_stdout = goes_to_stdout(output, as_json)
     records = reading.records(believed.over.schema)
     statistic = statistic_of(chosen, records, believed.over)
     noisy = dc.release(chosen, statistic, believed, promise, account=payer)
-    saved = _publish(noisy, None if to_stdout else output)
+    saved = publish_release(noisy, None if to_stdout else output)
     balance = payer.balance()
     say(release_lines(noisy, balance))
     if not to_stdout:
@@ -203,7 +203,7 @@ def _add_shares(options: list[str] | None, audit: str | None, numbers: str | Non
     return added
 
 
-def _is_to_stdout(output: Path, as_json: bool) -> bool:
+def goes_to_stdout(output: Path, as_json: bool) -> bool:
     """Return True if a release goes to stdout; refuse --json then, and a file that cannot be written."""
     to_stdout = str(output) == "-"
     if to_stdout and as_json:
@@ -213,7 +213,7 @@ def _is_to_stdout(output: Path, as_json: bool) -> bool:
     return to_stdout
 
 
-def _publish(release: dc.Release, path: Path | None) -> Path | None:
+def publish_release(release: dc.Release, path: Path | None) -> Path | None:
     """Write a paid release to its file, to another name if that was taken meanwhile, or to stdout."""
     try:
         if path is not None:

@@ -15,6 +15,9 @@
     [account]
     name = "visits-2026"                       # also ledger
 
+    [domain]                                   # only if a release found states, bounds and bins: which one
+    release = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"  # also epsilon, delta, relation, unit, private
+
     [[variables]]
     name = "smoke"
     states = ["no", "yes"]                     # or bounds, bins, type; without bins a release finds some
@@ -45,6 +48,7 @@ from tomlkit.exceptions import TOMLKitError
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import add_conditions, parents_in, quoted
 from discreet.model.network import Network
+from discreet.model.origin import Learned
 from discreet.model.round_numbers import is_wide
 from discreet.model.schema import Variable, schema_of_parts, write_gaps
 from discreet.util.json_files import read_text, write_whole
@@ -56,6 +60,7 @@ SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
     "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},
     "account": {"name": str, "ledger": str},
+    "domain": {"release": str, "epsilon": str, "delta": str, "relation": str, "unit": str, "private": bool},
 }
 """Words of each section, with their types."""
 READING_OPTIONS = {
@@ -128,11 +133,10 @@ class Project:
         if not isinstance(arcs, list) or not all(isinstance(arc, str) for arc in arcs):
             raise InputError(f'{label}: arcs are a list of texts such as "smoke -> lung"')
         joined = parents_in("\n".join(arcs), schema, where=f"arcs of {label}") if arcs else {}
+        sections = {name: _check_section(raw[name], name, label) for name in SECTIONS if name in raw}
+        origin = _read_origin(sections.get("domain"), label)
         parents = add_conditions({name: joined.get(name, ()) for name in schema.names}, schema)
-        network = Network(schema.variables, parents)
-        return Project(
-            network, {name: _check_section(raw[name], name, label) for name in SECTIONS if name in raw}, text
-        )
+        return Project(Network(schema.variables, parents, origin), sections, text)
 
     @property
     def source(self) -> str | None:
@@ -182,11 +186,16 @@ class Project:
         Raises:
             InputError: a name that is not a project's, a file that exists, or one that cannot be written.
         """
-        require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
-        try:
-            write_whole(self.text, Path(path), "project", replace=replace)
-        except FileExistsError:
-            raise InputError(f"{str(path)!r} exists; give a new file, or replace it (--replace)") from None
+        save_project(self.text, path, replace=replace)
+
+
+def save_project(text: str, path: str | Path, *, replace: bool = False) -> None:
+    """Write the text of a project file; see `Project.save`."""
+    require(str(path).endswith(".toml"), f"a project file ends in .toml, and {shown_path(path)} does not")
+    try:
+        write_whole(text, Path(path), "project", replace=replace)
+    except FileExistsError:
+        raise InputError(f"{str(path)!r} exists; give a new file, or replace it (--replace)") from None
 
 
 def draft_project(
@@ -230,6 +239,7 @@ def draft_project(
         "[account]",
         "# The account that pays; `discreet ledger open` opens it once, with a limit. ledger is a database URL.",
         *([] if account is None else [tomlkit.dumps({"name": account}).strip()]),
+        *_origin_lines(network.learned),
         "",
         "# Every state that a column may have, whether or not a record has it; for numbers their public bounds, the",
         '# cuts between bins (without them a release finds some), and type = "integer" if all are whole.',
@@ -238,6 +248,25 @@ def draft_project(
         f"[[variables]]\n{tomlkit.dumps(_describe_variable(variable)).strip()}\n" for variable in network.variables
     ]
     return Project.parse("\n".join([*lines, *parts]))
+
+
+def _origin_lines(origin: Learned | None) -> list[str]:
+    """Write the section of the release that found the domain; nothing of public variables."""
+    if origin is None or origin.what != "domain":
+        return []
+    words = {name: value for name, value in origin.document().items() if name in SECTIONS["domain"]}
+    comment = "# States, bounds and bins below were found in the records by this release; later documents say so."
+    return ["", "[domain]", comment, tomlkit.dumps(words).strip()]
+
+
+def _read_origin(section: Mapping[str, Any] | None, label: str) -> Learned | None:
+    """Read the section of the release that found the domain."""
+    if not section:
+        return None
+    lacking = {"release", "epsilon", "relation", "unit", "private"} - {*section}
+    require(not lacking, f"{label}: [domain] needs {listed(sorted(lacking))}")
+    require(bool(re.fullmatch("[0-9a-f]{32}", section["release"])), f"{label}: release of [domain] is no release's id")
+    return Learned(**section, what="domain")
 
 
 def _check_section(raw: object, name: str, label: str) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Variable:
         else:
             object.__setattr__(self, "bins", tuple(self.bins))
             self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
-            self._require(bool(self.states), "declare its states, or numeric bounds")
+            self._require(bool(self.states), "declare its states, or numeric bounds; `discreet domain` finds them")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._add_gap_states()
         named = all(isinstance(state, str) and state for state in self.states)

@@ -231,7 +231,7 @@ def origin_document(networks: Sequence[Network]) -> Document:
         public.
     """
     origins = dict.fromkeys(network.learned for network in networks if network.learned)
-    return {"learned": [asdict(origin) for origin in origins]} if origins else {}
+    return {"learned": [origin.document() for origin in origins]} if origins else {}
 
 
 def external_document(figures: External) -> Document:

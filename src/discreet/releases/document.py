@@ -7,13 +7,12 @@ follow from the fields of their classes, in `codec.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
-from discreet.errors import shown
+from discreet.errors import require, shown
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
@@ -145,6 +144,9 @@ class _LearnedPart(DocumentPart):
     relation: RelationName
     unit: Annotated[str, pydantic.Field(min_length=1)]
     private: Flag
+    what: Literal["arcs", "domain"] = "arcs"
+    delta: Budget = "0"
+    domain: _LearnedPart | None = None
 
 
 class NetworkPart(DocumentPart):
@@ -160,7 +162,7 @@ def write_network(network: Network) -> dict[str, Any]:
     return {
         "variables": [variable.document() for variable in network.schema],
         "parents": {node: list(parents) for node, parents in network.parents.items()},
-    } | ({} if network.learned is None else {"learned": asdict(network.learned)})
+    } | ({} if network.learned is None else {"learned": network.learned.document()})
 
 
 def read_network(part: NetworkPart) -> Network:
@@ -173,9 +175,17 @@ def read_network(part: NetworkPart) -> Network:
     for node, parents in part.parents.items():
         at_most(PARENTS, parents, f"parents of {shown(node)}")
     variables = (Variable(**variable.model_dump(exclude_none=True)) for variable in part.variables)
-    learned = None if part.learned is None else Learned(**part.learned.model_dump())
-    if learned is not None:
-        check_name(learned.unit, "the unit of what chose the network")
-    network = Network(tuple(variables), {node: tuple(parents) for node, parents in part.parents.items()}, learned)
+    arcs = {node: tuple(parents) for node, parents in part.parents.items()}
+    network = Network(tuple(variables), arcs, _read_learned(part.learned))
     network.require_conditions()
     return network
+
+
+def _read_learned(part: _LearnedPart | None) -> Learned | None:
+    """Read the origin of a network, and that of its domain, which has none of its own."""
+    if part is None:
+        return None
+    check_name(part.unit, "the unit of what chose the network")
+    nested = part.domain is None or (part.domain.what == "domain" and part.domain.domain is None)
+    require(nested, "the origin of a domain is one release")
+    return Learned(**part.model_dump(exclude={"domain"}), domain=_read_learned(part.domain))

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 import numpy as np
 
 from discreet.model.network import Network
+from discreet.model.origin import Learned
 from discreet.model.over import Over
 from discreet.model.schema import Scope, Variable
 from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
@@ -264,6 +265,14 @@ class Released(ABC):
     def ordinary(self) -> Released:
         """The release over the bins of its network; all of it unless a first stage found these."""
         return self
+
+    def learned(self, origin: Learned) -> Network | None:
+        """The network that the payload chose, with its origin; None if it is of another kind.
+
+        Args:
+            origin: of arcs, from the release.
+        """
+        return None
 
     def clipped(self, steps: int) -> Mapping[str, str]:
         """Say by name of which columns numbers are clipped to bounds that were found, and how many these are.

@@ -9,7 +9,7 @@ and tested against it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import or_
@@ -128,16 +128,24 @@ class Release(Document, Result):
 
     @property
     def learned_network(self) -> Network:
-        """The network that a release of `structure` chose; releases made with it state their origin.
+        """The network that a release of `structure` chose, or the variables of a found domain, with their origin.
 
         Raises:
             InputError: the release chose none.
         """
-        if not isinstance(self.payload, ChosenNetwork):
-            raise InputError(f"a release of {self.mechanism} chose no network; one of structure does")
         promise = self.guarantee
-        origin = Learned(self.id, as_text(promise.epsilon), promise.relation.value, promise.unit, self.private)
-        return replace(self.payload.chosen, learned=origin)
+        origin = Learned(
+            self.id,
+            as_text(promise.epsilon),
+            promise.relation.value,
+            promise.unit,
+            self.private,
+            delta=as_text(promise.delta),
+        )
+        network = self.payload.learned(origin)
+        if network is None:
+            raise InputError(f"a release of {self.mechanism} chose no network; one of structure does")
+        return network
 
     @property
     def dirichlet(self) -> Dirichlet:

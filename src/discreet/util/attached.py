@@ -42,7 +42,8 @@ def above(method: str) -> Callable[..., Any]:
     """
     home = _homes.get(method) or dict(of_packs("discreet.methods")).get(method)
     if home is None:
-        raise InputError(f"{method} is in the pack discreet.interchange, which is not installed; install it")
+        pack = "discovery" if method == "Project.of_names" else "interchange"
+        raise InputError(f"{method} is in the pack discreet.{pack}, which is not installed; install it")
     module, _, name = home.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function

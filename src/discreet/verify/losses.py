@@ -64,7 +64,7 @@ def loss(first: Log, second: Log, draws: int, *, epsilon: float, delta: float) -
     for (ours, scale), (theirs, _) in zip(a.stars, b.stars, strict=True):
         total += star_length([u - v for u, v in zip(ours, theirs, strict=True)]) / scale
     calls = [(np.abs(u - v), scale) for (u, scale), (v, _) in zip(a.gaussian, b.gaussian, strict=True)]
-    return float(total.max()) + (_measure_gaussian(calls, epsilon, delta) if calls else 0.0)
+    return float(total.max()) + (measure_gaussian(calls, epsilon, delta) if calls else 0.0)
 
 
 def refuse_leaks(first: Log, second: Log) -> None:
@@ -135,7 +135,7 @@ def _measure_sampled(u: int, v: int, scale: float, share: Fraction) -> tuple[flo
     return float(gaps.max()), float(-gaps.min())
 
 
-def _measure_gaussian(calls: Iterable[tuple[Integers, float]], epsilon: float, delta: float) -> float:
+def measure_gaussian(calls: Iterable[tuple[Integers, float]], epsilon: float, delta: float) -> float:
     """Find epsilon at delta of discrete Gaussian noise on values that moved: exact hockey-stick, by bisection."""
     moved: dict[float, list[int]] = {}
     for by, scale in calls:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InputError, require
 from discreet.model.network import Network
+from discreet.model.origin import Learned
 from discreet.privacy.gaussian_loss import pure_rho
 from discreet.releases.codec import Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
@@ -95,6 +96,10 @@ class ChosenNetwork(Released):
     def chosen(self) -> Network:
         """The network with the selected arcs; `Release.learned_network` adds its origin."""
         return Network(self.network.variables, self.parents)
+
+    def learned(self, origin: Learned) -> Network:
+        """See `Released`; the origin of the variables stays."""
+        return replace(self.chosen, learned=replace(origin, domain=self.network.learned))
 
     def rows(self) -> list[dict[str, Any]]:
         """See `Released`."""

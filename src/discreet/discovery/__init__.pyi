@@ -1,0 +1,9 @@
+from .declared_columns import Columns as Columns
+from .declared_columns import NamedColumn as NamedColumn
+from .declared_columns import NoPrior as NoPrior
+from .domain_project import found_project as found_project
+from .kinds.found_columns import FoundDomain as FoundDomain
+from .mechanisms.found_domain import found_domain as found_domain
+from .records.column_values import ColumnValues as ColumnValues
+from .records.column_values import columns_of as columns_of
+from .records.column_values import read_values as read_values

@@ -1,0 +1,147 @@
+"""From a table to first answers: a domain, a release without a network, a report, each said in a line."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from discreet.cli.reading import source_of
+from discreet.discovery.domain_task import DomainTask, found_lines, release_domain
+from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS
+from discreet.display.terminal import check_writable, say, show
+from discreet.errors import InputError, shown, shown_path
+from discreet.formats.project_file import Project
+from discreet.mechanisms.crossing import release as release_counts
+from discreet.mechanisms.planned import planned
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Guarantee, as_text
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.settings import ledger_address
+from discreet.queries.documents import answer_document
+from discreet.queries.release_report import report as write_report
+from discreet.records.counts import count
+from discreet.records.records import read_records
+from discreet.releases.release import Release
+
+DOMAIN_SHARE = Fraction(1, 4)
+"""Share of epsilon that finds the domain."""
+MOST_ANSWERS = 6
+"""Columns whose first answers are printed."""
+DRAWS = 500
+"""Draws of the posterior that answers come from."""
+
+
+def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, output: Path | None, as_json: bool) -> None:
+    """Find a domain, release over it, and write the files and the first answers.
+
+    Args:
+        task: the table.
+        wanted: epsilon, delta and unit.
+        ledger: of the account; None for the default one.
+        output: new folder; None for one that is named after the table.
+        as_json: whether a summary is printed as JSON.
+    """
+    epsilon, delta, unit = wanted
+    promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit)
+    name = _name_table(task.options.data)
+    folder = output or Path(f"private-{name}")
+    if folder.exists():
+        raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
+    check_writable(folder)
+    task.options.policy.check_claim(promise)
+    say("\n".join(_explain_promise(promise, task)))
+    first, second = _divide(promise)
+    book = Ledger(ledger_address(ledger))
+    account = _open_account(book, name, promise, task)
+    say(
+        f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
+        f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
+    )
+    domain = release_domain(task, first, DEFAULT_BINS, account)
+    folder.mkdir()
+    domain.save(folder / "domain.json")
+    project = task.project(domain, name)
+    project.save(folder / "project.toml")
+    say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
+    say("\n".join(f"  {line}" for line in found_lines(domain)))
+    release = _release(task, project, second, account)
+    release.save(folder / "release.json")
+    _finish(release, folder, as_json)
+
+
+def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
+    """Divide a budget between the domain, which needs the delta, and the release over it."""
+    parts = (DOMAIN_SHARE * promise.epsilon, promise.delta), ((1 - DOMAIN_SHARE) * promise.epsilon, Fraction(0))
+    first, second = (
+        Guarantee(epsilon=epsilon, delta=delta, relation=promise.relation, unit=promise.unit)
+        for epsilon, delta in parts
+    )
+    return first, second
+
+
+def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
+    """Explain epsilon, delta and the unit, a line each."""
+    factor = math.exp(float(promise.epsilon))
+    unit_column = task.options.policy.unit_column
+    apart = "each row is taken for another one" if unit_column is None else f"told apart by column {unit_column!r}"
+    return [
+        f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
+        f"{promise.unit} is in the table change by a factor of at most {factor:.3g}.",
+        f"delta {as_text(promise.delta)}: the probability that a value that one {promise.unit} alone has "
+        "becomes visible.",
+        f"unit: what is protected is one {promise.unit}; {apart} (--unit, --unit-column).",
+    ]
+
+
+def _open_account(book: Ledger, name: str, promise: Guarantee, task: DomainTask) -> Any:
+    """Open the account of a table, or find it, with room for this promise."""
+    if name not in book.names():
+        task.values()  # refuses what cannot be read, before there is an account
+        return book.open(name, promise)
+    account = book.account(name)
+    limit = account.limit
+    if (limit.relation, limit.unit) != (promise.relation, promise.unit):
+        raise InputError(
+            f"account {shown(name)} protects each {limit.unit} under {limit.relation}: give --unit {limit.unit}"
+        )
+    account.check(promise)
+    return account
+
+
+def _release(task: DomainTask, project: Project, promise: Guarantee, account: Any) -> Release:
+    """Release tables of all found variables, without arcs."""
+    network = project.network
+    records = read_records(source_of(task.options.data), network.schema, **project.reading)
+    mechanism = planned()
+    counts = count(records, network, scopes=mechanism.scopes(network))
+    return release_counts(mechanism, counts, Dirichlet.uniform(network), promise, account=account)
+
+
+def _finish(release: Release, folder: Path, as_json: bool) -> None:
+    """Write the report, and print first answers."""
+    posterior = release.posterior(draws=DRAWS, rng=0)
+    posterior.save(folder / "release.draws")
+    page = write_report(release, posterior=posterior, name="release.json", rng=0)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    answers = [posterior.answer(_ask(variable)) for variable in release.network.variables[:MOST_ANSWERS]]
+    say("\nanswers: between lower and upper with a probability of 95 %, noise and sampling counted.")
+    text = "\n\n".join(answer.summary() for answer in answers)
+    query = f'discreet query {folder / "release.draws"} "{_ask(release.network.variables[-1])}"'
+    written = (
+        f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
+    )
+    show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
+
+
+def _ask(variable: Variable) -> str:
+    """Ask for the mean of a number, or for the states of another variable."""
+    name = f'"{variable.name}"' if not variable.name.isidentifier() else variable.name
+    return f"E({name})" if variable.numeric else f"P({name})"
+
+
+def _name_table(data: str) -> str:
+    """Name the account of a table by its file."""
+    return Path(data.rpartition("://")[2]).name.partition(".")[0] or "table"

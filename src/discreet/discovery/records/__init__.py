@@ -1,0 +1,1 @@
+"""Records as values of columns whose domain is not known yet."""
