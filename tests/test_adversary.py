@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.queries.bounds import largest_error
 from discreet.queries.explain import (
     best_distance,
     divergence_limits,
     expected_divergences,
+    largest_error,
     least_distinguishable,
     least_misses,
     moved_belief,

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_releases import DESIGN_KINDS
+from discreet.discovery.kinds.found_columns import DomainNoise, FoundDomain
 from discreet.mechanisms import mechanisms_over
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases import release as release_module
@@ -416,12 +417,13 @@ def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
 def test_the_kinds_are_all_there_are() -> None:
     """Those over a network are here, those over a design in `design_releases.py` and `test_design_documents.py`.
 
-    Those of numbers and of found bins need numeric columns, and are in `test_documents.py`.
+    Those of numbers and of found bins need numeric columns, and are in `test_documents.py`; found domains are in
+    `test_found_domain.py`.
     """
     payloads = {payload for _, _, payload in [*KINDS.values(), *DESIGN_KINDS.values()]}
-    assert payloads | {dc.kinds.NumberTables, dc.kinds.FoundBins} == set(PAYLOADS)
+    assert payloads | {dc.kinds.NumberTables, dc.kinds.FoundBins, FoundDomain} == set(PAYLOADS)
     found = {calibration for _, both, _ in KINDS.values() for calibration in both}
-    found |= {dc.kinds.NumberNoise, dc.kinds.FoundBinsNoise}
+    found |= {dc.kinds.NumberNoise, dc.kinds.FoundBinsNoise, DomainNoise}
     assert found | {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(CALIBRATIONS)
 
 

@@ -11,8 +11,7 @@ import pytest
 
 import discreet as dc
 from discreet.model.network import Network
-from discreet.queries.linear_completion import Completion
-from discreet.queries.number_moments import NumberMoments, are_possible, find_possible
+from discreet.queries.number_moments import Completion, NumberMoments, are_possible, find_possible
 from folding import every
 
 Floats = np.ndarray

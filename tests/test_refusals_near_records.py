@@ -66,7 +66,7 @@ PUBLIC = {
     "discovery/records/column_values.py": "ColumnValues.__reduce__",
     "discovery/mechanisms/found_domain.py": "_take_values",
     "designs/records/moments.py": "Moments.__reduce__ sum_moments",
-    "records/records.py": "Records.__reduce__ read_records*2 _take_one_slice*2",
+    "records/records.py": "Records.__reduce__ read_records*2 _take_one_slice*3",
     "designs/records/rows.py": "Rows.__reduce__",
     "research/mechanisms/score_sums.py": "ScoreSums.__reduce__",
     "records/sources.py": "_open_server _open_base*2",

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
-from discreet.model.number_types import as_ends
+from discreet.model.number_types import NumberType, as_ends
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
@@ -29,9 +29,8 @@ from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.column_moments import ColumnLaw, RegressionColumn
-from discreet.queries.conditioning import ConditionedPosterior, condition_on
+from discreet.queries.conditioning import ConditionedPosterior, condition_on, follow_lines, give_numbers
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.line_laws import follow_lines, give_numbers
 from discreet.queries.number_moments import read_moments
 from discreet.queries.observed_numbers import bound_event
 from discreet.queries.partial_identification import identification_bounds
@@ -976,14 +975,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
         first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
-    number_type = both.given.network.schema[query.variable].number_type
-    unit = f"{number_type.noun if number_type.is_calendar else 'number'} of {query.variable}"
-    if query.kind in ("marginal", "conditional"):
-        unit = "probability"
-    elif query.quantity in ("sd", "variance"):
-        unit = f"{number_type.unit or 'number'} of {query.variable}"
-    else:
-        row = cast(AnswerRow, as_ends(row, number_type))
+    row, unit = _in_its_unit(query, row, both.given.network.schema[query.variable].number_type)
     ungrounded = Answer(
         str(query),
         query.kind,
@@ -999,6 +991,16 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     shares = shares if both.weights is None else shares[:, resample(weights)]
     answer = both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
     return replace(answer, assumes=(*answer.assumes, *assumes))
+
+
+def _in_its_unit(query: NumberQuery, row: AnswerRow, number_type: NumberType) -> tuple[AnswerRow, str]:
+    """Write the numbers of an answer's row as their type is, dates as dates; the row and its unit."""
+    if query.kind in ("marginal", "conditional"):
+        return row, "probability"
+    if query.quantity in ("sd", "variance"):
+        return row, f"{number_type.unit or 'number'} of {query.variable}"
+    noun = number_type.noun if number_type.is_calendar else "number"
+    return cast(AnswerRow, as_ends(row, number_type)), f"{noun} of {query.variable}"
 
 
 INSIDE_ROWS = "the mean takes {} to tell nothing of where {} lies inside a bin; the interval does not"
