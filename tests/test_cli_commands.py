@@ -42,6 +42,7 @@ def test_ledger_open_and_show(run: Shell) -> None:
         "limit": {"epsilon": "0.3", "delta": "0.000001"},
         "spent": {"epsilon": "0", "delta": "0"},
         "left": {"epsilon": "0.3", "delta": "0.000001"},
+        "rho": None,
         "closed": False,
         "limits": [],
         "charges": [],
@@ -68,7 +69,7 @@ def test_ledger_show_after_a_release(run: Shell) -> None:
     (shown,) = run.json("ledger show add-remove")["accounts"]
     assert (shown["limit"]["epsilon"], shown["spent"]["epsilon"], shown["left"]["epsilon"]) == ("3", "0.1", "2.9")
     (charge,) = shown["charges"]
-    assert set(charge) == {"sequence", "date", "who", "purpose", "mechanism", "release", "epsilon", "delta"}
+    assert set(charge) == {"sequence", "date", "who", "purpose", "mechanism", "release", "epsilon", "delta", "rho"}
     assert (charge["release"], charge["mechanism"], charge["epsilon"]) == (identity, "planned", "0.1")
     _, out, _ = run("ledger show add-remove")
     assert identity in out

@@ -162,7 +162,7 @@ def test_noise_too_narrow_for_a_comparison_has_the_loss_of_its_guarantee() -> No
 # ------------------------------------------------------------------------------------------------------------ accounts
 
 
-@pytest.mark.costly("A thousand charges.", always=True)
+@pytest.mark.costly("A thousand charges are what the promise is about.", always=True)
 def test_a_thousand_small_gaussian_releases_fit_and_never_more_than_the_exact_sum_allows() -> None:
     account, number = opened(), 0
     with pytest.raises(dc.BudgetError, match=r"by Gaussian losses rho asked 0\.0003219, left"):
