@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -67,15 +68,16 @@ def demo(
     show(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
 
 
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (demo,),
     "Before a release": (checking.schema, checking.init, checking.check, planning.plan, planning.audit),
     "Release": (curator.structure, curator.release),
     "Read a release": (analyst.query, analyst.fit, explaining.explain, deciding.decide, reporting.report),
     "Pass on": (storing.draw, exporting.sample, exporting.export, external_tables.external, combining.combine),
-    "From packs": of_packs("discreet.commands"),
 }
 """Commands except `show` and `ledger`, by heading."""
+for heading, command in of_packs("discreet.commands"):
+    COMMANDS[heading] = (*COMMANDS.get(heading, ()), command)
 
 app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 for heading, commands in COMMANDS.items():

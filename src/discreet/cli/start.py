@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     first = next((word for word in words if not word.startswith("-")), "")
-    commands = of_packs("discreet.commands")
+    commands = [command for _, command in of_packs("discreet.commands")]
     if first not in {command.__name__ for command in commands}:
         return int(cli.main(words))
     app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -186,5 +186,5 @@ def quickstart(
     quick.run(task, (epsilon, delta, unit), ledger, output, as_json)
 
 
-COMMANDS = (domain, quickstart)
-"""Commands that the pack brings."""
+COMMANDS = (("Start", quickstart), ("Before a release", domain))
+"""Commands that the pack brings, with their headings."""

@@ -157,5 +157,5 @@ def _root(path: str) -> str:
     return f"/{path.strip('/')}" if path.strip("/") else ""
 
 
-COMMANDS = (serve, token)
-"""Commands that the pack adds to the command line."""
+COMMANDS = (("Serve releases", serve), ("Serve releases", token))
+"""Commands that the pack adds to the command line, with their headings there."""

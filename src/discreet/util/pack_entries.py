@@ -3,8 +3,8 @@
 A pack names its lists under entry points of the groups "discreet.domains", of what releases can be over beside
 networks, "discreet.mechanisms", "discreet.kinds", "discreet.readers", "discreet.checks", of pairs of a calibration and
 its `Check`, "discreet.formats", of notations of network files, "discreet.methods", of pairs of a method that the kernel
-declares and its home, and "discreet.commands", of functions that Typer makes commands of. They are loaded at the first
-use of a name that the package does not have.
+declares and its home, and "discreet.commands", of pairs of a heading of the help and a function that Typer makes a
+command of. They are loaded at the first use of a name that the package does not have.
 """
 
 from __future__ import annotations
