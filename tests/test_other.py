@@ -166,7 +166,7 @@ def test_a_project_file_declares_it() -> None:
         (lambda: dc.Variable("x", ("a",), other="a", missing="a"), "after all others"),
         (lambda: dc.Variable("x", ("a",), other=""), "not empty"),
         (lambda: dc.Variable("x", ("a",), other=["b"]), "after all others"),  # type: ignore[arg-type]
-        (lambda: dc.Variable("x", ("a", "gone", "rest"), other="rest", missing="gone"), "must be the last one"),
+        (lambda: dc.Variable("x", ("a", "gone", "rest"), other="rest", missing="gone"), "must come after all others"),
     ],
 )
 def test_what_cannot_be_other_is_refused(change: Any, message: str) -> None:
