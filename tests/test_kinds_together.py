@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
+from discreet.estimators.columns import variable_codes
 from discreet.formats.project_file import draft_project
 from discreet.model.structural_zeros import possible_cells
 from discreet.queries.documents import answer_document, read_answer
@@ -219,3 +220,13 @@ def test_a_condition_names_states_by_code_or_label_and_each_once() -> None:
         column = dc.Variable("c", ("h",), applies_if=f'odd = "{state}"')
         assert dc.Schema((odd, column)).conditions == {"c": ("odd", (0,))}
         assert dc.Variable("c", ("h",), applies_if=column.applies_if) == column
+
+
+def test_estimators_predict_for_tables_that_hold_codes() -> None:
+    """What was fitted to codes is asked with codes, as numbers or as text; labels stand for them."""
+    sex, flag = dc.Variable("sex", ("f", "m"), codes=(1, 2)), dc.Variable("flag", ("no", "yes"), codes=(False, True))
+    for values in ([1, 2, 1], ["1", "2", "1"], ["f", "m", "f"], [1.0, 2.0, 1.0]):
+        assert variable_codes(sex, np.array(values, object)).tolist() == [0, 1, 0]
+    assert variable_codes(flag, np.array([False, True, "yes"], object)).tolist() == [0, 1, 1]
+    with pytest.raises(dc.InputError, match="none of its states"):
+        variable_codes(sex, np.array([3], object))

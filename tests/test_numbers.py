@@ -48,7 +48,7 @@ def test_bins_of_whole_numbers_are_named_by_what_is_in_them() -> None:
         ({"bounds": (0, 9), "bins": (2.5,), "type": "integer"}, "are whole"),
         ({"bounds": (0, 2.0**60), "type": "integer"}, "are whole"),
         ({"bounds": (0, 9), "bins": (10,), "type": "integer"}, "strictly increasing"),
-        ({"bounds": (0, 9), "type": "whole"}, "'real' or 'integer'"),
+        ({"bounds": (0, 9), "type": "whole"}, "of type real, integer, date, datetime"),
         ({"states": ("a",), "type": "integer"}, "needs numeric bounds"),
     ],
 )

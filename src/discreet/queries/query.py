@@ -21,7 +21,7 @@ import numpy.typing as npt
 from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
-from discreet.model.number_types import as_ends
+from discreet.model.number_types import NumberType, as_ends
 from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
@@ -977,19 +977,14 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
     number_type = both.given.network.schema[query.variable].number_type
-    unit = f"{number_type.noun if number_type.is_calendar else 'number'} of {query.variable}"
-    if query.kind in ("marginal", "conditional"):
-        unit = "probability"
-    elif query.quantity in ("sd", "variance"):
-        unit = f"{number_type.unit or 'number'} of {query.variable}"
-    else:
+    if query.quantity in ("mean", "quantile"):
         row = cast(AnswerRow, as_ends(row, number_type))
     ungrounded = Answer(
         str(query),
         query.kind,
         level,
         (row,),
-        unit=unit,
+        unit=_name_unit(query, number_type),
         left_out=float(1 - possible.mean()),
         inside=inside if both.given.network.schema[query.variable].numeric else None,
         sampling=both.sampling,
@@ -999,6 +994,15 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     shares = shares if both.weights is None else shares[:, resample(weights)]
     answer = both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
     return replace(answer, assumes=(*answer.assumes, *assumes))
+
+
+def _name_unit(query: NumberQuery, number_type: NumberType) -> str:
+    """Name the unit of an answer: a probability, a number or a date, or what a spread is counted in."""
+    if query.kind in ("marginal", "conditional"):
+        return "probability"
+    if query.quantity in ("sd", "variance"):
+        return f"{number_type.unit or 'number'} of {query.variable}"
+    return f"{number_type.noun if number_type.is_calendar else 'number'} of {query.variable}"
 
 
 INSIDE_ROWS = "the mean takes {} to tell nothing of where {} lies inside a bin; the interval does not"
