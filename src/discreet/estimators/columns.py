@@ -256,12 +256,13 @@ def _read_numbers(variable: Variable, values: Array) -> Floats:
 
 
 def _list_keys(variable: Variable) -> dict[Any, int]:
-    """List the position of every value that denotes a state: its name, its number, or its logical value."""
-    named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
-    if {state.lower() for state in named} <= {"true", "false"}:
-        return named | {state.lower() == "true": code for state, code in named.items()}
+    """List the position of every value that denotes a state: its name, what records hold, or that as a number."""
+    held: dict[Any, int] = {state: code for code, state in enumerate(variable.held)}
+    named = {state: code for code, state in enumerate(variable.states)} | held
+    if {state.lower() for state in held} <= {"true", "false"}:
+        return named | {state.lower() == "true": code for state, code in held.items()}
     try:
-        numbers = {float(state): code for state, code in named.items()}
+        numbers = {float(state): code for state, code in held.items()}
     except ValueError:
         return named
-    return named | numbers if len(numbers) == len(named) else named
+    return named | numbers if len(numbers) == len(held) else named

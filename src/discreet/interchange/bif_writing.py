@@ -46,10 +46,10 @@ def format_bif(bif: NetworkContent) -> str:
     for variable in bif.variables:
         lines += [f"variable {_quote(variable.name)} {{"]
         lines += [f"  type discrete [ {variable.size} ] {{ {', '.join(map(_quote, variable.states))} }};"]
-        if variable.bounds is not None:
+        if variable.bounds is not None and variable.not_applicable is None:
             lines += [f"  // discreet-bounds {_write_floats(variable.bounds)}"]
             lines += [f"  // discreet-bins {_write_floats(variable.bins)}"] if variable.bins else []
-            lines += ["  // discreet-integer"] if variable.type == "integer" else []
+            lines += ["  // discreet-integer"] if variable.whole else []
         lines += ["  // discreet-missing"] if variable.missing is not None else []
         lines.append("}")
     for node, parents in bif.parents.items():

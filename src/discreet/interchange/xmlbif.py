@@ -407,9 +407,11 @@ def format_xmlbif(bif: NetworkContent) -> str:
 
 def _notes(variable: Variable) -> Iterator[str]:
     """List the notes on a variable beside its states."""
-    numbers = {"discreet-bounds": variable.bounds or (), "discreet-bins": variable.bins}
+    # What does not apply cannot be said: such numbers are states, to which a schema or project adds the bounds.
+    numeric = variable.numeric and variable.not_applicable is None
+    numbers = {"discreet-bounds": variable.bounds or (), "discreet-bins": variable.bins} if numeric else {}
     yield from (f"{key} = {' '.join(map(repr, values))}" for key, values in numbers.items() if values)
-    holds = {"discreet-integer": variable.type == "integer", "discreet-missing": variable.missing is not None}
+    holds = {"discreet-integer": numeric and variable.whole, "discreet-missing": variable.missing is not None}
     yield from (f"{key} = {NOTE[key]}" for key, is_set in holds.items() if is_set)
 
 

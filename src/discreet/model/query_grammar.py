@@ -106,7 +106,7 @@ class NumberRange:
         return self.above or self.below or low != high
 
     def contains_all(self, variable: Variable) -> bool:
-        """True if every value of a variable lies in the range, so that it is no condition; a missing one lies in none.
+        """True if all records lie in the range, so that it is no condition; gaps and other values lie in none.
 
         Example:
             >>> age = Variable("age", bounds=(0, 120), bins=(18, 65))
@@ -114,9 +114,9 @@ class NumberRange:
             [True, False]
         """
         first, *_, last = variable.edges
-        if variable.missing is not None:
+        if variable.size > len(variable.edges) - 1:
             return False
-        if variable.type == "integer":
+        if variable.whole:
             return self.ends(variable) == (first, last)
         # Of two equal ends the one that is left out is the stricter.
         return (self.low, self.above) <= (first, False) and (self.high, not self.below) >= (last, True)
@@ -480,7 +480,8 @@ def _read_applies(name: str, state: str | None, schema: Schema, text: str) -> tu
     if condition is None or len(condition.states) > 1:
         by = "no declared state" if condition is None else f"several states: {condition}"
         _refuse(text, f"{shown(name)} applies by {by}; give one as evidence")
-    return condition.column, condition.states[0]
+    column, state = condition.column, condition.states[0]
+    return column, schema[column].name_state(state) if column in schema else state
 
 
 def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:

@@ -45,7 +45,7 @@ NOT_APPLICABLE = "not applicable"
 GAP_FIELDS = ("missing", "not_applicable", "applies_if")
 """Fields of a variable on its gaps."""
 CONDITION = re.compile(
-    r'\s*(?:"(?P<quoted>[^"]+)"|(?P<word>[^"={}]+?))\s*(?:=\s*(?P<one>[^{}]+)|\s+in\s*\{(?P<several>.*)\})\s*',
+    r'\s*(?:"(?P<quoted>[^"]+)"|(?P<word>[^"={}]+?))\s*(?:=\s*(?P<one>"[^"]+"|[^{}]+)|\s+in\s*\{(?P<several>.*)\})\s*',
     re.DOTALL,
 )
 """A column, a sign, and one state or several in braces."""
@@ -532,12 +532,14 @@ class Schema:
         for each in self.variables:
             if each.condition is not None and each.condition.column in self:
                 column = self[each.condition.column]
-                codes[each.name] = column.name, tuple(map(column.code, each.condition.states))
+                # A code and its label are one state.
+                states = tuple(sorted(set(map(column.code, each.condition.states))))
+                codes[each.name] = column.name, states
                 if column.missing in each.condition.states:
                     raise InputError(
                         f"{shown(each.name)} applies by values of {shown(column.name)}, not by missing ones"
                     )
-                some = len(each.condition.states) < len(column.complete)
+                some = len(states) < len(column.complete)
                 require(some, f"{shown(each.name)} applies in all states of {shown(column.name)}: leave out applies_if")
         return codes
 
@@ -561,6 +563,25 @@ class Schema:
             if column not in listed_names:
                 listed_names.append(column)
         return tuple(listed_names)
+
+    def require_same_records(self, names: Iterable[str]) -> None:
+        """Refuse to relate a number that does not apply to all records to a column that concerns others.
+
+        Args:
+            names: of the columns that are related. A state for what does not apply is a state like others, but it is no
+                number: columns with one must all be numbers, under one condition.
+
+        Raises:
+            InputError: as it says.
+        """
+        columns = [self[name] for name in names]
+        some = [each.name for each in columns if each.numeric and each.not_applicable is not None]
+        alike = all(each.numeric for each in columns) and len({self.conditions.get(each.name) for each in columns}) == 1
+        require(
+            not some or (alike and some[0] in self.conditions),
+            f"{listed(some)}: not applicable to some records that the others concern, or the reverse: relate "
+            "numbers that apply by one condition, or ask for means given states, such as E(X | A=a)",
+        )
 
     def require_conditions(self) -> None:
         """Refuse a condition on a column that is not here, or that may be missing where its own column may not.

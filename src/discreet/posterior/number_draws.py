@@ -635,7 +635,8 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
     """
     assert numbers.seen is not None
     grid, seen, payload = numbers.grids[name], numbers.seen.column(name), numbers.evidence.payload
-    bins, shifts = numbers.joint((name,)), [np.zeros(seen.offsets.shape)]
+    bins, shifts = numbers.joint((name,))[: grid.bins], [np.zeros(seen.offsets.shape)]
+    bins = bins / np.maximum(bins.sum(axis=0), LEAST_SHARE)
     gaps = payload.network.schema[name].missing is not None
     for family in (part.given for part in payload.rows_by_family if gaps and part.number == name):
         laws = (_join_rows(numbers, name, family), numbers._drop_gaps(_join_rows(numbers.seen, name, family), family))

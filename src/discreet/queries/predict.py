@@ -616,7 +616,8 @@ def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]
     records = len(next(iter(codes.values())))
     variables = network.ordered({name for node in chosen for name in network.family(node)})
     joined = Network(
-        tuple(Variable(name, ("observed",)) if name in codes else network.schema[name] for name in variables),
+        # Without conditions, which hold in the tables already: their columns' states are not here.
+        tuple(Variable(name, ("observed",) if name in codes else network.schema[name].states) for name in variables),
         {name: network.parents[name] if name in chosen else () for name in variables},
     )
 

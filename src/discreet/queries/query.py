@@ -1125,9 +1125,10 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Flo
     """Compute the covariance or correlation of two numbers in every draw, and say what it rests on unmeasured.
 
     Raises:
-        InputError: no sums of both were released.
+        InputError: no sums of both were released, or one of them does not apply to the same records.
     """
     names, numbers = tuple(name for name, _ in query.targets), both.numbers
+    both.given.network.schema.require_same_records(names)
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")
     if not numbers.evidence.payload.moments.size:

@@ -491,8 +491,9 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         Names of the covariates, in the given order; a single name becomes a tuple of one.
 
     Raises:
-        InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing or has a single
-            state; a target that does not fit the kind; or more than MOST_COEFFICIENTS coefficients.
+        InputError: another kind; no covariate; a variable that is unknown or repeated, may be missing, is a number of
+            other records than the rest, or has a single state; a target that does not fit the kind; or more than
+            MOST_COEFFICIENTS coefficients.
     """
     require_word(kind, RegressionKind, "a regression is")
     names = (on,) if isinstance(on, str) else tuple(on)
@@ -506,6 +507,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
             )
         if variable.size < 2:
             raise InputError(f"variable {shown(variable.name)} has fewer than two states, and no coefficient")
+    schema.require_same_records((target, *names))
     if len({target, *names}) <= len(names):
         raise InputError(f"a regression names variable {shown(first_repeated((target, *names)))} twice")
     variable = schema[target]
