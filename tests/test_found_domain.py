@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import discreet as dc
+from discreet.discovery.first_answers import _name_table
 from discreet.discovery.kinds.found_columns import MISSING_NAMES, OTHER_NAMES
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import threshold_for
@@ -507,3 +508,10 @@ def test_a_project_leaves_out_columns_that_have_no_domain(run: Shell) -> None:
     )
     assert run("domain draft.toml --epsilon 2 --output found.json")[0] == 0
     assert dc.Release.load("found.json").over.names == ("sex",)
+
+
+def test_an_account_is_not_called_by_a_password() -> None:
+    for address in ("postgresql://u:SECRET@host", "postgresql://u@host/base?password=SECRET", "@clinic"):
+        assert _name_table(address, "visits") == "visits"
+    assert [_name_table(data, None) for data in ("a/visits.csv.gz", "@visits", "s3://b/visits/")] == ["visits"] * 3
+    assert _name_table("a/visits.xlsx", "Sheet1") == "visits"

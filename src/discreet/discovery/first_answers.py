@@ -46,7 +46,7 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     """
     epsilon, delta, unit = wanted
     promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit)
-    name = _name_table(task.options.data)
+    name = _name_table(task.options.data, task.options.options.get("table"))
     folder = output or Path(f"private-{name}")
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
@@ -92,8 +92,7 @@ def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
         f"{promise.unit} is in the table change by a factor of at most {factor:.3g}.",
-        f"delta {as_text(promise.delta)}: the probability that a value that one {promise.unit} alone has "
-        "becomes visible.",
+        f"delta {as_text(promise.delta)}: at most the chance that it fails, and a value that one alone has shows.",
         f"unit: what is protected is one {promise.unit}; {apart} (--unit, --unit-column).",
     ]
 
@@ -143,6 +142,7 @@ def _ask(variable: Variable) -> str:
     return f"E({name})" if variable.numeric else f"P({name})"
 
 
-def _name_table(data: str) -> str:
-    """Name the account of a table by its file."""
-    return Path(data.rpartition("://")[2]).name.partition(".")[0] or "table"
+def _name_table(data: str, table: str | None) -> str:
+    """Name the account of a table by its file, or its name in a database, whose address may hold a password."""
+    file = Path(data.rpartition("://")[2].lstrip("@")).name.partition(".")[0]
+    return (table if table and not data.endswith(".xlsx") else file) or "table"
