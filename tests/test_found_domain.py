@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 import discreet as dc
+from discreet.discovery.first_answers import _name_table
+from discreet.discovery.kinds.found_columns import MISSING_NAMES, OTHER_NAMES
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import threshold_for
 from discreet.discovery.number_cells import coarse_edges, regroup, whole_edges
@@ -254,6 +259,9 @@ def test_states_called_like_the_others_get_others() -> None:
     known, private = values(x=["other", "missing"] * 400)
     made = dc.simulate(dc.discovery.found_domain(), private, NoPrior(known), promise(4, "1e-9"), rng=3)
     assert made.payload.schema["x"].states == ("missing", "other", "other values")
+    table = pa.table({"x": [*OTHER_NAMES, *MISSING_NAMES, None] * 200})
+    states = found_of(table, 20, policy=RecordsPolicy("keep", "clip")).payload.schema["x"].states
+    assert states[-2:] == ("other 2", "missing 2"), "a budget that is spent gives a domain"
 
 
 def test_cells_of_whole_numbers_are_sums_of_finer_ones() -> None:
@@ -312,6 +320,34 @@ def test_what_cannot_be_found_is_refused_before_the_charge() -> None:
         with pytest.raises((dc.InputError, dc.BudgetError), match=message) as caught:
             dc.domain(source, wanted, account=account, **options)
         assert not any(str(value) in str(caught.value) for value in table["pay"].to_pylist())
+    assert account.balance().epsilon_spent == 0
+
+
+def test_a_first_record_is_not_taken_for_names() -> None:
+    """Names of columns are published: those of a file without a header are the values of a record."""
+    for header in (b"f,47,north", b"f,1e3,north", b"f, 47,north", b"f,2019-03-04,north", b"f,?,north"):
+        text = header + b"\nm,30,south\n"
+        name = header.split(b",")[1].decode()
+        account = dc.Ledger("sqlite://").open("visits", promise())
+        reads = dc.discovery.columns_of, partial(dc.domain, guarantee=promise(), account=account)
+        for read in reads:
+            with pytest.raises(dc.InputError, match="a record would be published") as caught:
+                read(io.BytesIO(text))
+            assert not any(value in str(caught.value) for value in (name, "north")), "a message has no value"
+            assert account.balance().epsilon_spent == 0
+        said = dc.discovery.columns_of(io.BytesIO(text), types={name: "integer"})
+        assert said.names == ("f", name, "north"), "a name that was said is no secret"
+        assert dc.discovery.columns_of(io.BytesIO(text), leave_out=[name]).names == ("f", "north")
+
+
+def test_text_that_is_not_utf_8_is_refused_without_it() -> None:
+    data = b"SECRET\xffa"
+    ends = pa.array([0, len(data) - 1, len(data)], pa.int32()).buffers()[1]
+    table = pa.table({"x": pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(data)])})
+    account = dc.Ledger("sqlite://").open("visits", promise())
+    with pytest.raises(dc.InputError, match="could not be read") as caught:
+        dc.domain(table, promise(), account=account, types={"x": "text"})
+    assert "SECRET" not in repr(caught.value) and caught.value.__cause__ is caught.value.__context__ is None
     assert account.balance().epsilon_spent == 0
 
 
@@ -439,7 +475,7 @@ def test_quickstart_goes_from_a_table_to_answers(run: Shell) -> None:
 def test_init_asks_for_the_users_word(run: Shell) -> None:
     code, _, err = run("init visits.csv --account visits --output draft.toml")
     text = Path("draft.toml").read_text()
-    assert code == 0 and "no value of the table was read" in err
+    assert code == 0 and "no value is in it" in err
     assert not any(value in text for value in ("1950", "17", "true")) and 'type = "unknown"' in text
     assert "# column = 'code' if it tells units apart" in text
     assert "discreet domain" in run.fails("check draft.toml")
@@ -452,3 +488,30 @@ def test_init_asks_for_the_users_word(run: Shell) -> None:
     assert "ill" not in dc.Release.load("found.json").over.names
     assert run("init visits.csv --public --output public.toml")[0] == 0
     assert Project.read("public.toml").network.schema["sex"].states == ("f", "m")
+
+
+def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
+    Path("no_header.csv").write_text("f,47\nm,30\n")
+    for table, words in {"visits.csv": "a small delta", "no_header.csv": "would be published"}.items():
+        said = run(f"quickstart {table} --epsilon 1 --delta 0 --output first --ledger sqlite:///own.db")
+        assert said[0] == 2 and words in said[2] and "47" not in said[2]
+    assert not Path("first").exists() and not Path("own.db").exists()
+    assert "would be published" in run.fails("init no_header.csv --output draft.toml")
+    assert "need states" in run.fails("init visits.csv --network arcs.bif --output draft.toml")
+
+
+def test_a_project_leaves_out_columns_that_have_no_domain(run: Shell) -> None:
+    table = frame(500).select(["sex"]).append_column("7", pa.array([0] * 500, pa.date32()))
+    pyarrow.parquet.write_table(table, "days.parquet")
+    Path("draft.toml").write_text(
+        'arcs = []\n[source]\ndata = "days.parquet"\n[account]\nname = "visits"\n[[variables]]\nname = "sex"\n'
+    )
+    assert run("domain draft.toml --epsilon 2 --output found.json")[0] == 0
+    assert dc.Release.load("found.json").over.names == ("sex",)
+
+
+def test_an_account_is_not_called_by_a_password() -> None:
+    for address in ("postgresql://u:SECRET@host", "postgresql://u@host/base?password=SECRET", "@clinic"):
+        assert _name_table(address, "visits") == "visits"
+    assert [_name_table(data, None) for data in ("a/visits.csv.gz", "@visits", "s3://b/visits/")] == ["visits"] * 3
+    assert _name_table("a/visits.xlsx", "Sheet1") == "visits"

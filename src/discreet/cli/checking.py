@@ -93,6 +93,8 @@ def init(
         project = Project.read(data)
         text = project.with_network(network_over(network, dc.Schema(project.network.variables))).text
     elif named := not (public or source is not None or ends_as_network(data) or data.endswith(".json")):
+        if network is not None:
+            raise InputError("arcs of --network need states: give it to what `discreet domain` finds, or add --public")
         text = above("Project.of_names")(
             source_of(data), table, _draft_form(data), {"name": unit, "column": unit_column}, account, data
         )
@@ -105,8 +107,8 @@ def init(
         save_project(text, output, replace=replace)
         show(False, {}, f"wrote {output}")
     if named:
-        say("names and types alone: no value of the table was read for it. `discreet domain` finds states, bounds and")
-        say("bins with noise; or declare them, or say that the table is --public")
+        say("names and types alone: no value is in it, if the first line has the names of the columns. Then")
+        say("`discreet domain` finds states, bounds and bins with noise; or declare them, or add --public")
         return
     say("review the file: states and bounds must come from public knowledge, not from the data. Then run")
     say("`discreet check`")

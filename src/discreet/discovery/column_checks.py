@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.discovery.declared_columns import SEARCHED, ColumnType
-from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain
+from discreet.discovery.kinds.found_columns import DomainNoise, FoundDomain
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import Look, decide_type, list_looks
 from discreet.discovery.records.column_values import ColumnValues
@@ -223,7 +223,7 @@ def _find_least_answer(case: Audited, script: int, side: _Side, name: str, value
         return _run(case, side.statistic, script, {(name, value): answer})[0]
 
     def has(payload: FoundDomain) -> bool:
-        return value in _part(payload, name).states
+        return value in next(part.states for part in payload.parts if part.name == name)
 
     low, high = -LARGEST_ANSWER, LARGEST_ANSWER
     declared = case.calibration.thresholds.values()
@@ -235,11 +235,6 @@ def _find_least_answer(case: Audited, script: int, side: _Side, name: str, value
     if _without(run(low), {}) != _without(run(-LARGEST_ANSWER), {}):
         raise Leak("a value that is not released changes the release")
     return high
-
-
-def _part(payload: FoundDomain, name: str) -> FoundColumn:
-    """Find what a payload says of a column."""
-    return next(part for part in payload.parts if part.name == name)
 
 
 def _tail(law: CellLaw, least: int) -> float:

@@ -18,16 +18,19 @@ from discreet.discovery.domain_project import found_project
 from discreet.discovery.finding import values_of
 from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import found_domain
-from discreet.discovery.records.column_values import ColumnValues, columns_of
+from discreet.discovery.records.column_values import ColumnValues
 from discreet.display.terminal import check_writable, say, show
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import calibrate, release
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
+from discreet.records.sources import open_source
+from discreet.records.text_form import TextForm
 from discreet.releases.release import Release
 from discreet.util.json_files import read_text
 from discreet.util.limits import PROJECT_BYTES
+from discreet.util.option_texts import FORM_WORDS
 
 PROJECT = ".toml"
 """Suffix of a project file."""
@@ -71,8 +74,8 @@ class DomainTask:
         if project.source is None:
             raise InputError(f"{shown_path(data)} has no address of the records: add data to [source]")
         options = ReadingOptions(project.source, {**project.reading, **reading}, project)
-        form = {name: value for name, value in options.options.items() if name not in POLICY_WORDS}
-        there = columns_of(source_of(options.data), **form, types=dict.fromkeys(listed, "text")).names
+        form = {name: value for name, value in options.options.items() if name in FORM_WORDS}
+        there = open_source(source_of(options.data), options.options.get("table"), form=TextForm(**form))[0].columns
         searched = {*listed} - {*left}
         return DomainTask(
             options, {**listed, **wanted}, tuple(name for name in there if name not in searched), declared
@@ -103,11 +106,6 @@ class DomainTask:
 
 SOURCE_WORDS = ("table", "na_values", "encoding", "delimiter", "quote", "decimal", "thousands", "preamble", "footer")
 """Options of reading that a project file keeps in [source]."""
-POLICY_WORDS = (
-    "missing", "out_of_bounds", "na_values", "unit_column", "max_records", "weights", "one_record_a_unit",
-    "order_column",
-)  # fmt: skip
-"""Options of reading that say nothing of how the table is written."""
 
 
 def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:

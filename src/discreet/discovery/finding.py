@@ -38,7 +38,9 @@ def domain(
         guarantee: what is promised; charged in full. Columns of text need a delta.
         account: pays.
         types: of columns, such as `{"age": "integer"}`: "text", "integer", "number" or "boolean". Others have the type
-            that the table declares; that of columns of text is found, for a fifth of their budget.
+            that the table declares, which is published; that of columns of text is found, for a fifth of their budget.
+            A frame that was made from text declares types that may depend on a single record: give the file itself, or
+            types.
         leave_out: names of columns that are not wanted, such as free text. The column of the unit is left out anyway.
         bins: wanted of a numeric column.
         reading: `table`, `missing`, `na_values`, `unit_column`, `max_records`, `weights`, `one_record_a_unit` and the

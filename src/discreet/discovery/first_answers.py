@@ -9,11 +9,11 @@ from typing import Any
 
 from discreet.cli.reading import source_of
 from discreet.discovery.domain_task import DomainTask, found_lines, release_domain
-from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS
+from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
 from discreet.display.terminal import check_writable, say, show
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.project_file import Project
-from discreet.mechanisms.crossing import release as release_counts
+from discreet.mechanisms.crossing import calibrate, release
 from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.schema import Variable
@@ -46,7 +46,7 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     """
     epsilon, delta, unit = wanted
     promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit)
-    name = _name_table(task.options.data)
+    name = _name_table(task.options.data, task.options.options.get("table"))
     folder = output or Path(f"private-{name}")
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
@@ -54,8 +54,10 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     task.options.policy.check_claim(promise)
     say("\n".join(_explain_promise(promise, task)))
     first, second = _divide(promise)
+    prior, values = task.values()  # refuses what cannot be found, before there is an account
+    calibrate(found_domain(gaps=task.gaps), prior, first, values.policy)
     book = Ledger(ledger_address(ledger))
-    account = _open_account(book, name, promise, task)
+    account = _open_account(book, name, promise)
     say(
         f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
         f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
@@ -67,9 +69,9 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     project.save(folder / "project.toml")
     say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
     say("\n".join(f"  {line}" for line in found_lines(domain)))
-    release = _release(task, project, second, account)
-    release.save(folder / "release.json")
-    _finish(release, folder, as_json)
+    released = _release(task, project, second, account)
+    released.save(folder / "release.json")
+    _finish(released, folder, as_json)
 
 
 def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
@@ -90,16 +92,14 @@ def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
         f"{promise.unit} is in the table change by a factor of at most {factor:.3g}.",
-        f"delta {as_text(promise.delta)}: the probability that a value that one {promise.unit} alone has "
-        "becomes visible.",
+        f"delta {as_text(promise.delta)}: at most the chance that it fails, and a value that one alone has shows.",
         f"unit: what is protected is one {promise.unit}; {apart} (--unit, --unit-column).",
     ]
 
 
-def _open_account(book: Ledger, name: str, promise: Guarantee, task: DomainTask) -> Any:
+def _open_account(book: Ledger, name: str, promise: Guarantee) -> Any:
     """Open the account of a table, or find it, with room for this promise."""
     if name not in book.names():
-        task.values()  # refuses what cannot be read, before there is an account
         return book.open(name, promise)
     account = book.account(name)
     limit = account.limit
@@ -117,19 +117,19 @@ def _release(task: DomainTask, project: Project, promise: Guarantee, account: An
     records = read_records(source_of(task.options.data), network.schema, **project.reading)
     mechanism = planned()
     counts = count(records, network, scopes=mechanism.scopes(network))
-    return release_counts(mechanism, counts, Dirichlet.uniform(network), promise, account=account)
+    return release(mechanism, counts, Dirichlet.uniform(network), promise, account=account)
 
 
-def _finish(release: Release, folder: Path, as_json: bool) -> None:
+def _finish(released: Release, folder: Path, as_json: bool) -> None:
     """Write the report, and print first answers."""
-    posterior = release.posterior(draws=DRAWS, rng=0)
+    posterior = released.posterior(draws=DRAWS, rng=0)
     posterior.save(folder / "release.draws")
-    page = write_report(release, posterior=posterior, name="release.json", rng=0)
+    page = write_report(released, posterior=posterior, name="release.json", rng=0)
     (folder / "report.html").write_text(page, encoding="utf-8")
-    answers = [posterior.answer(_ask(variable)) for variable in release.network.variables[:MOST_ANSWERS]]
+    answers = [posterior.answer(_ask(variable)) for variable in released.network.variables[:MOST_ANSWERS]]
     say("\nanswers: between lower and upper with a probability of 95 %, noise and sampling counted.")
     text = "\n\n".join(answer.summary() for answer in answers)
-    query = f'discreet query {folder / "release.draws"} "{_ask(release.network.variables[-1])}"'
+    query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
     written = (
         f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
     )
@@ -142,6 +142,7 @@ def _ask(variable: Variable) -> str:
     return f"E({name})" if variable.numeric else f"P({name})"
 
 
-def _name_table(data: str) -> str:
-    """Name the account of a table by its file."""
-    return Path(data.rpartition("://")[2]).name.partition(".")[0] or "table"
+def _name_table(data: str, table: str | None) -> str:
+    """Name the account of a table by its file, or its name in a database, whose address may hold a password."""
+    file = Path(data.rpartition("://")[2].lstrip("@")).name.partition(".")[0]
+    return (table if table and not data.endswith(".xlsx") else file) or "table"

@@ -44,7 +44,7 @@ def draft_names(
     remark = "if it tells units apart; then take its [[variables]] out"
     hint = [f"# column = {name!r} {remark}" for name in likely[:3]]
     lines = [
-        "# Names and types alone: no value of the table is in this file. `discreet domain` takes it, and finds states,",
+        "# Names and types alone: no value of a record is in this file. `discreet domain` takes it, and finds states,",
         "# bounds and bins with noise. A variable with states or bounds is not searched: declare what is public.",
         "",
         "[source]",

@@ -160,7 +160,7 @@ class Variable:
         several = isinstance(self.states, Iterable) and not isinstance(self.states, str)
         self._require(several, "states are a list of names")
         object.__setattr__(self, "states", tuple(map(_spell_state, self.states)))
-        known = isinstance(self.type, str) and self.type in NUMBER_TYPES
+        known = self.bounds is None or (isinstance(self.type, str) and self.type in NUMBER_TYPES)
         self._require(known, f"numbers are of type {', '.join(NUMBER_TYPES)}")
         for word in ("missing", "not_applicable", "other"):
             object.__setattr__(self, word, _spell_state(getattr(self, word)))

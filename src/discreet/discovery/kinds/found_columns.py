@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from typing import Any, ClassVar, Literal
 
 from discreet.discovery.declared_columns import NUMERIC, Columns, ColumnType
@@ -28,7 +28,8 @@ Stage = Literal["states", "coarse", "fine", "type"]
 """Looks at a column: its values, its numbers in public cells and in cells that follow from these, and its type."""
 OTHER_NAMES = ("other", "other values", "(other)", "(other values)", "(all other values)")
 MISSING_NAMES = ("missing", "no value", "(missing)", "(no value)", "(no value at all)")
-"""Names of the states for other and for missing values: the first that is no state of its own."""
+"""Names of the states for other and for missing values: the first that is no state of its own, with a number if all
+are."""
 UNTYPED = "_untyped"
 """Ending of the names of scales and thresholds of columns whose type is found first."""
 
@@ -152,14 +153,15 @@ class FoundColumn:
         if not self.found:
             raise InputError(f"nothing was found of column {self.name!r}: too few records for this epsilon")
         taken = {*self.states}
-        missing = next(name for name in MISSING_NAMES if name not in taken) if self.gaps else None
+        names = chain(MISSING_NAMES, map("missing {}".format, count(2)))
+        missing = next(name for name in names if name not in taken) if self.gaps else None
         if self.numeric:
             low, high = self.bounds
             kind_of = "integer" if self.type == "integer" else "real"
             return Variable(self.name, bounds=(low, high), bins=self.bins, type=kind_of, missing=missing)
         if self.type == "boolean":
             return Variable(self.name, self.states, missing=missing)
-        rest = next(name for name in OTHER_NAMES if name not in taken)
+        rest = next(name for name in chain(OTHER_NAMES, map("other {}".format, count(2))) if name not in taken)
         return Variable(self.name, self.states, other=rest, missing=missing)
 
     @property

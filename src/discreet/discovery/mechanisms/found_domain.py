@@ -120,9 +120,8 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
                 "states of text are found with a small delta, such as 1e-9: the probability that a state that one "
                 "record alone has is released (--delta); without one declare the states, or leave such columns out"
             )
-        candidates = [
-            _calibrate(columns, guarantee, listed, tag, bins, gaps) for tag in LAW_TAGS if _suits(guarantee, tag)
-        ]
+        tags = LAW_TAGS if guarantee.delta else LAW_TAGS[:1]
+        candidates = [_calibrate(columns, guarantee, listed, tag, bins, gaps) for tag in tags]
         return min(candidates, key=_judge)
 
     def draw(statistic: ColumnValues, prior: NoPrior, calibration: DomainNoise, noise: Noise) -> FoundDomain:
@@ -151,11 +150,6 @@ def _take_values(records: object, columns: object) -> ColumnValues:
     if not isinstance(records, ColumnValues) or records.columns != columns:
         raise InputError("a domain is found of values of the same columns: read them by discovery.read_values")
     return records
-
-
-def _suits(guarantee: Guarantee, tag: str) -> bool:
-    """True if a guarantee can be met with noise of this law."""
-    return CELL_LAWS[tag].budget == "epsilon" or guarantee.delta > 0  # type: ignore[index]
 
 
 def _judge(noise: DomainNoise) -> tuple[float, float]:
@@ -205,17 +199,14 @@ def _calibrate(
         scales = {
             name: math.nextafter(whole / math.sqrt(share), math.inf) * (1 + 1e-12) for name, share in shares.items()
         }
+    # Those of logical columns are public.
+    listing = {stage_name("states", column.type) for column in columns if column.type in SEARCHED}
     thresholds = {
         name: threshold_for(CELL_LAWS[tag](scale), state_delta / listed)
         for name, scale in scales.items()
-        if listed and name.startswith("states") and _lists_values(columns, name)
+        if name in listing
     }
     return DomainNoise(tag, moved, scales, thresholds, state_delta, bins, gaps, reported)
-
-
-def _lists_values(columns: Columns, name: str) -> bool:
-    """True if a stage of this name lists values of some column; that of logical columns has public ones."""
-    return any(column.type in SEARCHED and stage_name("states", column.type) == name for column in columns)
 
 
 def threshold_for(law: CellLaw, chance: Fraction) -> int:

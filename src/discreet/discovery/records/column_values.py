@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,10 +20,10 @@ from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import SURROGATE
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, number
 from discreet.records.records import Records, kept, refuse_faulty, without
-from discreet.records.sources import Local, arrow, arrow_blocks, open_source
+from discreet.records.sources import Local, arrow, arrow_blocks, guarded_read, open_source
 from discreet.records.text_form import TextForm
 from discreet.records.units import STEPS, Unit, amount, check_unit_type
-from discreet.records.values import markers
+from discreet.records.values import is_number, markers
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.arrays import Floats, Ints
 
@@ -104,18 +105,19 @@ def columns_of(
 
     Args:
         source, table, form: as of `read_records`.
-        types: of columns, in place of those that the table declares.
+        types: of columns, in place of those that the table declares, which are taken for public. Those of a frame that
+            was made from text, and of a file that was written from it, may depend on a single record.
         leave_out: names of columns that are not wanted, such as that of the unit.
 
     Returns:
         The columns; of text the type is "unknown", since a text file has numbers as text.
 
     Raises:
-        InputError: the source cannot be read, a name is none of its columns, or a column has a type, such as a date,
-            whose domain cannot be found.
+        InputError: the source cannot be read, a name is none of its columns, a column has a type, such as a date,
+            whose domain cannot be found, or, though neither `types` nor `leave_out` has it, a name without a letter.
 
     Guarantee:
-        None spent: names and types alone are read.
+        None spent: names and types alone are read. The first line of a text file is taken for its names.
 
     Example:
         >>> import pyarrow as pa
@@ -127,6 +129,12 @@ def columns_of(
     declared_types, left = dict(types or {}), {*leave_out}
     for name in (*declared_types, *left):
         require(name in expression.columns, f"the records have no column {shown(name)}")
+    unsaid = {*expression.columns} - {*declared_types} - left
+    require(
+        not any(is_number(name.strip()) or not any(map(str.isalpha, name)) for name in unsaid),
+        "a column is called as a number, or without a letter: a first line that is a record would be published. Write "
+        "names into a first line; one that is right can be said with its type (--type), or left out (--leave-out)",
+    )
     kinds = {name: _type_of(kind) for name, kind in expression.schema().items() if name not in left} | declared_types
     odd = [name for name, kind in kinds.items() if not kind]
     if odd:
@@ -194,11 +202,8 @@ def read_values(
     values = {column.name: _list_values(counted, column) for column in columns if column.type in LISTED}
     total = int(arrow(counted.table.aggregate(n=amount(counted.table)))["n"][0].as_py() or 0)
 
-    def again(edges: Mapping[str, Floats]) -> dict[str, Ints]:
-        return _count_in_cells(counted, edges)
-
     untyped = {column.name: kinds[column.name] for column in columns if column.type == "unknown"}
-    return ColumnValues(columns, policy, total, values, missing, untyped, numbers, again)
+    return ColumnValues(columns, policy, total, values, missing, untyped, numbers, partial(_count_in_cells, counted))
 
 
 def _open_columns(
@@ -304,7 +309,8 @@ def _list_values(records: Records, column: NamedColumn) -> dict[str, int]:
             f"column {shown(column.name)} has more than {MOST_VALUES:,} values: it tells records apart, and has no "
             "domain; leave it out, or name it as the column of the unit"
         )
-    counts = zip(rows["discreet_value"].to_pylist(), rows["discreet_records"].to_pylist(), strict=True)
+    # Text that is not UTF-8 shows when it is read from Arrow.
+    counts = zip(guarded_read(rows["discreet_value"].to_pylist), rows["discreet_records"].to_pylist(), strict=True)
     named = ((name_state(value), int(count)) for value, count in counts if value is not None)
     return dict(sorted((name, count) for name, count in named if name is not None))
 
