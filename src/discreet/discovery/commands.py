@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from discreet.cli import record_flags as flags
+import discreet.cli.record_flags as flags
 from discreet.util.lazy_imports import lazy_import
 
 tasks = lazy_import("discreet.discovery.domain_task")
