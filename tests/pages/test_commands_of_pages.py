@@ -45,6 +45,7 @@ BEFORE = {
         "head -50 visits.csv > public_sample.csv",
         "discreet ledger open visits --epsilon 2 --relation add-remove",
     ],
+    "docs/domain.md": [VISITS, "discreet ledger open visits --epsilon 3 --delta 1e-6 --relation add-remove"],
     "docs/numbers.md": [
         """printf '{"variables": [{"name": "city", "states": ["no", "yes"]}, {"name": "wage", "type": "integer", """
         """"bounds": [0, 5000], "bins": [200, 400, 800]}]}' > schema.json""",

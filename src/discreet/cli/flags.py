@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import discreet as dc
+from discreet.cli.record_flags import *  # noqa: F403
+from discreet.cli.record_flags import budget, mechanism, model, output, posterior, prior, questions, records
 from discreet.mechanisms import MECHANISMS
 from discreet.posterior.read import every_reader
-from discreet.privacy.settings import DEFAULT_LEDGER
 from discreet.util import option_texts
 
 METHODS = (*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in")
 """Methods to read a release over a network: the default first, then those that it chooses from."""
-HEADINGS = ("Model", "Privacy budget", "Mechanism", "Prior", "Records", "Questions", "Posterior", "Output")
-model, budget, mechanism, prior, records, questions, posterior, output = (
-    partial(typer.Option, rich_help_panel=heading) for heading in HEADINGS
-)
-"""Options under each heading."""
-
 AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
 NETWORK_HELP = (
     "Public network: a BIF or XMLBIF file, a project file (.toml), or the output of `structure`. With --schema also a "
@@ -54,7 +48,6 @@ SchemaFile = Annotated[
         "variables and their states. `discreet schema` drafts one. A project file (.toml) will do.",
     ),
 ]
-Epsilon = Annotated[str, budget(metavar="NUMBER", help="Epsilon that this command spends, as decimal text.")]
 Delta = Annotated[
     str,
     budget(
@@ -89,17 +82,6 @@ Payer = Annotated[
         help=f"Account that pays. It fixes the neighbouring relation and the unit. {AMOUNT_HELP}",
     ),
 ]
-LedgerUrl = Annotated[
-    str | None,
-    budget(
-        "--ledger",
-        metavar="URL",
-        help="Database of the ledger, or @name of one. DISCREET_LEDGER names another default.",
-        show_default=DEFAULT_LEDGER,
-    ),
-]
-Purpose = Annotated[str, budget(metavar="TEXT", help="Purpose of the release; an account may have limits by purpose.")]
-Request = Annotated[str, budget(metavar="KEY", help="Key of this request. A repeated request is charged only once.")]
 Options = Annotated[
     list[str] | None,
     mechanism(
@@ -146,7 +128,6 @@ Seed = Annotated[
 NewFile = Annotated[Path, output("--output", metavar="FILE", help="New file; - writes stdout.")]
 OutputFile = Annotated[str, output("--output", metavar="FILE", help="File to write; - writes stdout.")]
 Replace = Annotated[bool, output("--replace", help="Replace files that exist.")]
-Json = Annotated[bool, output("--json", help="Print JSON.")]
 
 Data = Annotated[
     str,
@@ -154,16 +135,6 @@ Data = Annotated[
         metavar="DATA",
         help="Records: a Parquet, CSV or Excel file, a glob, a database URL or @name; - reads CSV from stdin. A "
         "project file (.toml, see `init`) has their address, and all that is public.",
-    ),
-]
-TableName = Annotated[
-    str | None,
-    records("--table", metavar="NAME", help="Table to read, if DATA is a database URL, or sheet of a workbook."),
-]
-Missing = Annotated[
-    option_texts.MissingValues | None,
-    records(
-        show_default="error", help="Missing values: stop with an error, drop their records, or keep them as a state."
     ),
 ]
 MayBeMissing = Annotated[
@@ -174,26 +145,6 @@ MayBeMissing = Annotated[
         help="With --missing keep: variables that get a state for missing values, such as 'a,b'; repeatable. Never "
         "look them up in the records.",
     ),
-]
-NaValues = Annotated[
-    list[str] | None,
-    records("--na-values", metavar="WORDS", help='Words that mean a missing value, such as "?,NA"; repeatable.'),
-]
-UnitColumn = Annotated[
-    str | None,
-    records(
-        metavar="NAME",
-        help="Column that identifies the unit that the account protects, such as a patient, if a unit may have several "
-        "records. The records to keep are chosen at random.",
-    ),
-]
-MaxRecords = Annotated[int | None, records(help="Most records to keep of each unit.", show_default="1")]
-Weights = Annotated[
-    option_texts.Weights | None,
-    records(show_default="record", help="Weight 1 for each record (which shares epsilon), or for each unit."),
-]
-OneRecord = Annotated[
-    bool, records("--one-record-a-unit", help="Declare that no unit has several records; releases state it.")
 ]
 OrderColumn = Annotated[
     str | None,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import discreet as dc
 from discreet.cli import flags
 from discreet.cli.arguments import PROJECT, network_over, schema_of, structure_of
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import InputError, listed, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.model.over import Over, Prior
 from discreet.privacy.settings import address_of, ledger_address
@@ -193,6 +195,28 @@ class ReadingOptions:
 def source_of(data: str) -> Any:
     """Return the argument of `read_records` for a DATA argument."""
     return sys.stdin.buffer if data == "-" else address_of(data)
+
+
+def form_in(text: str) -> dict[str, Any]:
+    """Read how a text file is written from the words of a project file's [source], divided by commas.
+
+    Raises:
+        InputError: other words.
+
+    Example:
+        >>> form_in('encoding = "cp1252", decimal = ","')
+        {'encoding': 'cp1252', 'decimal': ','}
+    """
+    words: dict[str, Any] = {}
+    with suppress(tomllib.TOMLDecodeError):
+        words = tomllib.loads(f"form = {{ {text} }}")["form"]
+    known = all(type(value) is FORM_WORDS.get(name) for name, value in words.items())
+    if not known or bool(words) != bool(text):
+        raise InputError(
+            f'--form takes {listed(FORM_WORDS)}, as in \'encoding = "cp1252", decimal = ","\': each text in double '
+            "quotes, and all together in single ones"
+        )
+    return words
 
 
 def words_in(texts: list[str] | None) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 import tomlkit
 
 from discreet.cli.curator import goes_to_stdout, publish_release
-from discreet.cli.reading import ReadingOptions, source_of, words_in
+from discreet.cli.reading import ReadingOptions, form_in, source_of, words_in
 from discreet.cli.report import release_lines, release_summary
-from discreet.discovery.declared_columns import COLUMN_TYPES, NoPrior
+from discreet.discovery.declared_columns import COLUMN_TYPES, ID_NAME, NoPrior
 from discreet.discovery.domain_project import found_project
 from discreet.discovery.finding import values_of
 from discreet.discovery.kinds.found_columns import FoundDomain
@@ -55,31 +55,37 @@ class DomainTask:
     declared: tuple[Any, ...] = ()
 
     @staticmethod
-    def of(data: str, types: list[str], leave_out: list[str], reading: Mapping[str, Any]) -> DomainTask:
+    def of(data: str, types: list[str], leave_out: list[str], form: str, words: Mapping[str, Any]) -> DomainTask:
         """Read a task.
 
         Args:
             data: address of the records, or a project file whose variables may have a name and a type alone.
             types: texts NAME=TYPE.
             leave_out: names, several divided by commas.
-            reading: options of `read_records` that were given.
+            form: how a text file is written, as words of [source].
+            words: options of `read_records`, None and False for those that were not given.
 
         Raises:
             InputError: an invalid project file, or one without the records' address.
         """
         wanted, left = wanted_types(types), tuple(words_in(leave_out))
+        written = {**words, "na_values": words_in(words["na_values"]) or None, **form_in(form)}
+        reading = {name: value for name, value in written.items() if value is not None and value is not False}
         if not data.endswith(PROJECT):
             return DomainTask(ReadingOptions(data, reading), wanted, left)
         project, listed, declared = _read_project(data)
         if project.source is None:
             raise InputError(f"{shown_path(data)} has no address of the records: add data to [source]")
         options = ReadingOptions(project.source, {**project.reading, **reading}, project)
-        form = {name: value for name, value in options.options.items() if name in FORM_WORDS}
-        there = open_source(source_of(options.data), options.options.get("table"), form=TextForm(**form))[0].columns
+        there = _names_in(options)
         searched = {*listed} - {*left}
         return DomainTask(
             options, {**listed, **wanted}, tuple(name for name in there if name not in searched), declared
         )
+
+    def likely_identifiers(self) -> list[str]:
+        """List columns that are wanted and whose names look like those of identifiers; no value is looked at."""
+        return [name for name in _names_in(self.options) if name not in self.leave_out and ID_NAME.search(name)]
 
     def values(self) -> tuple[NoPrior, ColumnValues]:
         """Read the columns and count their values; a column of the unit is left out."""
@@ -106,6 +112,12 @@ class DomainTask:
 
 SOURCE_WORDS = ("table", "na_values", "encoding", "delimiter", "quote", "decimal", "thousands", "preamble", "footer")
 """Options of reading that a project file keeps in [source]."""
+
+
+def _names_in(options: ReadingOptions) -> tuple[str, ...]:
+    """List the names of a table's columns, of whatever type."""
+    form = {name: value for name, value in options.options.items() if name in FORM_WORDS}
+    return tuple(open_source(source_of(options.data), options.options.get("table"), form=TextForm(**form))[0].columns)
 
 
 def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import shlex
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from discreet.cli.reading import source_of
 from discreet.discovery.domain_task import DomainTask, found_lines, release_domain
+from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
+from discreet.display.renderers import IntervalTable
 from discreet.display.terminal import check_writable, say, show
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import BudgetError, InputError, listed, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import calibrate, release
 from discreet.mechanisms.planned import planned
@@ -20,6 +24,7 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.settings import ledger_address
+from discreet.queries.answers import Answers
 from discreet.queries.documents import answer_document
 from discreet.queries.release_report import report as write_report
 from discreet.records.counts import count
@@ -30,28 +35,42 @@ DOMAIN_SHARE = Fraction(1, 4)
 """Share of epsilon that finds the domain."""
 MOST_ANSWERS = 6
 """Columns whose first answers are printed."""
+SHOWN = ("query", "state", "mean", "lower", "upper", "level")
+"""Columns of the table of first answers; the report has all."""
+ANSWERS = """
+answers: P is the share of a state, E the mean of a column clipped to its bounds above. The truth lies in the interval
+with a probability of 95 %, noise and sampling counted."""
+"""How the table of first answers is read."""
+NOTHING_FOUND = """  Nothing is found of dates, money and free text: too many values; of numbers beside many words
+  such as ? or NA (--na-values names them, or --leave-out the column); and of most columns if epsilon is too small."""
+"""Remark below columns of which nothing was found."""
 DRAWS = 500
 """Draws of the posterior that answers come from."""
 
 
-def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, output: Path | None, as_json: bool) -> None:
+def run(
+    task: DomainTask, wanted: tuple[str, str, str | None], ledger: str | None, output: Path | None, as_json: bool
+) -> None:
     """Find a domain, release over it, and write the files and the first answers.
 
     Args:
         task: the table.
-        wanted: epsilon, delta and unit.
+        wanted: epsilon, delta and unit; no unit stands for the column of the unit, and without one for a record.
         ledger: of the account; None for the default one.
         output: new folder; None for one that is named after the table.
         as_json: whether a summary is printed as JSON.
     """
     epsilon, delta, unit = wanted
-    promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit)
+    unit_column = task.options.policy.unit_column
+    promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit or unit_column or "record")
     name = _name_table(task.options.data, task.options.options.get("table"))
     folder = output or Path(f"private-{name}")
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
     check_writable(folder)
     task.options.policy.check_claim(promise)
+    if not (unit or unit_column or task.options.policy.one_record_a_unit):
+        _refuse_identifiers(task)
     say("\n".join(_explain_promise(promise, task)))
     first, second = _divide(promise)
     prior, values = task.values()  # refuses what cannot be found, before there is an account
@@ -69,31 +88,41 @@ def run(task: DomainTask, wanted: tuple[str, str, str], ledger: str | None, outp
     project.save(folder / "project.toml")
     say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
     say("\n".join(f"  {line}" for line in found_lines(domain)))
+    if not all(part.found for part in domain.payload_as(FoundDomain).parts):
+        say(NOTHING_FOUND)
     released = _release(task, project, second, account)
     released.save(folder / "release.json")
     _finish(released, folder, as_json)
 
 
+def _refuse_identifiers(task: DomainTask) -> None:
+    """Refuse columns whose names look like identifiers, as their people may have several rows."""
+    names = task.likely_identifiers()
+    if names:
+        raise InputError(
+            f"columns named like identifiers: {listed(names)}. If a person may have several rows: --unit person "
+            f"--unit-column {shlex.quote(names[0])}; if not: --unit record; nothing was spent"
+        )
+
+
 def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
     """Divide a budget between the domain, which needs the delta, and the release over it."""
-    parts = (DOMAIN_SHARE * promise.epsilon, promise.delta), ((1 - DOMAIN_SHARE) * promise.epsilon, Fraction(0))
-    first, second = (
-        Guarantee(epsilon=epsilon, delta=delta, relation=promise.relation, unit=promise.unit)
-        for epsilon, delta in parts
-    )
-    return first, second
+    first = replace(promise, epsilon=DOMAIN_SHARE * promise.epsilon)
+    return first, replace(promise, epsilon=(1 - DOMAIN_SHARE) * promise.epsilon, delta=Fraction(0))
 
 
 def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     """Explain epsilon, delta and the unit, a line each."""
-    factor = math.exp(float(promise.epsilon))
-    unit_column = task.options.policy.unit_column
-    apart = "each row is taken for another one" if unit_column is None else f"told apart by column {unit_column!r}"
+    policy, apart = task.options.policy, "each row is taken for another one (--unit, --unit-column)"
+    if policy.unit_column is not None:
+        apart = (
+            f"told apart by column {policy.unit_column!r}; rows used of each: {policy.max_records or 1} (--max-records)"
+        )
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
-        f"{promise.unit} is in the table change by a factor of at most {factor:.3g}.",
+        f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}.",
         f"delta {as_text(promise.delta)}: at most the chance that it fails, and a value that one alone has shows.",
-        f"unit: what is protected is one {promise.unit}; {apart} (--unit, --unit-column).",
+        f"unit: what is protected is one {promise.unit}; {apart}.",
     ]
 
 
@@ -107,7 +136,13 @@ def _open_account(book: Ledger, name: str, promise: Guarantee) -> Any:
         raise InputError(
             f"account {shown(name)} protects each {limit.unit} under {limit.relation}: give --unit {limit.unit}"
         )
-    account.check(promise)
+    try:
+        account.check(promise)
+    except BudgetError as error:
+        raise BudgetError(
+            f"{error}. A limit is for all time. The files of an earlier run answer further questions for nothing: "
+            "discreet query FOLDER/release.draws QUESTION"
+        ) from None
     return account
 
 
@@ -127,8 +162,8 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     page = write_report(released, posterior=posterior, name="release.json", rng=0)
     (folder / "report.html").write_text(page, encoding="utf-8")
     answers = [posterior.answer(_ask(variable)) for variable in released.network.variables[:MOST_ANSWERS]]
-    say("\nanswers: between lower and upper with a probability of 95 %, noise and sampling counted.")
-    text = "\n\n".join(answer.summary() for answer in answers)
+    say(ANSWERS)
+    text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)
     query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
     written = (
         f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"

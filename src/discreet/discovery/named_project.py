@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import tomlkit
 
+from discreet.discovery.declared_columns import ID_NAME
 from discreet.util.lazy_imports import lazy_import
 
 column_values = lazy_import("discreet.discovery.records.column_values")
-
-ID_NAME = re.compile(r"(^|[_.\s-])(id|key|uuid|guid|no|nr|number|code)$|(?<=[a-z])(Id|ID|Key|Nr)$", re.IGNORECASE)
-"""Names of columns that often tell units apart."""
 
 
 def draft_names(

@@ -176,7 +176,7 @@ def explain_form(path: str, form: TextForm, wanted: Sequence[str]) -> str:
         odd = {
             name: value for name, value in suggested.items() if value != getattr(form, name) and not unsure.get(name)
         }
-        where = "in [source] of a project file or as Python options"
+        where = "in [source] of a project file, as Python options, or in --form of quickstart and domain"
         return f"; a look at the file suggests {write_options(odd)}, {where}" if odd else ""
     return ""
 

@@ -7,11 +7,14 @@ for that delta. Bounds and bins follow from noisy counts in cells that are publi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, count, pairwise
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from discreet.discovery.declared_columns import NUMERIC, Columns, ColumnType
 from discreet.display.text_tables import with_noun
@@ -165,11 +168,16 @@ class FoundColumn:
         return Variable(self.name, self.states, other=rest, missing=missing)
 
     @property
-    def outside(self) -> tuple[int, int]:
-        """Noisy numbers of records in the cells below and above the found bounds."""
-        below = sum(int(count) for edge, count in zip(self.edges, self.counts, strict=False) if edge <= self.bounds[0])
-        end = self.bounds[1] + (self.type == "integer")
-        above = sum(int(count) for edge, count in zip(self.edges, self.counts[1:], strict=True) if edge >= end)
+    def outside(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and largest likely number of records below the found bounds, and above them.
+
+        A number is a sum over cells: it has the noise of all of them, two standard deviations to each side. Laplace's
+        law is taken, whose noise is the larger.
+        """
+        edges, counts = np.array(self.edges), np.asarray(self.counts)
+        sides = counts[:-1][edges <= self.bounds[0]], counts[1:][edges >= self.bounds[1] + (self.type == "integer")]
+        sums = ((float(side.sum()), 2 * self.scale * math.sqrt(2 * side.size)) for side in sides)
+        below, above = ((max(count - noise, 0.0), max(count + noise, 0.0)) for count, noise in sums)
         return below, above
 
     @property
@@ -182,9 +190,8 @@ class FoundColumn:
         low, high = self.bounds
         whole = self.type == "integer"
         ends = f"whole numbers from {low:.0f} to {high:.0f}" if whole else f"numbers from {low:.6g} to {high:.6g}"
-        below, above = (max(count, 0) for count in self.outside)
-        clipped = f"; about {below} records below and {above} above are clipped" if below + above > self.scale else ""
-        return f"{ends}, in {with_noun(len(self.bins) + 1, 'bin')}{clipped}"
+        below, above = (" to ".join(f"{float(f'{end:.2g}'):,.0f}" for end in side) for side in self.outside)
+        return f"{ends}, in {with_noun(len(self.bins) + 1, 'bin')}; clipped: {below} records below, {above} above"
 
     def rows(self) -> list[dict[str, Any]]:
         """List a row for each noisy count."""

@@ -195,8 +195,8 @@ def read_values(
     absent = [name for name in columns.names if missing[name] and policy.missing == "error"]
     if absent:
         raise InputError(
-            f"records have a missing value in column {listed(absent)}: keep missing values as a state (missing='keep', "
-            "--missing keep), or name columns to leave out; nothing was spent"
+            f"records have a missing value in column {listed(absent)}: with --missing keep (missing='keep' in Python) "
+            "a missing value is a state of its own; --leave-out NAMES leaves columns out; nothing was spent"
         )
     refuse_faulty([column.name for column in columns if column.type in TYPE_BOUNDS and kinds[column.name][3]], records)
     values = {column.name: _list_values(counted, column) for column in columns if column.type in LISTED}
