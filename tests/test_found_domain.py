@@ -541,7 +541,7 @@ def test_init_asks_for_the_users_word(run: Shell) -> None:
 def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
     Path("no_header.csv").write_text("f,47\nm,30\n")
     for table, words in {"visits.csv": "a small delta", "no_header.csv": "would be published"}.items():
-        said = run(f"quickstart {table} --epsilon 1 --delta 0 --output first --ledger sqlite:///own.db")
+        said = run(f"quickstart {table} --epsilon 1 --delta 0 --unit record --output first --ledger sqlite:///own.db")
         assert said[0] == 2 and words in said[2] and "47" not in said[2]
     assert not Path("first").exists() and not Path("own.db").exists()
     assert "would be published" in run.fails("init no_header.csv --output draft.toml")
