@@ -258,6 +258,18 @@ def test_a_loss_that_is_no_number_above_0_is_refused(rho: Any) -> None:
     assert account.charges() == ()
 
 
+@every("rho", [Fraction(1, 10**1000), 5e-324, 10**1000])
+def test_a_loss_beyond_all_floats_is_one_like_others(rho: Any) -> None:
+    for first in ([], [SMALL_RHO]):
+        account = opened()
+        for loss in (*first, rho):
+            account.charge(f"loss {loss > 1} {len(account.charges())}", "m", SMALL, rho=loss)
+        assert "epsilon 0." in str(account.balance())
+        with pytest.raises(dc.BudgetError, match="nothing was charged"):
+            account.charge("large", "m", spend(10**200, "1e-6"))
+        account.verify()
+
+
 def test_a_pure_charge_costs_no_more_than_its_epsilon_says() -> None:
     account = opened()
     account.charge("r", "gaussian", SMALL, rho=SMALL_RHO)

@@ -658,6 +658,30 @@ def test_a_spender_sets_no_limit_of_losses_that_breaks_that_of_the_account(team:
     assert team.account("aud").verify().sequence == 3
 
 
+def test_a_limit_of_losses_follows_from_what_is_left_however_little_that_is(team: Team) -> None:
+    """Quotients of 20 digits would leave 2e-20 of delta, a ninth too much; verifying would then refuse the entry."""
+    left = Fraction(18, 10**21)
+    spent = ("a", "most", "m", "1/1000", str(Fraction(1, 10) - left))
+    largest = largest_rho(Fraction(999, 1000), KEPT_SHARE * left)
+    assert largest is not None
+    with team.connected("ann") as connection:
+        connection.execute(CHARGE, spent)
+    code, words = team.refusal("ann", OWN_LOSS, ("r", "1/10000", "0", str(largest * Fraction(501, 500))))
+    assert code == "DP014" and "does not keep the guarantee" in words
+    with team.connected("ann") as connection:
+        connection.execute(OWN_LOSS, ("r", "1/10000", "0", str(largest)))
+    assert team.account("aud").verify().sequence == 2
+
+
+def test_a_loss_beyond_all_floats_is_added_up_and_shown(team: Team) -> None:
+    """Epsilons allow the charge that states it; nobody's balance fails by it."""
+    largest = largest_rho(Fraction(1), KEPT_SHARE * Fraction(1, 10))
+    with team.connected("ann") as connection:
+        connection.execute(OWN_LOSS, ("r", "1" + 400 * "0", "0", str(largest)))
+    balance = team.account("aud").balance()
+    assert balance.rho_spent == 10**400 and "all of epsilon 1" in str(balance) and "rho above 1e+09 of" in str(balance)
+
+
 def test_a_server_adds_up_losses_like_a_file(team: Team) -> None:
     file = dc.Ledger("sqlite://").open("a", spend(1, "1/10"))
     team_account = team.account("ann")
