@@ -376,6 +376,9 @@ LONG = str(Fraction(1, 3**7000))
         ((OPENED, charge(1, rho_limit="100")), "rho"),
         ((OPENED, charge(0, epsilon="1", delta="0"), charge(1, rho_limit=LIMIT)), "rho"),  # a third of epsilon is spent
         ((OPENED, charge(0, delta="1/20000"), charge(1, rho_limit=LIMIT)), "rho"),
+        ((OPENED, charge(1), charge(2, epsilon="-1/20")), "form"),  # a refund, in a changed export
+        ((OPENED, charge(1), charge(2, epsilon="0")), "form"),
+        ((OPENED, charge(1), charge(2, delta="-1/10000000")), "form"),
         ((OPENED, charge(1, "-1/100", rho_limit=LIMIT)), "rho"),
         ((OPENED, charge(1, "1/100", "-1/1000000", LIMIT)), "rho"),
         ((OPENED, charge(1, "1/100", "1/100000", LIMIT)), "rho"),  # more than delta

@@ -20,6 +20,7 @@ import discreet as dc
 import postgres
 from discreet.privacy.gaussian_loss import KEPT_SHARE, largest_rho
 from discreet.privacy.ledger_grants import SPENDING, Grant, grant, grant_sql
+from discreet.privacy.ledger_losses import with_loss
 from folding import every
 from postgres import Server
 
@@ -671,6 +672,27 @@ def test_a_limit_of_losses_follows_from_what_is_left_however_little_that_is(team
     with team.connected("ann") as connection:
         connection.execute(OWN_LOSS, ("r", "1/10000", "0", str(largest)))
     assert team.account("aud").verify().sequence == 2
+
+
+def test_a_limit_of_losses_that_another_charge_overtakes_is_found_again(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It followed from what was left when the charge was drafted."""
+    overtaking = [("a", "between", "laplace", "1/10", "0")]
+
+    def drafted(*arguments: Any) -> Any:
+        draft = with_loss(*arguments)
+        with team.connected("ann") as connection:
+            for values in overtaking:
+                connection.execute(CHARGE, values)
+        overtaking.clear()
+        return draft
+
+    monkeypatch.setattr("discreet.privacy.ledger.with_loss", drafted)
+    team.account("ann").charge("r", "gaussian", spend("1/100", "1/1000000"), rho=Fraction(1, 100000))
+    balance = team.account("aud").balance()
+    assert balance.rho_limit == largest_rho(Fraction(9, 10), KEPT_SHARE * Fraction(1, 10))
+    assert balance.epsilon_spent == Fraction(11, 100) and team.account("aud").verify().sequence == 2
 
 
 def test_a_loss_beyond_all_floats_is_added_up_and_shown(team: Team) -> None:
