@@ -258,6 +258,18 @@ def test_a_loss_that_is_no_number_above_0_is_refused(rho: Any) -> None:
     assert account.charges() == ()
 
 
+@every("rho", [Fraction(1, 10**1000), 5e-324, 10**1000])
+def test_a_loss_beyond_all_floats_is_one_like_others(rho: Any) -> None:
+    for first in ([], [SMALL_RHO]):
+        account = opened()
+        for loss in (*first, rho):
+            account.charge(f"loss {loss > 1} {len(account.charges())}", "m", SMALL, rho=loss)
+        assert "epsilon 0." in str(account.balance())
+        with pytest.raises(dc.BudgetError, match="nothing was charged"):
+            account.charge("large", "m", spend(10**200, "1e-6"))
+        account.verify()
+
+
 def test_a_pure_charge_costs_no_more_than_its_epsilon_says() -> None:
     account = opened()
     account.charge("r", "gaussian", SMALL, rho=SMALL_RHO)
@@ -364,6 +376,9 @@ LONG = str(Fraction(1, 3**7000))
         ((OPENED, charge(1, rho_limit="100")), "rho"),
         ((OPENED, charge(0, epsilon="1", delta="0"), charge(1, rho_limit=LIMIT)), "rho"),  # a third of epsilon is spent
         ((OPENED, charge(0, delta="1/20000"), charge(1, rho_limit=LIMIT)), "rho"),
+        ((OPENED, charge(1), charge(2, epsilon="-1/20")), "form"),  # a refund, in a changed export
+        ((OPENED, charge(1), charge(2, epsilon="0")), "form"),
+        ((OPENED, charge(1), charge(2, delta="-1/10000000")), "form"),
         ((OPENED, charge(1, "-1/100", rho_limit=LIMIT)), "rho"),
         ((OPENED, charge(1, "1/100", "-1/1000000", LIMIT)), "rho"),
         ((OPENED, charge(1, "1/100", "1/100000", LIMIT)), "rho"),  # more than delta

@@ -20,6 +20,7 @@ import discreet as dc
 import postgres
 from discreet.privacy.gaussian_loss import KEPT_SHARE, largest_rho
 from discreet.privacy.ledger_grants import SPENDING, Grant, grant, grant_sql
+from discreet.privacy.ledger_losses import with_loss
 from folding import every
 from postgres import Server
 
@@ -656,6 +657,51 @@ def test_a_spender_sets_no_limit_of_losses_that_breaks_that_of_the_account(team:
     assert [charge.rho for charge in charges] == [Fraction(1, 1000)] * 2 + [Fraction(355, 45200)]
     assert team.account("aud").balance().rho_limit == largest
     assert team.account("aud").verify().sequence == 3
+
+
+def test_a_limit_of_losses_follows_from_what_is_left_however_little_that_is(team: Team) -> None:
+    """Quotients of 20 digits would leave 2e-20 of delta, a ninth too much; verifying would then refuse the entry."""
+    left = Fraction(18, 10**21)
+    spent = ("a", "most", "m", "1/1000", str(Fraction(1, 10) - left))
+    largest = largest_rho(Fraction(999, 1000), KEPT_SHARE * left)
+    assert largest is not None
+    with team.connected("ann") as connection:
+        connection.execute(CHARGE, spent)
+    code, words = team.refusal("ann", OWN_LOSS, ("r", "1/10000", "0", str(largest * Fraction(501, 500))))
+    assert code == "DP014" and "does not keep the guarantee" in words
+    with team.connected("ann") as connection:
+        connection.execute(OWN_LOSS, ("r", "1/10000", "0", str(largest)))
+    assert team.account("aud").verify().sequence == 2
+
+
+def test_a_limit_of_losses_that_another_charge_overtakes_is_found_again(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It followed from what was left when the charge was drafted."""
+    overtaking = [("a", "between", "laplace", "1/10", "0")]
+
+    def drafted(*arguments: Any) -> Any:
+        draft = with_loss(*arguments)
+        with team.connected("ann") as connection:
+            for values in overtaking:
+                connection.execute(CHARGE, values)
+        overtaking.clear()
+        return draft
+
+    monkeypatch.setattr("discreet.privacy.ledger.with_loss", drafted)
+    team.account("ann").charge("r", "gaussian", spend("1/100", "1/1000000"), rho=Fraction(1, 100000))
+    balance = team.account("aud").balance()
+    assert balance.rho_limit == largest_rho(Fraction(9, 10), KEPT_SHARE * Fraction(1, 10))
+    assert balance.epsilon_spent == Fraction(11, 100) and team.account("aud").verify().sequence == 2
+
+
+def test_a_loss_beyond_all_floats_is_added_up_and_shown(team: Team) -> None:
+    """Epsilons allow the charge that states it; nobody's balance fails by it."""
+    largest = largest_rho(Fraction(1), KEPT_SHARE * Fraction(1, 10))
+    with team.connected("ann") as connection:
+        connection.execute(OWN_LOSS, ("r", "1" + 400 * "0", "0", str(largest)))
+    balance = team.account("aud").balance()
+    assert balance.rho_spent == 10**400 and "all of epsilon 1" in str(balance) and "rho above 1e+09 of" in str(balance)
 
 
 def test_a_server_adds_up_losses_like_a_file(team: Team) -> None:

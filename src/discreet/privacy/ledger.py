@@ -34,6 +34,8 @@ from discreet.privacy.ledger_words import (
 )
 
 T = TypeVar("T")
+DRAFTS = 5
+"""Most drafts of a charge that others overtake."""
 
 
 class Ledger:
@@ -471,11 +473,18 @@ class Account:
         self.ledger._run_in_words(work, self.name)
 
     def _pay(self, work: Callable[[], T], guarantee: Guarantee, rho: Fraction | None) -> T:
-        """Run work that pays; an error beyond a limit has the figures of that limit."""
-        try:
-            return work()
-        except Refusal as refusal:
-            refused = refusal
+        """Run work that pays; an error beyond a limit has the figures of that limit.
+
+        On a server another charge may come between a draft and its charge; a limit of losses that the draft sets no
+        longer fits then, and the work is drafted again.
+        """
+        for _ in range(DRAFTS):
+            try:
+                return work()
+            except Refusal as refusal:
+                refused = refusal
+            if refused.reason != "rho":
+                break
         if refused.reason == "limit":
             raise self._read(lambda connection: self._explain_limit(connection, refused.detail, guarantee, rho))
         raise error_for(refused, self.name, shown_address(self.ledger.url))

@@ -10,6 +10,9 @@ from discreet.errors import InputError
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.privacy.ledger_entries import LedgerEntry, Refusal, Share
 
+LARGEST_SHOWN = 10**9
+"""Largest Gaussian loss that is written with its digits; one of 1 is large."""
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -74,7 +77,7 @@ class Balance:
         spent = f"{float(100 * share):.3g} %" if share < 1 else "all"
         return (
             f"{spent} of epsilon {as_text(self.limit.epsilon)} and delta {as_text(self.limit.delta)} by "
-            f"Gaussian losses (rho {float(self.rho_spent):.4g} of {float(self.rho_limit):.4g})"
+            f"Gaussian losses (rho {short_loss(self.rho_spent)} of {short_loss(self.rho_limit)})"
         )
 
     @property
@@ -96,6 +99,11 @@ class Balance:
     def rho_left(self) -> Fraction:
         """Gaussian loss that can still be spent."""
         return max(self.rho_limit - self.rho_spent, Fraction())
+
+
+def short_loss(rho: Fraction) -> str:
+    """Write a Gaussian loss with four digits; a charge may state one beyond all floats, where epsilons allow it."""
+    return f"{float(rho):.4g}" if rho < LARGEST_SHOWN else f"above {float(LARGEST_SHOWN):g}"
 
 
 def limit_of(first: LedgerEntry) -> Guarantee:

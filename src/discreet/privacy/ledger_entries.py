@@ -252,6 +252,8 @@ def _count_losses(account: Share, draft: LedgerEntry) -> tuple[Share, LedgerEntr
     """
     if draft.kind != "charged":
         return account, draft
+    if not (Fraction(draft.epsilon) > 0 and Fraction(draft.delta) >= 0):
+        raise Refusal("form")  # a refund
     if account.concentrated:
         draft = replace(draft, rho_limit="0")
     elif draft.rho_limit != "0":

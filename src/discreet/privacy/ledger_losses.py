@@ -67,7 +67,7 @@ def with_loss(draft: LedgerEntry, share: Share, loss: Loss) -> LedgerEntry:
         return draft
     # Shares of what is left, of which the larger is the one that limits such charges.
     by_epsilon, by_delta = Fraction(draft.epsilon) / epsilon, Fraction(draft.delta) / delta
-    gain = float(max(by_epsilon, by_delta) / loss[0]) * expect_rho(epsilon, KEPT_SHARE * delta)
+    gain = max(by_epsilon, by_delta) / loss[0] * Fraction(expect_rho(epsilon, KEPT_SHARE * delta))
     if by_epsilon > 1 or by_delta > 1 or gain < (GAIN if by_delta <= FREE_SHARE * by_epsilon else SURE_GAIN):
         return draft
     limit = largest_rho(epsilon, KEPT_SHARE * delta)

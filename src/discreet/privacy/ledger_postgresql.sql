@@ -99,11 +99,15 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT length(split_part(value, '/', 1)) > 3010 OR length(split_part(value, '/', 2)) > 3010
 $$;
 
+-- The difference, of 16 digits however little it is: rounded once, behind the exact one.
 CREATE OR REPLACE FUNCTION discreet.minus(a text, b text) RETURNS numeric
-LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
-    SELECT split_part(a, '/', 1)::numeric / coalesce(nullif(split_part(a, '/', 2), ''), '1')::numeric
-         - split_part(b, '/', 1)::numeric / coalesce(nullif(split_part(b, '/', 2), ''), '1')::numeric
-$$;
+LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    d numeric := coalesce(nullif(split_part(a, '/', 2), ''), '1');
+    e numeric := coalesce(nullif(split_part(b, '/', 2), ''), '1');
+BEGIN
+    RETURN (split_part(a, '/', 1)::numeric * e - split_part(b, '/', 1)::numeric * d) / (d * e);
+END $$;
 
 CREATE OR REPLACE FUNCTION discreet.times(a text, b text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -212,7 +216,8 @@ BEGIN
     RETURN (total * step + length * exp(greatest(-at, -655) - 45)) / sqrt(4 * pi() * rho);
 END $$;
 
--- Whether Gaussian losses up to their limit keep what is left for them of epsilon and delta: `Share.keeps_limit`.
+-- Whether Gaussian losses up to their limit keep what is left for them of epsilon and delta: `Share.keeps_limit`, which
+-- has a tolerance beside: what is taken here is verified there, by other floats.
 CREATE OR REPLACE FUNCTION discreet.keeps_limit(held discreet.balances) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -222,7 +227,7 @@ DECLARE
 BEGIN
     RETURN rho > 1e-100 AND rho < epsilon AND epsilon <= 500 AND delta > 1e-100
         AND discreet.gaussian_delta(epsilon::double precision, rho::double precision)
-            <= delta::double precision * (1 + 1e-9);
+            <= delta::double precision;
 END $$;
 
 -- Whether the sums spent are within the limits: epsilon and delta, or Gaussian losses and their delta: `Share.fits`.

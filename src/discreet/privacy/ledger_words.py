@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from discreet.errors import BudgetError, InputError, shown
 from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
-from discreet.privacy.ledger_balance import Balance
+from discreet.privacy.ledger_balance import Balance, short_loss
 from discreet.privacy.ledger_books import VERSION
 from discreet.privacy.ledger_entries import Refusal
 
@@ -149,8 +149,8 @@ def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee, rh
         price: requested.
         rho: Gaussian loss requested.
     """
-    losses = f"; by Gaussian losses rho asked {float(rho):.4g}, left {float(balance.rho_left):.4g} of " \
-        f"{float(balance.rho_limit):.4g}" if balance.rho_limit else ""  # fmt: skip
+    losses = f"; by Gaussian losses rho asked {short_loss(rho)}, left {short_loss(balance.rho_left)} of " \
+        f"{short_loss(balance.rho_limit)}" if balance.rho_limit else ""  # fmt: skip
     whose = f" for {subject}" if subject else ""
     return BudgetError(
         f"account {shown(name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
