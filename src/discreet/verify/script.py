@@ -19,7 +19,6 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, Statistic
 from discreet.model.over import Prior
 from discreet.noise.noise_laws import ShapeTag
-from discreet.releases.release_head import domains
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -384,5 +383,7 @@ def numbers(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((key, numbers(item)) for key, item in value.items())
     if hasattr(value, "__dataclass_fields__"):
-        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in domains())
+        # A network in the field "network" is public; the field of another kind that is called alike may not be.
+        parts = {name: getattr(value, name) for name in value.__dataclass_fields__}
+        return tuple(numbers(part) for name, part in parts.items() if getattr(part, "domain", None) != name)
     return tuple(map(numbers, value)) if isinstance(value, tuple) else value
