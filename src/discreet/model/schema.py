@@ -221,7 +221,11 @@ class Variable:
         except (TypeError, ValueError, OverflowError):
             distance = f", or their distance, such as month or 3 months, which makes at most {STATES:,} bins"
             dated = ", such as 2024-02-29" + distance * (label == "bins") if self.number_type.is_calendar else ""
-            if not dated and any(isinstance(value, datetime.date) for value in values):
+            if (
+                not dated
+                and isinstance(values, tuple | list)
+                and any(isinstance(each, datetime.date) for each in values)
+            ):
                 dated = '; of dates, declare type = "date"'
             kind = f"{label} must be a list of {self.number_type.noun}s{dated}"
             raise InputError(f"variable {shown(self.name)}: {kind}") from None
