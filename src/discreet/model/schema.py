@@ -171,8 +171,9 @@ class Variable:
             self._read_bins()
             self._check_numeric()
         else:
-            object.__setattr__(self, "bins", tuple(self.bins))
-            self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
+            none = isinstance(self.bins, Iterable) and not tuple(self.bins)
+            self._require(none, "bins need bounds; declare the smallest and largest value too")
+            object.__setattr__(self, "bins", ())
             self._require(bool(self.states), "declare its states, or numeric bounds; `discreet domain` finds them")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._add_gap_states()
