@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import discreet as dc
+from discreet.discovery.declared_columns import ID_NAME, SECRET_SOURCE
 from discreet.discovery.first_answers import _name_table
 from discreet.discovery.kinds.found_columns import MISSING_NAMES, OTHER_NAMES
 from discreet.discovery.made_up_columns import MADE_UP
@@ -546,6 +547,13 @@ def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
     assert not Path("first").exists() and not Path("own.db").exists()
     assert "would be published" in run.fails("init no_header.csv --output draft.toml")
     assert "need states" in run.fails("init visits.csv --network arcs.bif --output draft.toml")
+
+
+def test_names_of_identifiers_and_addresses_with_passwords_are_known() -> None:
+    assert all(map(ID_NAME.search, ("id", "patient_id", "Order No", "patientId", "customerKey", "CODE", "row.nr")))
+    assert not any(map(ID_NAME.search, ("paid", "valid", "grid", "monkey", "idea", "piano", "postcodes")))
+    assert all(map(SECRET_SOURCE.search, ("-", "postgres://a:b@host/base", "postgresql:///base?Password=x")))
+    assert not any(map(SECRET_SOURCE.search, ("visits.csv", "postgres://a@host/base", "s3://bucket/a-b.parquet")))
 
 
 def test_a_project_leaves_out_columns_that_have_no_domain(run: Shell) -> None:

@@ -25,8 +25,10 @@ ColumnType = Literal[SearchedType, NumericType, "boolean"]
 NUMERIC, SEARCHED = get_args(NumericType), get_args(SearchedType)
 LARGEST_NUMBER = 2.0**960
 """Largest bound of a number, some 1e289: near the largest ones of 64 bits, so that no difference or slope overflows."""
-ID_NAME = re.compile(r"(^|[_.\s-])(id|key|uuid|guid|no|nr|number|code)$|(?<=[a-z])(Id|ID|Key|Nr)$", re.IGNORECASE)
-"""Names of columns that often tell units apart."""
+ID_NAME = re.compile(r"(?i:(^|[_.\s-])(id|key|uuid|guid|no|nr|number|code)$)|(?<=[a-z])(Id|ID|Key|Nr)$")
+"""Names of columns that often tell units apart: `patientId`, but not `paid`."""
+SECRET_SOURCE = re.compile(r"^-$|://[^/]*:[^/]*@|password=", re.IGNORECASE)
+"""Addresses that are no part of a file that is handed on: stdin, and those with a password."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
 """Ranges of the types of numbers: no bound of a column is guessed nearer."""
 

@@ -13,7 +13,7 @@ import tomlkit
 from discreet.cli.curator import goes_to_stdout, publish_release
 from discreet.cli.reading import ReadingOptions, form_in, source_of, words_in
 from discreet.cli.report import release_lines, release_summary
-from discreet.discovery.declared_columns import COLUMN_TYPES, ID_NAME, NoPrior
+from discreet.discovery.declared_columns import COLUMN_TYPES, ID_NAME, SECRET_SOURCE, NoPrior
 from discreet.discovery.domain_project import found_project
 from discreet.discovery.finding import values_of
 from discreet.discovery.kinds.found_columns import FoundDomain
@@ -103,7 +103,7 @@ class DomainTask:
 
     def project(self, found: Release, account: str | None) -> Project:
         """Write the project file of the found domain, with variables that were declared before."""
-        source = {} if self.options.data == "-" else {"data": self.options.data}
+        source = {} if SECRET_SOURCE.search(self.options.data) else {"data": self.options.data}
         sections = {} if self.options.project is None else self.options.project.sections
         words = {**source, **{name: value for name, value in self.options.options.items() if name in SOURCE_WORDS}}
         payer = account or sections.get("account", {}).get("name")
