@@ -39,7 +39,7 @@ VISITS += 'print (i % 3 ? "no" : "yes") "," (i % 7 ? "no" : "yes") "," (i % 5 ? 
 VISITS += '(i % 2 ? "old" : "young") }\' > visits.csv'
 SMALL = "variable {} {{ type discrete [ 2 ] {{ no, yes }}; }}"
 BEFORE = {
-    "docs/commands.md": ["discreet ledger open patients --epsilon 3 --relation add-remove"],
+    "docs/commands.md": ["discreet ledger open patients --epsilon 3 --delta 1e-6 --relation add-remove"],
     "docs/network.md": [
         VISITS,
         "head -50 visits.csv > public_sample.csv",
