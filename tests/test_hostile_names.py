@@ -435,7 +435,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 """Commands of analysts, which take a stranger's release, with what comes behind its name."""
 CURATORS = {
-    "demo", "schema", "init", "check", "structure", "domain", "quickstart", "release", "external", "plan", "audit", "serve", "token",
+    "demo", "quickstart", "schema", "init", "check", "domain", "structure", "release", "external", "plan", "audit",
+    "serve", "token",
 }  # fmt: skip
 """Commands that take what their user has made."""
 
