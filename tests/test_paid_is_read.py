@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.discovery.declared_columns import Columns, NoPrior
+from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.releases import release_head
 from discreet.releases.codec import encode
 from discreet.util import limits
@@ -37,6 +39,8 @@ def read(release: dc.Release) -> None:
     match release.payload:
         case dc.kinds.ChosenNetwork():
             release.learned_network  # noqa: B018 - it is made
+        case FoundDomain():
+            assert release.payload.schema.names
         case _ if not release.networks:
             told = (
                 {"covariates": dc.research.UniformSphere(2, 1.0, 1.0)} if release.mechanism == "noisy_gradients" else {}
@@ -52,6 +56,8 @@ def priors(variant: Variant) -> list[tuple[Any, Any]]:
     over = variant.private(0).over
     if isinstance(over, dc.designs.Design):
         return [(dc.designs.Normal(over, deviation), epsilon) for deviation, epsilon in DEVIATIONS]
+    if isinstance(over, Columns):
+        return [(NoPrior(over), epsilon) for _, epsilon in EXTREMES]
     return [(dc.Dirichlet.uniform(over, concentration), epsilon) for concentration, epsilon in EXTREMES]
 
 
