@@ -20,8 +20,8 @@ from registry import CHOOSING, EVERY, NETWORK
 
 DRAWS, CHAINS = 60, 400
 """Joint draws, and those of chains, which have intervals where enough of them are independent."""
-READ = {name: variant for name, variant in EVERY.items() if name not in CHOOSING}
-"""Every mechanism that measures something, with its options."""
+READ = {name: variant for name, variant in EVERY.items() if name not in {*CHOOSING, "found_domain"}}
+"""Every mechanism that measures something, with its options; a found domain has no posterior."""
 MORE: dict[str, Callable[[dc.Release], dict[str, Any]]] = {
     "noisy_gradients": lambda release: {"covariates": dc.research.uniform_law(release.over)}
 }

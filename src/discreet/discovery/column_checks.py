@@ -23,7 +23,7 @@ from discreet.discovery.kinds.found_columns import DomainNoise, FoundDomain
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import Look, decide_type, list_looks
 from discreet.discovery.records.column_values import ColumnValues
-from discreet.noise.noise_laws import CELL_LAWS, CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 from discreet.util.arrays import Ints
 from discreet.verify.audit import Audited, Check
 from discreet.verify.losses import measure_gaussian
@@ -239,7 +239,7 @@ def _find_least_answer(case: Audited, script: int, side: _Side, name: str, value
 
 def _tail(law: CellLaw, least: int) -> float:
     """Probability that the noise is at least a number."""
-    if law.tag == CELL_LAWS["discrete_laplace"].tag:
+    if law.budget == "epsilon":
         below = math.exp(-abs(least) / law.scale) / (1 + math.exp(-1 / law.scale))
         return below if least >= 1 else 1 - math.exp(-(1 - least) / law.scale) / (1 + math.exp(-1 / law.scale))
     window = np.arange(least, least + math.ceil(40 * law.scale) + 1)

@@ -11,13 +11,13 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.bin_laws import BinLaw
 from discreet.inference.exact_laws import ConditionalLaws, affordable
 from discreet.inference.weighted_records import Sampling, weighted_laws
+from discreet.model.network import Network
 from discreet.model.query_grammar import NumberRange, Observed, Probability
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Basis
@@ -444,14 +444,25 @@ def find_middle(
     """
     if numbers.measures(known, name):
         return None
-    moral = nx.Graph(numbers.evidence.payload.network.moral_graph)
-    moral.remove_nodes_from([seen for seen in both.names if seen != known])
+    network, seen = numbers.evidence.payload.network, {*both.names} - {known}
     for middle in numbers.grids:
-        if middle not in avoid and middle in moral and middle not in (known, name) and numbers.measures(middle, name):
-            rest = moral.subgraph(set(moral) - {middle})
-            if nx.has_path(moral, known, middle) and not nx.has_path(rest, known, name):
-                return middle
+        apart = name not in _reached(network, known, seen | {middle})
+        between = apart and middle in _reached(network, known, seen)
+        if between and middle not in avoid | seen | {known, name} and numbers.measures(middle, name):
+            return middle
     return None
+
+
+def _reached(network: Network, start: str, without: Set[str]) -> set[str]:
+    """Find the variables that are joined with one in the moral graph, without some."""
+    families = [{node, *parents} for node, parents in network.parents.items()]
+    found, todo = {start}, [start]
+    while todo:
+        name = todo.pop()
+        near = set[str]().union(*(family for family in families if name in family)) - found - without
+        found |= near
+        todo += near
+    return found
 
 
 def _follow_chain(

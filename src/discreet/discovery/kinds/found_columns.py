@@ -22,7 +22,7 @@ from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable
-from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag
 from discreet.releases.codec import Finite, Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported, spread
 from discreet.util.arrays import freeze
@@ -58,7 +58,7 @@ class DomainNoise(Reported):
     """
 
     domain: ClassVar[str] = "columns"
-    law: Literal["discrete_laplace", "discrete_gaussian"]
+    law: CellTag
     sensitivity: Whole
     scales: Mapping[str, Positive]
     thresholds: Mapping[str, Whole]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -25,7 +25,7 @@ from discreet.errors import InputError, require
 from discreet.mechanisms.bin_search import CHANGED
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, scale_for
-from discreet.noise.noise_laws import CELL_LAWS, CellLaw
+from discreet.noise.noise_laws import CELL_LAWS, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.values import is_number
@@ -46,7 +46,7 @@ MOST_ODD_SHARE = 0.02
 """Share of a column's values that may be of no number, or of whole numbers that have a fraction, for it to be of them;
 beyond noise, whose standard deviation counts `SURE_DEVIATIONS` times."""
 SURE_DEVIATIONS = 3
-LAW_TAGS: tuple[Literal["discrete_laplace", "discrete_gaussian"], ...] = ("discrete_laplace", "discrete_gaussian")
+LAW_TAGS: tuple[CellTag, ...] = (DiscreteLaplace.tag, DiscreteGaussian.tag)
 
 
 class Look(NamedTuple):
@@ -176,13 +176,13 @@ def _calibrate(
     columns: Columns,
     guarantee: Guarantee,
     listed: int,
-    tag: Literal["discrete_laplace", "discrete_gaussian"],
+    tag: CellTag,
     bins: int,
     gaps: bool,
 ) -> DomainNoise:
     """Calibrate noise of one law, and the thresholds of states."""
     moved, shares = cells_moved(guarantee.relation), list_shares(columns)
-    if tag == "discrete_laplace":
+    if tag == DiscreteLaplace.tag:
         state_delta = guarantee.delta if listed else Fraction(0)
         pairs = {name: scale_for(moved * columns.size, share * guarantee.epsilon) for name, share in shares.items()}
         scales, reported = {name: scale for name, (scale, _) in pairs.items()}, guarantee.epsilon
