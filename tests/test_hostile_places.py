@@ -25,6 +25,7 @@ OWN = "a file of the package or of the system"
 WRITTEN = "a file that is written or locked, and not read"
 SERVER = "a server, and no file"
 PLAIN = "what others read files with"
+TEXTS = "the text of a value, and no file"
 NETWORKS = ("BIF", "XMLBIF", "packed network")
 CSVS = ("CSV", "packed CSV")
 
@@ -37,6 +38,8 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "cli/ledgers.py open_account": ("ledger",),
     "cli/network_view.py _read_network": NETWORKS,
     "cli/posteriors.py _begins_with": ("draws",),
+    "discovery/domain_task.py _read_project": ("project",),
+    "discovery/first_answers.py _open_account": ("ledger",),
     "display/terminal.py abandon_stdout": OWN,
     "research/mechanisms/factored.py _read_factor": ("factor",),
     "mechanisms/private_selection.py prepaid": OWN,
@@ -51,6 +54,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "formats/network_files.py read_network": NETWORKS,
     "formats/network_files.py read_structure": NETWORKS,
     "formats/project_file.py Project": ("project",),
+    "model/number_types.py NumberType": TEXTS,
     "model/schema.py Schema": ("schema",),
     "research/scores/score_files.py read_score_file": ("score",),
     "posterior/stored.py _read_file_head": ("heads of draws",),
@@ -63,6 +67,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "privacy/ledger_database.py _make_engine": ("ledger",),
     "privacy/ledger_database.py _refuse_network": OWN,
     "privacy/settings.py _read_settings": ("settings",),
+    "queries/predict.py _encode": TEXTS,
     "queries/release_report.py _texts": OWN,
     "server/remote_posterior.py _read_batches": ("records sent",),
     "queries/synthetic.py write_records": WRITTEN,
@@ -71,6 +76,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "interchange/external_cells.py _read_csv": ("cells",),
     "releases/external_figures.py External": ("external",),
     "releases/release.py Release": ("release",),
+    "records/dates.py _number_array": TEXTS,
     "records/engine.py _make_locked": WRITTEN,
     "records/engine.py _remove_if_left": WRITTEN,
     "records/engine.py open_engine": ("DuckDB",),
