@@ -456,13 +456,13 @@ def find_middle(
 def _reached(network: Network, start: str, without: Set[str]) -> set[str]:
     """Find the variables that are joined with one in the moral graph, without some."""
     families = [{node, *parents} for node, parents in network.parents.items()]
-    found, todo = {start}, [start]
+    joined, todo = {start}, [start]
     while todo:
         name = todo.pop()
-        near = set[str]().union(*(family for family in families if name in family)) - found - without
-        found |= near
+        near = set[str]().union(*(family for family in families if name in family)) - joined - without
+        joined |= near
         todo += near
-    return found
+    return joined
 
 
 def _follow_chain(
