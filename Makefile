@@ -216,7 +216,7 @@ package:  ## the wheel and the sources, each installed into an empty environment
 	$(PACKAGE)/bin/python -m hatchling build -d dist
 	for file in dist/*.whl dist/*.tar.gz; do \
 	  $(PYTHON) -m venv --clear $(PACKAGE) \
-	    && $(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) "$$file" \
+	    && $(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) "$$file[curator]" \
 	    && $(PACKAGE)/bin/python -I tests/installed.py || exit 1; \
 	done
 
@@ -228,7 +228,7 @@ $(STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 $(DEMO_STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
-	$(PIP_INSTALL) -c $(CONSTRAINTS) -e .
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[curator]'
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)

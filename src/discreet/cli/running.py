@@ -20,6 +20,7 @@ import typer
 
 from discreet.display.terminal import abandon_stdout, say
 from discreet.errors import BudgetError, DiscreetError, InputError
+from discreet.util.lazy_imports import describe_missing
 
 INTERRUPTED = "interrupted; `discreet ledger show` shows any charge"
 EXIT_CODES = {BudgetError: 3, InputError: 2}
@@ -64,6 +65,8 @@ def run(app: typer.Typer, argv: list[str] | None = None) -> int:
         return _report_failure(
             str(error), next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1), debug
         )
+    except ModuleNotFoundError as error:
+        return _report_failure(describe_missing((error.name or "a package").partition(".")[0]), 2, debug)
     except Exception as error:
         # The text of an unknown error may quote private values.
         return _report_failure(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import tomlkit
-
 from discreet.discovery.declared_columns import ID_NAME
 from discreet.util.lazy_imports import lazy_import
 
+tomlkit = lazy_import("tomlkit")
 column_values = lazy_import("discreet.discovery.records.column_values")
 
 

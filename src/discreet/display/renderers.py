@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.display.charts import interval_bar, sampling_ends
 from discreet.display.text_tables import columns, fold, html_text
-from discreet.errors import InputError, printable, require, require_word
-from discreet.util.lazy_imports import lazy_import
+from discreet.errors import printable, require, require_word
+from discreet.util.lazy_imports import lazy_import, load_module
 from discreet.util.tabular import Block, Library
 
 if TYPE_CHECKING:
@@ -221,10 +221,8 @@ def frame_of(rows: Sequence[Row], library: Library = "pandas") -> Any:
     if library == "arrow":
         return table
     require_word(library, Library, "a frame is of")
-    try:
-        return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
-    except ImportError:
-        raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
+    load_module(library)
+    return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
 
 
 def csv_text(rows: Sequence[Row]) -> str:
@@ -333,10 +331,7 @@ def new_axes(width: float, height: float) -> Axes:
     Raises:
         InputError: matplotlib is not installed (the extra `plot`).
     """
-    try:
-        axes: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
-    except ImportError:
-        raise InputError("pictures need matplotlib: pip install '.[plot]' in a clone of discreet") from None
+    axes: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     return axes
 
 

@@ -40,10 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import Any
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import add_conditions, parents_in, quoted
@@ -52,9 +49,15 @@ from discreet.model.origin import Learned
 from discreet.model.round_numbers import is_wide
 from discreet.model.schema import Variable, schema_of_parts, write_gaps
 from discreet.util.json_files import read_text, write_whole
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.util.option_texts import FORM_WORDS
 from discreet.util.similar import did_you_mean
+
+if TYPE_CHECKING:
+    import tomlkit
+else:
+    tomlkit = lazy_import("tomlkit")
 
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list, **FORM_WORDS},
@@ -167,7 +170,7 @@ class Project:
             raise InputError("the arcs are over other variables, or states, than the project's")
         try:
             document = tomlkit.parse(self.text)
-        except TOMLKitError as error:
+        except tomlkit.exceptions.TOMLKitError as error:
             raise InputError(
                 f"the project's text cannot be changed: {str(error)[:200]}; edit its arcs by hand"
             ) from None

@@ -16,7 +16,6 @@ from discreet.util.lazy_imports import lazy_import
 
 arviz = lazy_import("arviz")
 
-NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 SUM_TOLERANCE = 1.000001e-6
 """Largest distance of a row's sum from 1: other programs hold draws in single precision."""
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
@@ -34,7 +33,8 @@ def _convert(**groups: Any) -> Any:
         `arviz.InferenceData`.
 
     Raises:
-        DiscreetError: ArviZ is not installed, or cannot write its cache.
+        InputError: ArviZ is not installed.
+        DiscreetError: it cannot write its cache.
     """
     try:
         with warnings.catch_warnings():
@@ -43,8 +43,6 @@ def _convert(**groups: Any) -> Any:
             # below 1.
             warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)
             from_dict = arviz.from_dict
-    except ImportError:
-        raise DiscreetError(NOT_INSTALLED) from None
     except OSError:
         raise DiscreetError(NO_CACHE) from None
     return from_dict(**groups)

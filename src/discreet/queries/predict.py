@@ -12,13 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow.interchange import from_dataframe
 
 from discreet.display.renderers import IntervalTable
 from discreet.display.text_tables import with_noun
@@ -37,9 +34,17 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats
 from discreet.util.frames import arrow_column, arrow_table, read_guarded
+from discreet.util.lazy_imports import lazy_import
 from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
 from discreet.util.tabular import Block, Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import interchange
+else:
+    pa, pc, interchange = map(lazy_import, ("pyarrow", "pyarrow.compute", "pyarrow.interchange"))
 
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
@@ -332,7 +337,7 @@ def _read_table(records: Any, target: str) -> pa.Table:
     if hasattr(records, "__arrow_c_stream__"):
         table = read_guarded(partial(arrow_table, records), "the records cannot be read")
     elif hasattr(records, "__dataframe__"):
-        table = read_guarded(partial(from_dataframe, records), "the records cannot be read")
+        table = read_guarded(partial(interchange.from_dataframe, records), "the records cannot be read")
     else:
         raise InputError(
             f"cannot read records from an object of type {type(records).__name__}; give a mapping from columns to "

@@ -302,10 +302,7 @@ def _read_workbook(path: str, sheet: str | None, wanted: Sequence[str] | None, f
     with zipfile.ZipFile(path) as packed:
         size = sum(member.file_size for member in packed.infolist())
     require(size <= WORKBOOK_LIMIT, f"{shown_path(path)} unpacks to more than {WORKBOOK_LIMIT:,} bytes")
-    try:
-        book = calamine.CalamineWorkbook.from_path(path)
-    except ImportError:
-        raise InputError("reading .xlsx needs its reader: pip install '.[excel]' in a clone of discreet") from None
+    book = calamine.CalamineWorkbook.from_path(path)
     sheets = book.sheet_names
     known = sheet in sheets or (sheet is None and len(sheets) == 1)
     require(known, f"name the sheet of the workbook, which has {len(sheets)}: table = ..., in [source] or as an option")

@@ -7,11 +7,11 @@ packs list theirs under the group of entry points "discreet.methods".
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from discreet.errors import InputError
+from discreet.util.lazy_imports import load_module
 from discreet.util.pack_entries import of_packs
 
 _homes: dict[str, str] = {}
@@ -45,5 +45,5 @@ def above(method: str) -> Callable[..., Any]:
         pack = "discovery" if method == "Project.of_names" else "interchange"
         raise InputError(f"{method} is in the pack discreet.{pack}, which is not installed; install it")
     module, _, name = home.partition(":")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    function: Callable[..., Any] = getattr(load_module(module), name)
     return function

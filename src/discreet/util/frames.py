@@ -7,11 +7,15 @@ value, and so may its chain.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.errors import InputError
+from discreet.util.lazy_imports import lazy_import
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_import("pyarrow")
 
 T = TypeVar("T")
 

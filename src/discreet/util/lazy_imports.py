@@ -4,15 +4,59 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from discreet.errors import InputError
+
+EXTRA = re.compile(r"""([\w.-]+).*;.*extra == ["'](\w+)""")
+"""Requirement of an extra, as an installed package lists it."""
+CONTRIBUTORS = ("dev", "docs", "hooks", "bench", "peers")
+"""Extras that no user needs."""
+
+
+def load_module(name: str) -> Any:
+    """Import a module.
+
+    Args:
+        name: dotted name.
+
+    Raises:
+        InputError: it needs a package that is not installed; the text says which, and which extra brings it.
+
+    Example:
+        >>> load_module("no_such_package.part")
+        Traceback (most recent call last):
+        ...
+        discreet.errors.InputError: this needs no_such_package, which is not installed: pip install no_such_package
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or name).partition(".")[0]
+        if missing in (__name__.partition(".")[0], ""):
+            raise
+    raise InputError(describe_missing(missing))
+
+
+def describe_missing(package: str) -> str:
+    """Tell how to install a package that is missing, by the requirements of this one.
+
+    Args:
+        package: name by which it is imported.
+    """
+    name = package.replace("_", "-")
+    found = (EXTRA.match(line) for line in requires("discreet") or ())
+    extras = [each[2] for each in found if each and each[1].startswith(name) and each[2] not in CONTRIBUTORS]
+    wanted = f"'.[{extras[0]}]' in a clone of discreet" if extras else package
+    return f"this needs {package}, which is not installed: pip install {wanted}"
 
 
 def lazy_import(name: str) -> Any:
@@ -35,7 +79,7 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
+        return getattr(load_module(self._name), attribute)
 
 
 def lazy_exports(
@@ -79,16 +123,16 @@ def lazy_exports(
         if name in modules:
             if find_spec(f"{inside}.{name}") is None:
                 raise InputError(f"this needs {inside}.{name}, which is not installed; install it")
-            return importlib.import_module(f"{inside}.{name}")
+            return load_module(f"{inside}.{name}")
         if name in moved:
             home, _, new = f"{inside}.{moved[name]}".rpartition(".")
             warnings.warn(f"{module}.{name} is {home}.{new} now", DeprecationWarning, stacklevel=3)
-            return getattr(importlib.import_module(home), new)
+            return getattr(load_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if not is_there(homes[name]):
             raise InputError(f"this needs {homes[name].rpartition('.')[0]}, which is not installed; install it")
-        value = getattr(importlib.import_module(homes[name]), name)
+        value = getattr(load_module(homes[name]), name)
         vars(sys.modules[module])[name] = value
         return value
 
