@@ -58,15 +58,15 @@ AT_ONCE = (
     "athena",
     "bigquery",
     "clickhouse",
-    "databricks",
     "mssql",
     "mysql",
     "postgres",
-    "pyspark",
     "snowflake",
     "trino",
 )
-"""Engines that count all sets in one request: others may write between two requests, and a job costs seconds."""
+"""Engines that count all sets in one request: others may write between two requests."""
+STACKED = ("databricks", "pyspark")
+"""Engines that count all sets in one pass, which writes each record once for each set: a group-by costs seconds."""
 
 Key = Callable[[Records, Variable], ir.Column]
 
@@ -85,9 +85,14 @@ def grouped_joints(records: Records, parts: Sequence[Part]) -> Iterator[Joint]:
     Raises:
         InputError: the records cannot be read.
     """
-    at_once = engine_of(records.table) in AT_ONCE
+    engine = engine_of(records.table)
+    if engine in STACKED:
+        yield from _unstack_joints(records, parts, arrow(stacked(records, parts)))
+        return
     groups = (
-        iter(_request_all(records, parts)) if at_once else (arrow(_request_groups(records, part)) for part in parts)
+        iter(_request_all(records, parts))
+        if engine in AT_ONCE
+        else (arrow(_request_groups(records, part)) for part in parts)
     )
     for part, rows in zip(parts, groups, strict=True):
         yield _make_joint(records, part, rows)
@@ -103,18 +108,76 @@ def _request_groups(records: Records, part: Part, key: Key = grouping) -> ir.Tab
     # Select its columns alone: PostgreSQL would materialise a subquery that several scopes share.
     needed = records.schema.with_conditions(part.scope)
     table = records.table.select(*needed, *(name for name in records.table.columns if name == STEPS))
-    selected = replace(records, table=table)
-    summed = [records.schema[name] for name in dict.fromkeys(name for monomial in part.sums for name in monomial)]
-    held = [numbers(selected, each) if each.applies_if else table[each.name] for each in summed]
-    offsets = {
-        offset_name(each.name): offset_column(at, NumberGrid(each)) for each, at in zip(summed, held, strict=True)
-    }
+    offsets = _write_offsets(replace(records, table=table), [part])
     narrow = replace(records, table=table.mutate(**offsets) if offsets else table)
     variables = part.variables(records.schema)
     keys = {f"k{at}": key(narrow, variable) for at, variable in enumerate(variables)}
     sums = sum_columns(narrow.table, part.sums, STEPS if STEPS in table.columns else None)
     groups = narrow.table.group_by(**keys).aggregate(n=amount(narrow.table), **sums)
     return groups.limit(_count_most_groups(variables) + 1)
+
+
+def _write_offsets(records: Records, parts: Sequence[Part]) -> dict[str, ir.IntegerColumn]:
+    """Write the offsets of all numbers that parts sum, by name of their column."""
+    names = dict.fromkeys(name for part in parts for monomial in part.sums for name in monomial)
+    summed = [records.schema[name] for name in names]
+    held = [numbers(records, each) if each.applies_if else records.table[each.name] for each in summed]
+    return {offset_name(each.name): offset_column(at, NumberGrid(each)) for each, at in zip(summed, held, strict=True)}
+
+
+def stacked(records: Records, parts: Sequence[Part]) -> ir.Table:
+    """Write one request for all parts that reads the records once, and shuffles sums of each cell alone.
+
+    Args:
+        records: those that count.
+        parts: over variables of their schema.
+
+    Returns:
+        For each cell of each part in which records lie the number of the part, `cell`, which counts the states of its
+        variables as one number, last variable fastest, each with one more state for values that are none, the number
+        of records `n`, and sums `s0`, ....
+    """
+    keyed = {(each.name, part.leaves): each for part in parts for each in part.variables(records.schema)}
+    places = {key: f"c{at}" for at, key in enumerate(keyed)}
+    columns = {places[key]: codes(records, variable) for key, variable in keyed.items()}
+    weighed = [name for name in records.table.columns if name == STEPS]
+    # In a table of its own: each code is computed once, not once for each part.
+    held = records.table.select(*weighed, **columns, **_write_offsets(records, parts))
+    most, entries = max(len(part.sums) for part in parts), list[ir.StructValue]()
+    for number, part in enumerate(parts):
+        cell: ir.IntegerValue = ibis.literal(0, "int64")
+        for variable in part.variables(records.schema):
+            code = held[places[variable.name, part.leaves]]
+            cell = cell * (variable.size + 1) + ibis.ifelse(code < 0, variable.size, code).cast("int64")
+        terms = [math.prod(held[offset_name(name)] for name in monomial).cast("int64") for monomial in part.sums]
+        terms += [ibis.literal(0, "int64")] * (most - len(terms))
+        sums = {f"s{at}": term for at, term in enumerate(terms)}
+        entries.append(ibis.struct({"part": ibis.literal(number, "int32"), "cell": cell, **sums}))
+    rows = held.select(*weighed, row=ibis.array(entries).unnest())
+    rows = rows.select(
+        *weighed, **{name: rows["row"][name] for name in ("part", "cell", *(f"s{at}" for at in range(most)))}
+    )
+    weighted = {f"s{at}": rows[f"s{at}"] * rows[STEPS] if weighed else rows[f"s{at}"] for at in range(most)}
+    summed = {name: term.sum().cast("int64") for name, term in weighted.items()}
+    return rows.group_by("part", "cell").aggregate(n=amount(rows).cast("int64"), **summed)
+
+
+def _unstack_joints(records: Records, parts: Sequence[Part], rows: pa.Table) -> Iterator[Joint]:
+    """Make the counts and sums of parts from the cells of `stacked`."""
+    rows = rows.sort_by("part")
+    starts = np.searchsorted(rows["part"].to_numpy(), np.arange(len(parts) + 1)).tolist()
+    for part, start, end in zip(parts, starts, starts[1:], strict=False):
+        here, variables = rows.slice(start, end - start), part.variables(records.schema)
+        shape = tuple(variable.size + 1 for variable in variables)
+        tables = dict[str, Array]()
+        for name in ("n", *(f"s{at}" for at in range(len(part.sums)))):
+            table = np.zeros(math.prod(shape), np.int64)
+            table[here["cell"].to_numpy()] = here[name].to_numpy()
+            tables[name] = table.reshape(shape)
+        ends = [tables["n"].take(-1, axis).any() for axis in range(len(shape))]
+        faulty = frozenset(name for name, wrong in zip(part.scope, ends, strict=True) if wrong)
+        counts, *sums = (table[(slice(-1),) * len(shape)] * (not faulty) for table in tables.values())
+        yield Joint(counts, faulty, dict(zip(part.sums, sums, strict=True)))
 
 
 def _request_all(records: Records, parts: Sequence[Part]) -> list[pa.Table]:
