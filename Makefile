@@ -45,7 +45,7 @@ SPARK_DUE = $(BIN)/python tests/costly.py --due tests/test_spark.py && echo test
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-all test-costly test-thorough test-kernel test-spark check check-studies test-fresh nightly ci-figures format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
+.PHONY: demo docs install postgres java chromium test test-all test-costly test-thorough test-kernel test-spark check check-studies test-fresh nightly ci-figures format lint types types-elsewhere mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -103,7 +103,7 @@ SEED ?= $(shell date +%Y%m%d)
 test-fresh: $(STAMP) postgres java chromium  ## all tests, costly ones too, with cases that no run has seen
 	$(RUN) --costly --hypothesis-profile=fresh --hypothesis-seed=$(SEED) -m "$(ALWAYS)" $(PACKAGE_TESTS) studies/tests
 
-nightly: test-fresh test-spark test-thorough mutants coverage  ## all that takes too long for every change; hours
+nightly: types-elsewhere test-fresh test-spark test-thorough mutants coverage  ## all that takes too long for every change; hours
 
 ci-figures: $(STAMP) postgres java chromium  ## CPU seconds and kills by tier, in CONTRIBUTING.md; half an hour
 	rm -f $(VENV)/cpu.jsonl
@@ -129,6 +129,10 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+types-elsewhere: $(STAMP)  ## the same where we do not run: no call that macOS or Windows lacks
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 
 # pre-commit runs the tools of $(VENV), so that their versions are written in constraints.txt alone.
 hooks: $(STAMP)  ## let git run the fast half of `check`, formats, lint and types, before each commit

@@ -8,7 +8,7 @@ checked against their digests.
 from __future__ import annotations
 
 import os
-import pwd
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +21,9 @@ import sqlalchemy as sa
 
 from discreet.privacy.ledger_database import MAKING_LOCK
 from discreet.privacy.ledger_entries import COLUMNS, LedgerEntry, Refusal, Share, following, is_sound, subjects_of
+
+if sys.platform != "win32":
+    import pwd
 
 VERSION, OLD_VERSION = 3, 2
 """Version of the tables, and the oldest one that is read, and renewed by a charge."""
@@ -236,9 +239,11 @@ class SqliteBooks(Books):
 
     def user(self, connection: sa.Connection) -> str:
         """Return the system's user of this process; SQLite has no users."""
-        with suppress(KeyError):
-            return pwd.getpwuid(os.getuid()).pw_name
-        return str(os.getuid())
+        if sys.platform != "win32":
+            with suppress(KeyError):
+                return pwd.getpwuid(os.getuid()).pw_name
+            return str(os.getuid())
+        return os.getlogin()
 
     def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """Add an entry; see `Books`. The transaction has an exclusive lock on the file."""

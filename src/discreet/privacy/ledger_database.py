@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
 import time
 import traceback
@@ -95,9 +96,10 @@ def _renew_gate() -> None:
         engine.dispose(close=False)
 
 
-os.register_at_fork(
-    before=lambda: _gate.acquire(), after_in_parent=lambda: _gate.release(), after_in_child=_renew_gate
-)  # fmt: skip
+if sys.platform != "win32":  # where no process forks
+    os.register_at_fork(
+        before=lambda: _gate.acquire(), after_in_parent=lambda: _gate.release(), after_in_child=_renew_gate
+    )
 
 
 class Database:

@@ -185,13 +185,11 @@ def _remove_if_left(folder: Path) -> None:
 
 def _take_lock(lock: int) -> bool:
     """Lock an open file, unless another process has; the system unlocks it when the process ends."""
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    if sys.platform != "win32":
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 def _remove(folder: Path, owner: int) -> None:

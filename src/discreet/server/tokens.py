@@ -161,8 +161,9 @@ def _lock(path: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or "no file can have this name"
         raise InputError(f"cannot write file of tokens {shown_path(path)}: {reason}") from None
     try:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        if sys.platform != "win32":
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import zlib
 from contextlib import suppress
 from io import BytesIO
@@ -260,9 +261,7 @@ def write_whole(content: str | bytes, path: Path, noun: str, *, replace: bool) -
         temporary = path.parent / f".{secrets.token_hex(16)}.part"
         raw = content.encode() if isinstance(content, str) else content
         with _open_new(path.parent, temporary) as file:
-            file.write(raw)
-            file.flush()
-            os.fchmod(file.fileno(), PUBLISHED_RIGHTS)
+            _write_published(file, raw)
             nameless = not temporary.exists()
             if nameless:
                 _link_nameless(file, temporary if replace else path)
@@ -287,11 +286,20 @@ def write_whole(content: str | bytes, path: Path, noun: str, *, replace: bool) -
                 temporary.unlink(missing_ok=True)
 
 
+def _write_published(file: IO[bytes], raw: bytes) -> None:
+    """Write all, and let others read it."""
+    file.write(raw)
+    file.flush()
+    if sys.platform != "win32":  # where a file has the rights of its folder
+        os.fchmod(file.fileno(), PUBLISHED_RIGHTS)
+
+
 def _open_new(folder: Path, temporary: Path) -> IO[bytes]:
     """Open a new file that only its owner can read: without a name if the system supports it, else with this one."""
-    flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
-    with suppress(AttributeError, OSError):  # not Linux, or a file system without unnamed files
-        return open(os.open(folder, flags | os.O_TMPFILE, 0o600), "wb")
+    flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    if sys.platform == "linux":
+        with suppress(OSError):  # a file system without unnamed files
+            return open(os.open(folder, flags | os.O_TMPFILE, 0o600), "wb")
     return open(os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
