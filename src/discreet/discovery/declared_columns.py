@@ -30,7 +30,7 @@ ID_NAME = re.compile(r"(?i:(^|[_.\s-])(id|key|uuid|guid|no|nr|number|code)$)|(?<
 SECRET_SOURCE = re.compile(r"^-$|://[^/]*:[^/]*@|password=", re.IGNORECASE)
 """Addresses that are no part of a file that is handed on: stdin, and those with a password."""
 NO_POSTERIOR = "a domain has no posterior: release over it, with its project file or as --network, and read that"
-"""What to do with a release of a domain."""
+"""Advice to those who ask a release of a domain."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
 """Ranges of the types of numbers: no bound of a column is guessed nearer."""
 

@@ -129,16 +129,16 @@ def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:
     variables = raw.get("variables")
     if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
         raise InputError(f"project {shown_path(path)} needs its variables, each in a section [[variables]]")
-    found = dict[str, str]()
+    types = dict[str, str]()
     for member in variables:
         if "name" in member and not {"states", "bounds", "bins"} & {*member}:
             odd = sorted({*member} - {"name", "type"})
             require(not odd, f"column {shown(member['name'])} is found by name and type alone: take out {listed(odd)}")
-            found[str(member["name"])] = member.pop("type", "unknown")
+            types[str(member["name"])] = member.pop("type", "unknown")
             member["states"] = STAND_IN
     project = Project.parse(tomlkit.dumps(raw), where=path)
-    require(bool(found), f"all variables of project {shown_path(path)} have states or bounds: nothing is to be found")
-    return project, found, tuple(each for each in project.network.variables if each.name not in found)
+    require(bool(types), f"all variables of project {shown_path(path)} have states or bounds: nothing is to be found")
+    return project, types, tuple(each for each in project.network.variables if each.name not in types)
 
 
 def find(

@@ -34,7 +34,7 @@ class Over(ABC):
 
     @property
     def instead(self) -> str:
-        """What it is, and what to do with a release over it, where a network is asked for."""
+        """Name of its kind, and advice on a release over it, where a network is asked for."""
         return (
             f"a {self.domain}, not a network: ask it with `query`, or read it from Python with `.posterior()` or the "
             "estimator's `from_release`"

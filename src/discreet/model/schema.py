@@ -174,8 +174,8 @@ class Variable:
             none = isinstance(self.bins, Iterable) and not tuple(self.bins)
             self._require(none, "bins need bounds; declare the smallest and largest value too")
             object.__setattr__(self, "bins", ())
-            found = "`discreet domain` finds them, but for dates"
-            self._require(bool(self.states), f"declare its states, or numeric bounds; {found}")
+            advice = "`discreet domain` finds them, but for dates"
+            self._require(bool(self.states), f"declare its states, or numeric bounds; {advice}")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._add_gap_states()
         named = all(isinstance(state, str) and state for state in self.states)
