@@ -410,8 +410,8 @@ def refuse_faulty(columns: Iterable[str], records: Records, faults: str = "") ->
         counted = "" if faults else "`check` shows how many, and "
         raise InputError(
             f"records hold {fault} in column {names}; {counted}nothing was spent; if the table writes missing values "
-            "as a word such as ? or NA, name it in na_values (--na-values); in SQLite, a value of another type than its "
-            "column's is unknown" + explain_source(records.table)
+            "as a word such as ? or NA, name it in na_values (--na-values); in SQLite, a value of another type than "
+            "its column's is unknown" + explain_source(records.table)
         )
 
 
