@@ -549,6 +549,34 @@ def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
     assert "need states" in run.fails("init visits.csv --network arcs.bif --output draft.toml")
 
 
+def test_odd_input_of_a_quickstart_is_refused_in_a_sentence(run: Shell) -> None:
+    for epsilon in ("501", "1e400"):  # the odds of the first would be told, those of the second are no float
+        assert "ask for a smaller one" in run.fails(f"quickstart visits.csv --epsilon {epsilon} --unit record")
+    said = run("quickstart visits.csv --epsilon 1 --unit record --type sex=integer")[2]
+    assert "text that is no number" in said and "column 'sex'" in said and "check" not in said
+    assert not Path("private-visits").exists()
+
+
+def test_odd_input_of_a_domain_is_refused_in_a_sentence(run: Shell) -> None:
+    head = 'arcs = []\n[source]\ndata = "visits.csv"\n[account]\nname = "visits"\n[[variables]]\nname = "sex"\n'
+    for word in ("ordered = true", 'other = "rest"', 'applies_if = "ill = yes"', 'missing = "none"', 'staates = ["f"]'):
+        Path("draft.toml").write_text(head + word)
+        said = run.fails("domain draft.toml --epsilon 1 --output found.json")
+        assert "name and type alone" in said and f"take out {word.split()[0]}" in said
+    Path("draft.toml").write_text(head + 'type = "date"')
+    assert "the type of column 'sex' is text" in run.fails("domain draft.toml --epsilon 1 --output found.json")
+    Path("draft.toml").write_text(head)
+    assert run("domain draft.toml --epsilon 1 --output found.json")[0] == 0
+    assert "with its project file or as --network" in run.fails('query found.json "P(sex)"')
+
+
+def test_a_quickstart_that_finds_nothing_says_what_to_do(run: Shell) -> None:
+    Path("few.csv").write_text("city,age\nLyon,47\nGraz,30\n")
+    code, _, said = run("quickstart few.csv --epsilon 1")
+    assert code == 2 and "city" in said and "Nothing is found of dates" in said and "declare states or bounds" in said
+    assert "47" not in said and "Lyon" not in said and Path("private-few/domain.json").exists()
+
+
 def test_names_of_identifiers_and_addresses_with_passwords_are_known() -> None:
     assert all(map(ID_NAME.search, ("id", "patient_id", "Order No", "patientId", "customerKey", "CODE", "row.nr")))
     assert not any(map(ID_NAME.search, ("paid", "valid", "grid", "monkey", "idea", "piano", "postcodes")))

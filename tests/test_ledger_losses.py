@@ -35,7 +35,6 @@ from discreet.privacy.ledger_entries import (
     RHO_FIELDS,
     LedgerEntry,
     Refusal,
-    Share,
     following,
     subjects_of,
     verify,
@@ -44,6 +43,7 @@ from discreet.privacy.ledger_entries import (
 from discreet.records.counts import count_codes
 from discreet.releases.policy import RecordsPolicy
 from folding import every
+from test_ledger_chain import written
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
@@ -317,17 +317,6 @@ def charge(number: int, rho: str = "1/100", rho_delta: str = "0", rho_limit: str
     return LedgerEntry(
         "a", 0, "charged", f"r{number}", "m", rho=rho, rho_delta=rho_delta, rho_limit=rho_limit, **fields
     )
-
-
-def written(*drafts: LedgerEntry) -> tuple[list[LedgerEntry], dict[str, Share]]:
-    """A chain, and the balances that it leaves."""
-    last, shares, entries = None, {}, []
-    for draft in drafts:
-        held = {subject: shares[subject] for subject in subjects_of(draft) if subject in shares}
-        last, changed = following(last, held, draft)
-        shares |= {share.subject: share for share in changed}
-        entries.append(last)
-    return entries, shares
 
 
 REST = str(largest_rho(Fraction(20, 7), KEPT_SHARE * Fraction(1, 10**4)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -76,6 +77,8 @@ def test_every_bin_gets_a_name_of_its_own(cuts: tuple[float, ...]) -> None:
         ({"name": "x"}, "'x': declare its states, or numeric bounds"),
         ({"name": "x", "states": ("a", "")}, "'x': every state needs a name"),
         ({"name": "x", "states": (None, 1)}, "'x': every state needs a name"),
+        ({"name": "x", "states": (datetime.date(2024, 1, 1), "a")}, "'x': every state needs .* a text, a number, true"),
+        ({"name": "x", "type": "date"}, "'x': declare its states, or numeric bounds; .* but for dates"),
         ({"name": "x", "states": (10**400, 1)}, "'x': every state needs a name"),
         ({"name": "x", "states": (INF, 1)}, "'x': every state needs a name"),
         ({"name": "x", "states": ("a", "b", "b")}, "'x': state 'b' is declared twice"),

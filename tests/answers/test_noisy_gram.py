@@ -245,23 +245,24 @@ def test_half_of_a_move_is_told_where_its_error_is_as_large() -> None:
     assert law.told(np.zeros(1)) == 0 and law.told(np.array([1e6])) == pytest.approx(1)
 
 
-@every("epsilon", [0.1, 0.3])
-def test_no_fit_is_much_worse_than_knowing_nothing(epsilon: float) -> None:
-    """2,000 records, ten features that are mostly near one end of their bounds: the worst of ten noises.
+def test_few_fits_are_much_worse_than_knowing_nothing() -> None:
+    """2,000 records, ten features that are mostly near one end of their bounds, epsilon .1: 60 noises of fixed seeds.
 
-    Of 160 fits of such a table the worst was .10 behind a constant at .1 and .04 at .3. Before a weight's noise moved
-    all means together 12 of 160 were more than .1 behind, and one .67.
+    None of 780 fits with other seeds was .15 nats behind a constant. So at most 1 in 170 are (99 %), with which 8 of
+    60 would have a chance of 3e-9. Where all of a move is told, 10 of these 60 are.
     """
     rng = RNG(1)
     X = np.column_stack([*rng.lognormal(-1, 0.5, (4, 2000)), *(rng.random((6, 2000)) < 0.15)])
     X = np.clip(X / np.repeat((5, 1), (4, 6)), 0, 1) * 2 - 1
-    labels = (rng.random(2000) < expit(-1.6 + 3 * X[:, 0] + X[:, 5])).astype(int)
+    labels = (rng.random(2000) < expit(3 * X[:, 0] + X[:, 5])).astype(int)
     rate = labels.mean()
     constant = -rate * np.log(rate) - (1 - rate) * np.log(1 - rate)
     v = np.column_stack([X, np.ones(2000)])
-    for seed in range(10):
-        log_odds = v @ curvature_estimate(logistic_release(X, labels, promise(epsilon), seed).payload)
-        assert -log_expit(np.where(labels, log_odds, -log_odds)).mean() < constant + 0.25
+    behind = 0
+    for seed in range(60):
+        log_odds = v @ curvature_estimate(logistic_release(X, labels, promise(0.1), seed).payload)
+        behind += -log_expit(np.where(labels, log_odds, -log_odds)).mean() > constant + 0.15
+    assert behind < 8
 
 
 def test_a_slope_along_an_axis_is_the_mean_under_a_mixture_of_normal_priors() -> None:

@@ -29,6 +29,8 @@ ID_NAME = re.compile(r"(?i:(^|[_.\s-])(id|key|uuid|guid|no|nr|number|code)$)|(?<
 """Names of columns that often tell units apart: `patientId`, but not `paid`."""
 SECRET_SOURCE = re.compile(r"^-$|://[^/]*:[^/]*@|password=", re.IGNORECASE)
 """Addresses that are no part of a file that is handed on: stdin, and those with a password."""
+NO_POSTERIOR = "a domain has no posterior: release over it, with its project file or as --network, and read that"
+"""Advice to those who ask a release of a domain."""
 TYPE_BOUNDS = {"integer": (1 - LARGEST_WHOLE, LARGEST_WHOLE - 1), "number": (-LARGEST_NUMBER, LARGEST_NUMBER)}
 """Ranges of the types of numbers: no bound of a column is guessed nearer."""
 
@@ -109,6 +111,11 @@ class Columns(Over):
         """See `Over`."""
         return "columns"
 
+    @property
+    def instead(self) -> str:
+        """See `Over`."""
+        return f"columns, not a network: {NO_POSTERIOR}"
+
     def __iter__(self) -> Iterator[NamedColumn]:
         return iter(self.columns)
 
@@ -178,5 +185,3 @@ def _describe(columns: Columns) -> str:
 
 DOMAINS = (Domain(ColumnsHead, _write_columns, _describe, "discreet.discovery.made_up_columns:MADE_UP"),)
 """Domain of the pack's releases: what they are over."""
-COLUMN_TYPES: tuple[str, ...] = get_args(ColumnType)
-"""The types, for messages."""

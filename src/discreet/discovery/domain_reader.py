@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from discreet.discovery.declared_columns import NO_POSTERIOR
 from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.errors import InputError
 from discreet.posterior.read import Reader
@@ -19,10 +20,7 @@ def read_domain(evidence: Any, *, draws: int, rng: Any) -> NoReturn:
     Raises:
         InputError: always.
     """
-    raise InputError(
-        "a release of a domain has states, bounds and bins, and no posterior: release over them, with its project file "
-        "or with it as --network (`Release.learned_network`), and read that"
-    )
+    raise InputError(NO_POSTERIOR)
 
 
 READERS = (Reader("domain", "structure", "nothing", "discreet.discovery.domain_reader:read_domain", (FoundDomain,)),)

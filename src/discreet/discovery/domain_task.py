@@ -13,7 +13,7 @@ import tomlkit
 from discreet.cli.curator import goes_to_stdout, publish_release
 from discreet.cli.reading import ReadingOptions, form_in, source_of, words_in
 from discreet.cli.report import release_lines, release_summary
-from discreet.discovery.declared_columns import COLUMN_TYPES, ID_NAME, SECRET_SOURCE, NoPrior
+from discreet.discovery.declared_columns import ID_NAME, SECRET_SOURCE, NoPrior
 from discreet.discovery.domain_project import found_project
 from discreet.discovery.finding import values_of
 from discreet.discovery.kinds.found_columns import FoundDomain
@@ -129,18 +129,16 @@ def _read_project(path: str) -> tuple[Project, dict[str, str], tuple[Any, ...]]:
     variables = raw.get("variables")
     if not isinstance(variables, list) or not all(isinstance(each, dict) for each in variables):
         raise InputError(f"project {shown_path(path)} needs its variables, each in a section [[variables]]")
-    listed = dict[str, str]()
+    types = dict[str, str]()
     for member in variables:
         if "name" in member and not {"states", "bounds", "bins"} & {*member}:
-            kind = member.pop("type", "unknown")
-            require(
-                kind in COLUMN_TYPES, f"the type of a variable is one of {', '.join(COLUMN_TYPES)}, not {shown(kind)}"
-            )
-            listed[str(member["name"])] = kind
+            odd = sorted({*member} - {"name", "type"})
+            require(not odd, f"column {shown(member['name'])} is found by name and type alone: take out {listed(odd)}")
+            types[str(member["name"])] = member.pop("type", "unknown")
             member["states"] = STAND_IN
     project = Project.parse(tomlkit.dumps(raw), where=path)
-    require(bool(listed), f"all variables of project {shown_path(path)} have states or bounds: nothing is to be found")
-    return project, listed, tuple(each for each in project.network.variables if each.name not in listed)
+    require(bool(types), f"all variables of project {shown_path(path)} have states or bounds: nothing is to be found")
+    return project, types, tuple(each for each in project.network.variables if each.name not in types)
 
 
 def find(
@@ -170,8 +168,8 @@ def find(
     release_of_domain = release_domain(task, promise, bins, payer)
     saved = publish_release(release_of_domain, None if to_stdout else output)
     balance = payer.balance()
-    say(release_lines(release_of_domain, balance))
     say("\n".join(found_lines(release_of_domain)))
+    say(release_lines(release_of_domain, balance))
     written = {}
     if project_file is not None:
         task.project(release_of_domain, payment[0]).save(project_file)

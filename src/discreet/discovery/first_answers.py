@@ -15,7 +15,7 @@ from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
 from discreet.display.renderers import IntervalTable
 from discreet.display.terminal import check_writable, say, show
-from discreet.errors import BudgetError, InputError, listed, shown, shown_path
+from discreet.errors import BudgetError, InputError, listed, require, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import calibrate, release
 from discreet.mechanisms.planned import planned
@@ -64,6 +64,7 @@ def run(
     unit_column = task.options.policy.unit_column
     promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit or unit_column or "record")
     name = _name_table(task.options.data, task.options.options.get("table"))
+    require(promise.epsilon <= 500, "an epsilon above 500 promises nothing; ask for a smaller one")
     folder = output or Path(f"private-{name}")
     if folder.exists():
         raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
@@ -84,12 +85,12 @@ def run(
     domain = release_domain(task, first, DEFAULT_BINS, account)
     folder.mkdir()
     domain.save(folder / "domain.json")
-    project = task.project(domain, name)
-    project.save(folder / "project.toml")
     say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
     say("\n".join(f"  {line}" for line in found_lines(domain)))
     if not all(part.found for part in domain.payload_as(FoundDomain).parts):
         say(NOTHING_FOUND)
+    project = task.project(domain, name)
+    project.save(folder / "project.toml")
     released = _release(task, project, second, account)
     released.save(folder / "release.json")
     _finish(released, folder, as_json)
@@ -115,9 +116,8 @@ def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
     """Explain epsilon, delta and the unit, a line each."""
     policy, apart = task.options.policy, "each row is taken for another one (--unit, --unit-column)"
     if policy.unit_column is not None:
-        apart = (
-            f"told apart by column {policy.unit_column!r}; rows used of each: {policy.max_records or 1} (--max-records)"
-        )
+        rows = policy.max_records or 1
+        apart = f"told apart by column {policy.unit_column!r}; rows used of each: {rows} (--max-records)"
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
         f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}.",
@@ -165,9 +165,8 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     say(ANSWERS)
     text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)
     query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
-    written = (
-        f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
-    )
+    files = "domain.json, project.toml, release.json, release.draws, report.html (open it)"
+    written = f"wrote {folder}: {files}. More: {query}"
     show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
 
 

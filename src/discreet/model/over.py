@@ -33,6 +33,14 @@ class Over(ABC):
         """Kind of the description in words, for a message: "a network"."""
 
     @property
+    def instead(self) -> str:
+        """Name of its kind, and advice on a release over it, where a network is asked for."""
+        return (
+            f"a {self.domain}, not a network: ask it with `query`, or read it from Python with `.posterior()` or the "
+            "estimator's `from_release`"
+        )
+
+    @property
     def predicts(self) -> str | None:
         """Kind of the target; None if any variable can be predicted."""
         return None

@@ -174,11 +174,12 @@ class Variable:
             none = isinstance(self.bins, Iterable) and not tuple(self.bins)
             self._require(none, "bins need bounds; declare the smallest and largest value too")
             object.__setattr__(self, "bins", ())
-            self._require(bool(self.states), "declare its states, or numeric bounds; `discreet domain` finds them")
+            advice = "`discreet domain` finds them, but for dates"
+            self._require(bool(self.states), f"declare its states, or numeric bounds; {advice}")
             self._require(self.type == "real", "a type of numbers needs numeric bounds")
         self._add_gap_states()
         named = all(isinstance(state, str) and state for state in self.states)
-        self._require(named, "every state needs a name that is not empty")
+        self._require(named, "every state needs a name that is not empty: a text, a number, true or false")
         longest = max(self.states, key=len, default="")
         check_name(longest, f"variable {shown(self.name)}: the state")
         if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):

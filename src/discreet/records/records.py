@@ -393,19 +393,25 @@ def kept(records: Records, variables: Iterable[Variable]) -> Records:
     return replace(counted, table=few_of_each(counted.table, counted.unit, bytewise=counted.bytewise), unit=None)
 
 
-def refuse_faulty(columns: Iterable[str], records: Records) -> None:
+def refuse_faulty(columns: Iterable[str], records: Records, faults: str = "") -> None:
     """Refuse records with invalid values in some columns; a look at a text file may tell why.
+
+    Args:
+        columns: that have invalid values.
+        records: theirs.
+        faults: what may be wrong; empty for all that `check` counts.
 
     Raises:
         InputError: there is a column; the message names it, and no value or number of records.
     """
     names = ", ".join(map(repr, columns))
     if names:
+        fault = faults or "a missing value, an unknown state or a number out of bounds"
+        counted = "" if faults else "`check` shows how many, and "
         raise InputError(
-            f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
-            "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
-            "NA, name it in na_values (--na-values); in SQLite, a value of another type than its column's is unknown"
-            + explain_source(records.table)
+            f"records hold {fault} in column {names}; {counted}nothing was spent; if the table writes missing values "
+            "as a word such as ? or NA, name it in na_values (--na-values); in SQLite, a value of another type than "
+            "its column's is unknown" + explain_source(records.table)
         )
 
 

@@ -151,10 +151,7 @@ class Release(Document, Result):
     def dirichlet(self) -> Dirichlet:
         """The prior over the network's probabilities."""
         if not isinstance(self.prior, Dirichlet):
-            raise InputError(
-                f"this release is over a {self.over.domain}, not a network: ask it with `query`, or read it from "
-                "Python with `.posterior()` or the estimator's `from_release`"
-            )
+            raise InputError(f"this release is over {self.over.instead}")
         return self.prior
 
     @property

@@ -30,6 +30,8 @@ from discreet.util.arrays import freeze
 Stage = Literal["states", "coarse", "fine", "type"]
 """Looks at a column: its values, its numbers in public cells and in cells that follow from these, and its type."""
 OTHER_NAMES = ("other", "other values", "(other)", "(other values)", "(all other values)")
+TOO_FEW = "too few records for this epsilon, which is spent; declare states or bounds, or allow a larger epsilon"
+"""Why nothing is found, and what to do."""
 MISSING_NAMES = ("missing", "no value", "(missing)", "(no value)", "(no value at all)")
 """Names of the states for other and for missing values: the first that is no state of its own, with a number if all
 are."""
@@ -154,7 +156,7 @@ class FoundColumn:
             InputError: nothing was found of it.
         """
         if not self.found:
-            raise InputError(f"nothing was found of column {self.name!r}: too few records for this epsilon")
+            raise InputError(f"nothing was found of column {self.name!r}: {TOO_FEW}")
         taken = {*self.states}
         names = chain(MISSING_NAMES, map("missing {}".format, count(2)))
         missing = next(name for name in names if name not in taken) if self.gaps else None
@@ -248,7 +250,7 @@ class FoundDomain(Released):
             InputError: nothing was found of any column.
         """
         variables = tuple(part.variable for part in self.parts if part.found)
-        require(bool(variables), "nothing was found of any column: too few records for this epsilon")
+        require(bool(variables), f"nothing was found of any column: {TOO_FEW}")
         return Schema(variables)
 
     @property

@@ -118,7 +118,7 @@ def found_domain(bins: int = DEFAULT_BINS, gaps: bool = False) -> Mechanism:
         if listed and not guarantee.delta:
             raise InputError(
                 "states of text are found with a small delta, such as 1e-9: the probability that a state that one "
-                "record alone has is released (--delta); without one declare the states, or leave such columns out"
+                "record alone has is released (--delta); else declare states or types of numbers, or leave columns out"
             )
         tags = LAW_TAGS if guarantee.delta else LAW_TAGS[:1]
         candidates = [_calibrate(columns, guarantee, listed, tag, bins, gaps) for tag in tags]

@@ -198,7 +198,8 @@ def read_values(
             f"records have a missing value in column {listed(absent)}: with --missing keep (missing='keep' in Python) "
             "a missing value is a state of its own; --leave-out NAMES leaves columns out; nothing was spent"
         )
-    refuse_faulty([column.name for column in columns if column.type in TYPE_BOUNDS and kinds[column.name][3]], records)
+    worded = [column.name for column in columns if column.type in TYPE_BOUNDS and kinds[column.name][3]]
+    refuse_faulty(worded, records, "text that is no number, though its type is one of numbers,")
     values = {column.name: _list_values(counted, column) for column in columns if column.type in LISTED}
     total = int(arrow(counted.table.aggregate(n=amount(counted.table)))["n"][0].as_py() or 0)
 
