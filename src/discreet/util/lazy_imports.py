@@ -53,8 +53,8 @@ def describe_missing(package: str) -> str:
         package: name by which it is imported.
     """
     name = package.replace("_", "-")
-    found = (EXTRA.match(line) for line in requires("discreet") or ())
-    extras = [each[2] for each in found if each and each[1].startswith(name) and each[2] not in CONTRIBUTORS]
+    matches = (EXTRA.match(line) for line in requires("discreet") or ())
+    extras = [each[2] for each in matches if each and each[1].startswith(name) and each[2] not in CONTRIBUTORS]
     wanted = f"'.[{extras[0]}]' in a clone of discreet" if extras else package
     return f"this needs {package}, which is not installed: pip install {wanted}"
 
