@@ -130,7 +130,7 @@ def find_bounds_and_bins(
     # A single number beyond the last sure one is more likely no value of the column than the end of a thin tail.
     single = type == "integer" and float(np.diff(edges).max()) == 1
     first, last = _extend(inner, first, last, law, COARSE_TAIL if single else FINE_TAIL)
-    if type == "number":
+    if not single:
         first, last = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(inner))
     cuts = _divide(edges[first : last + 1], inner[first:last], wanted, type)
     high = cuts[-1] - (type == "integer")
