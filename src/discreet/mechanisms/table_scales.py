@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
@@ -18,7 +18,8 @@ from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.util.arrays import Array
 
-Key = TypeVar("Key", bound=str | Scope)
+Key = TypeVar("Key", bound=Hashable)
+TableName = TypeVar("TableName", bound=str | Scope)
 Value = TypeVar("Value", Fraction, float)
 
 
@@ -74,8 +75,12 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    network: Network, counts: Mapping[Key, Array], scales: Mapping[Key, float], law: type[CellLaw], noise: IntegerNoise
-) -> dict[Key, Array]:
+    network: Network,
+    counts: Mapping[TableName, Array],
+    scales: Mapping[TableName, float],
+    law: type[CellLaw],
+    noise: IntegerNoise,
+) -> dict[TableName, Array]:
     """Add noise to tables, in one vector call for all of equal scale, and set the cells to 0 that no record can be in.
 
     A call's length is public, so that its time tells least.
@@ -104,7 +109,7 @@ def noisy_tables(
         >>> noisy.shape, noisy[0, :2].tolist(), int(noisy[1, 2])
         ((2, 3), [0, 0], 0)
     """
-    noisy = dict[Key, Array]()
+    noisy = dict[TableName, Array]()
     for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
