@@ -85,10 +85,10 @@ def test_what_a_network_file_has_no_place_for_is_listed(run: Shell) -> None:
     for name in ("coded.bif", "coded.xml"):
         code, _, err = run(f"export coded.json --output {name} {FEW}")
         lost = (
-            "dates of 'day', which are numbers of days there",
+            "dates, numbers of days or seconds there, of 'day'",
             "the codes of 'sex'",
-            "'else' of 'sex'",
-            "'cause' applies",
+            "other values of 'sex'",
+            "applies of 'cause'",
         )
         assert code == 0 and all(words in err and words in Path(name).read_text() for words in lost), err
     run(RELEASE)

@@ -469,5 +469,5 @@ def test_a_target_with_codes_is_predicted_by_names_or_codes() -> None:
         assert model.predict(frame).tolist() == expected
         again = dc.estimators.PrivateNaiveBayes.from_release(model.release_, classes=classes, draws=50, random_state=0)
         assert again.predict(frame).tolist() == expected
-    with pytest.raises(dc.InputError, match="are called m, f, with the codes 1, 2"):
+    with pytest.raises(dc.InputError, match="are called m, f, 1, 2"):
         dc.estimators.PrivateNaiveBayes.from_release(model.release_, classes=(1, 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -138,7 +138,7 @@ def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace
     """Write a network file; list on stderr the names that other programs may not read."""
     form = written_format(kind)
     if lost := [line for variable in content.variables for line in _list_lost(variable)]:
-        say(f"a {kind} file has no place for {listed(lost)}; keep the project file or `discreet schema` beside it")
+        say(f"a {kind} file has no place for {listed(lost)}: keep the project file or `discreet schema` beside it")
         content = replace_fields(content, properties=(*content.properties, f"not in this file: {'; '.join(lost)}"))
     if plain and form.plain_names is not None:
         content = form.plain_names(content)
@@ -151,17 +151,12 @@ def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace
     write_network(output, content, kind)
 
 
-def _list_lost(variable: dc.Variable) -> Iterator[str]:
+def _list_lost(variable: dc.Variable) -> list[str]:
     """List what of a variable's declaration network files do not hold."""
-    name = shown(variable.name)
-    if variable.codes:
-        yield f"the codes of {name}"
-    if variable.other is not None:
-        yield f"the meaning of {shown(variable.other)} of {name}, all other values"
-    if variable.number_type.is_calendar:
-        yield f"dates of {name}, which are numbers of {variable.number_type.unit} there"
-    if variable.not_applicable is not None:
-        yield f"when {name} applies"
+    kept = {"the codes": variable.codes, "which are all other values": variable.other,
+            "dates, numbers of days or seconds there,": variable.number_type.is_calendar,
+            "when it applies": variable.not_applicable}  # fmt: skip
+    return [f"{what} of {shown(variable.name)}" for what, there in kept.items() if there]
 
 
 def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> NetworkContent:

@@ -72,7 +72,7 @@ def domain(
     delta: Delta = "1e-9",
     type: Types = None,
     leave_out: LeaveOut = None,
-    bins: Bins = 10,
+    bins: Bins = 14,
     project: ProjectFile = None,
     table: flags.TableName = None,
     form: flags.Form = "",

@@ -35,7 +35,7 @@ from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.schema import Schema, Scope, Variable
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
@@ -218,8 +218,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             variables = self._bound_features(inputs.width) if declared is None else declared
             columns = columns_of([variable.name for variable in variables], inputs, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        known = X.schema if isinstance(X, Records) else None
-        network = _make_star(inputs.target or self.target, labels, variables, known)
+        network = _make_star(inputs.target or self.target, labels, variables, X)
         counts = self._count_inputs(network, inputs, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         inputs.describe(self)
@@ -248,8 +247,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         known, features = release.network.schema[target], tuple(map(release.network.schema.__getitem__, names))
         labels = class_labels(known.states if classes is None else classes)
         if not _names_classes(known, labels):
-            codes = f", with the codes {', '.join(known.codes[:12])}" if known.codes else ""
-            raise InputError(f"the classes of the release are called {', '.join(known.states[:12])}{codes}")
+            raise InputError(f"the classes of the release are called {', '.join((*known.states, *known.codes)[:12])}")
         estimator = cls(
             classes=tuple(labels.tolist()),
             features=features,
@@ -464,11 +462,10 @@ def _classify_blocks(cells: Tables, codes: Positions) -> Iterator[Floats]:
 # -------------------------------------------------------------------------------------------------------- the network
 
 
-def _make_star(target: str, labels: Array, variables: Sequence[Variable], known: Schema | None) -> Network:
-    """Make the network in which the class is the parent of every feature; a schema may know its codes."""
-    variable = Variable(target, tuple(map(str, labels.tolist())))
-    if known is not None and target in known and _names_classes(known[target], labels):
-        variable = known[target]
+def _make_star(target: str, labels: Array, variables: Sequence[Variable], X: Any) -> Network:
+    """Make the network in which the class is the parent of every feature; `Records` may know its codes."""
+    coded = isinstance(X, Records) and target in X.schema and _names_classes(X.schema[target], labels)
+    variable = X.schema[target] if coded else Variable(target, tuple(map(str, labels.tolist())))
     parents: dict[str, tuple[str, ...]] = {each.name: (target,) for each in variables}
     return Network((variable, *variables), {**parents, target: ()})
 

@@ -18,8 +18,8 @@ from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.util.arrays import Array
 
-Key = TypeVar("Key", bound=Hashable)
-TableName = TypeVar("TableName", bound=str | Scope)
+Key = TypeVar("Key", bound=str | Scope)
+Group = TypeVar("Group", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)
 
 
@@ -48,7 +48,7 @@ def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
     return TableNoise(moved, epsilons, scales, reported)
 
 
-def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
+def laplace_scales(epsilons: Mapping[Group, Fraction], moved: int) -> tuple[dict[Group, float], Fraction]:
     """Find the discrete Laplace scales for the tables' budgets.
 
     Args:
@@ -65,7 +65,7 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
         >>> laplace_scales({"a": Fraction(1, 2), "b": Fraction(1, 4)}, 1)
         ({'a': 2.0, 'b': 4.0}, Fraction(3, 4))
     """
-    scales: dict[Key, float] = {}
+    scales: dict[Group, float] = {}
     reported = Fraction()
     for budget, keys in _group_by_value(epsilons).items():
         scale, report = scale_for(moved * len(keys), budget * len(keys))
@@ -75,12 +75,8 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    network: Network,
-    counts: Mapping[TableName, Array],
-    scales: Mapping[TableName, float],
-    law: type[CellLaw],
-    noise: IntegerNoise,
-) -> dict[TableName, Array]:
+    network: Network, counts: Mapping[Key, Array], scales: Mapping[Key, float], law: type[CellLaw], noise: IntegerNoise
+) -> dict[Key, Array]:
     """Add noise to tables, in one vector call for all of equal scale, and set the cells to 0 that no record can be in.
 
     A call's length is public, so that its time tells least.
@@ -109,7 +105,7 @@ def noisy_tables(
         >>> noisy.shape, noisy[0, :2].tolist(), int(noisy[1, 2])
         ((2, 3), [0, 0], 0)
     """
-    noisy = dict[TableName, Array]()
+    noisy = dict[Key, Array]()
     for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
@@ -150,9 +146,9 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 
 
-def _group_by_value(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
+def _group_by_value(values: Mapping[Group, Value]) -> dict[Value, list[Group]]:
     """Group keys by equal value, in order."""
-    groups: dict[Value, list[Key]] = {}
+    groups: dict[Value, list[Group]] = {}
     for key, value in values.items():
         groups.setdefault(value, []).append(key)
     return groups

@@ -413,19 +413,16 @@ def check_names(query: Query, schema: Schema) -> None:
     """
     targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
     named: list[tuple[str, str | NumberRange | AnyOf | None]] = [*targets, *query.evidence]
-    by_column = [
-        ((read_applies(name, state, schema) or [name])[0] if isinstance(state, str) else name, name, state)
-        for name, state in named
-    ]
-    twice = first_repeated(column for column, _, _ in by_column)
-    for column, name, state in by_column:
+    columns = [read_whom(name, state, schema)[0] for name, state in named]
+    twice = first_repeated(columns)
+    for column, (name, state) in zip(columns, named, strict=True):
         if name not in schema:
             _refuse(str(query), f"no variable {shown(name)}{did_you_mean(name, schema.names)}")
         if column == twice:
             _refuse(str(query), f"variable {shown(column)} occurs twice")
         if isinstance(state, NumberRange):
             _check_range(query, schema[name], state)
-        elif isinstance(state, str) and read_applies(name, state, schema) is None and not schema[name].has(state):
+        elif isinstance(state, str) and column == name and not schema[name].has(state):
             _refuse(str(query), f"{shown(name)} {schema[name].refuse_state(state)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
         shares = query.kind in ("marginal", "conditional")
@@ -476,12 +473,10 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
     A text that names a state is that state; else a number of a variable with bins is that number.
     """
     observed = dict[str, str | NumberRange | AnyOf]()
-    for name, state in (_read_applies(*item, schema) for item in items):
-        if isinstance(state, AnyOf):
-            if observed.setdefault(name, state) != state:
-                _refuse(text, f"variable {shown(name)} occurs twice")
-            continue
-        seen: str | NumberRange | None = state
+    for asked, state in items:
+        name, states = read_whom(asked, state, schema)
+        state, *more = states or (state,)
+        seen: str | NumberRange | AnyOf | None = AnyOf(asked, states) if more else state
         compared = _read_comparison(name, state, schema)
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
@@ -493,7 +488,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
         before = observed.get(name)
         if isinstance(before, NumberRange) and isinstance(seen, NumberRange):
             seen = before.narrow(seen)
-        elif before is not None:
+        elif before is not None and not (more and before == seen):
             _refuse(text, f"variable {shown(name)} occurs twice")
         if isinstance(seen, NumberRange) and seen.value and not (seen.above or seen.below) and schema[name].ordered:
             seen = schema[name].states[int(seen.low)]
@@ -501,22 +496,14 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
     return tuple(observed.items())
 
 
-def _read_applies(name: str, state: str | None, schema: Schema) -> tuple[str, str | AnyOf | None]:
-    """Read `X=applies` as the states of the column that X applies by; all else is left as it is."""
-    column, states = read_applies(name, state, schema) or (name, ())
-    if not states:
-        return name, state
-    return column, AnyOf(name, states) if len(states) > 1 else states[0]
-
-
-def read_applies(name: str, state: str | None, schema: Schema) -> tuple[str, tuple[str, ...]] | None:
-    """Find the column that X applies by, and its states, for `X=applies`; None for a target that says something else.
+def read_whom(name: str, state: object, schema: Schema) -> tuple[str, tuple[str, ...]]:
+    """Find the column that X applies by, and its states, for `X=applies`; of all else the name itself and no states.
 
     Raises:
         InputError: a column whose gaps do not apply, by no declared state.
     """
-    if state != APPLIES or name not in schema or schema[name].not_applicable is None or schema[name].has(state):
-        return None
+    if state != APPLIES or name not in schema or schema[name].not_applicable is None or schema[name].has(APPLIES):
+        return name, ()
     condition = schema[name].condition
     if condition is None:
         raise InputError(f"{shown(name)} applies by no declared state; give one as evidence")

@@ -60,11 +60,6 @@ class ObservedNumber:
     interval: tuple[float, float]
 
     @property
-    def draws(self) -> int:
-        """Number of draws."""
-        return int(self.law.shares.shape[1])
-
-    @property
     def code(self) -> int | None:
         """Bin of a single number; None for a comparison."""
         return bisect_right(self.variable.bins, self.range.low) if self.range.value else None
@@ -164,10 +159,9 @@ class ObservedStates:
         """Return the parts twice: no law changes them."""
         return self.parts(), self.parts()
 
-    def shifts(self) -> tuple[Floats, Floats]:
-        """Return zeros, shape (bins, draws) each: all or none of a bin's numbers are seen."""
-        none = np.zeros((max(len(self.variable.edges) - 1, 1), self.draws))
-        return none, none
+
+Seen = ObservedNumber | ObservedStates
+"""What is observed beside single states."""
 
 
 def observe_numbers(
@@ -176,7 +170,7 @@ def observe_numbers(
     numbers: NumberDraws | None,
     inside: Inside,
     step: int = 1,
-) -> tuple[ObservedNumber | ObservedStates, ...]:
+) -> tuple[Seen, ...]:
     """Find the laws of observed numbers given the observed states; several states have none.
 
     Args:
@@ -186,7 +180,7 @@ def observe_numbers(
         inside: law inside bins without sums.
         step: as it says.
     """
-    observed = list[ObservedNumber | ObservedStates]()
+    observed = list[Seen]()
     for name, seen in ranges:
         variable, shares = laws.network.schema[name], laws.joint((name,))
         if isinstance(seen, AnyOf):
@@ -215,7 +209,7 @@ def _find_interval(variable: Variable, seen: NumberRange, edges: Floats) -> tupl
 
 def add_observed(
     laws: ConditionalLaws,
-    observed: Sequence[ObservedNumber | ObservedStates],
+    observed: Sequence[Seen],
     rows: Mapping[str, tuple[Scope, Floats]],
 ) -> ConditionalLaws:
     """Condition laws on observed numbers.
@@ -251,11 +245,7 @@ def add_observed(
 
 
 def find_row_parts(
-    laws: ConditionalLaws,
-    observed: ObservedNumber | ObservedStates,
-    numbers: NumberDraws,
-    targets: Scope,
-    step: int = 1,
+    laws: ConditionalLaws, observed: Seen, numbers: NumberDraws, targets: Scope, step: int = 1
 ) -> tuple[Scope, Floats] | None:
     """Compute the part of each bin that lies in a range, by the rows of the family that has most of the targets.
 

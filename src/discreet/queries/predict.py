@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -28,7 +27,7 @@ from discreet.inference.exact_laws import CHUNK_BYTES, Laws, joint_cost
 from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability
-from discreet.model.schema import Schema, Variable
+from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
@@ -398,11 +397,9 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
         if variable.codes:
             labelled = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
             codes = np.where(codes == UNKNOWN, labelled, codes)
-        states = _read_numbers(variable.matched)
-        if not variable.numeric and np.isfinite(states).all() and len(np.unique(states)) == len(states):
-            # A frame with a gap writes the code 1 as 1.0.
-            numbers = _read_numbers(column.cast(pa.string()).to_pylist())
-            codes = np.where(codes == UNKNOWN, _encode_numbers(variable, numbers), codes)
+        # A frame with a gap writes the code 1 as 1.0.
+        whole = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?\d+)\.0+$", r"\1")
+        codes = np.where(codes == UNKNOWN, _match_states(whole, pa.array(variable.held, pa.string())), codes)
     elif pa.types.is_boolean(kind) and {state.lower() for state in variable.matched} <= {"true", "false"}:
         codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.matched]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -412,15 +409,6 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
     if variable.other is not None:
         codes = np.where(codes == UNKNOWN, len(variable.matched), codes)
     return np.where(absent, MISSING, codes).astype(np.int32)
-
-
-def _read_numbers(texts: Sequence[str | None]) -> Floats:
-    """Read the number of each text; NaN for null and a text that is none."""
-    distinct = dict.fromkeys({*texts}, math.nan)
-    for text in distinct:
-        with suppress(ValueError):
-            distinct[text] = float(text or "")
-    return np.array([distinct[text] for text in texts], np.float64)
 
 
 def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
@@ -579,17 +567,8 @@ def _predict_with_impossible(
         return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
     # The record's values are the analyst's own; still no error quotes them.
     where = f"the evidence of the record at position {positions[0]} (the first is 0)"
-    raise InputError(f"{where} {message[1]}{message[2]}{_explain_conditions(schema, shown)}")
-
-
-def _explain_conditions(schema: Schema, codes: Mapping[str, int]) -> str:
-    """Say which declared conditions the codes of a record break; empty if none."""
-    broken = ""
-    for name, (column, states) in schema.conditions.items():
-        known = {name, column} <= codes.keys() and codes[column] < len(schema[column].complete)
-        if known and (codes[name] == len(schema[name].values)) == (codes[column] in states):
-            broken += f"; {name!r} applies if {schema[name].condition}, and only then"
-    return broken
+    conditions = [f"; {name!r} applies if {schema[name].condition}" for name in shown if name in schema.conditions]
+    raise InputError(f"{where} {message[1]}{message[2]}{''.join(conditions)}")
 
 
 # ----------------------------------------------------------------------------------------------------------- blocks
