@@ -78,15 +78,15 @@ def run(
     book = Ledger(ledger_address(ledger))
     account = _open_account(book, name, promise)
     say(
-        f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
-        f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
+        f"budget: epsilon {as_text(account.limit.epsilon)} is all that may ever be spent on these records; "
+        f"{shown_path(book.address)} notes under {shown(name)} what is spent, and more is refused."
     )
     domain = release_domain(task, first, DEFAULT_BINS, account)
     folder.mkdir()
     domain.save(folder / "domain.json")
     project = task.project(domain, name)
     project.save(folder / "project.toml")
-    say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
+    say(f"\nfound in the records with noise, for epsilon {as_text(first.epsilon)} of the budget:")
     say("\n".join(f"  {line}" for line in found_lines(domain)))
     if not all(part.found for part in domain.payload_as(FoundDomain).parts):
         say(NOTHING_FOUND)
@@ -112,17 +112,15 @@ def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
 
 
 def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
-    """Explain epsilon, delta and the unit, a line each."""
+    """Explain epsilon with delta, and what is protected, a line each."""
     policy, apart = task.options.policy, "each row is taken for another one (--unit, --unit-column)"
     if policy.unit_column is not None:
-        apart = (
-            f"told apart by column {policy.unit_column!r}; rows used of each: {policy.max_records or 1} (--max-records)"
-        )
+        apart = f"told apart by {policy.unit_column!r}; rows used of each: {policy.max_records or 1} (--max-records)"
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
-        f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}.",
-        f"delta {as_text(promise.delta)}: at most the chance that it fails, and a value that one alone has shows.",
-        f"unit: what is protected is one {promise.unit}; {apart}.",
+        f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}, but for "
+        f"a chance of {as_text(promise.delta)} (--delta) that a value that one alone has shows.",
+        f"protected: each {promise.unit}, added or removed; {apart}.",
     ]
 
 
@@ -159,15 +157,13 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     """Write the report, and print first answers."""
     posterior = released.posterior(draws=DRAWS, rng=0)
     posterior.save(folder / "release.draws")
-    page = write_report(released, posterior=posterior, name="release.json", rng=0)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    page = write_report(released, posterior=posterior, name="release.json", rng=0).encode()
+    (folder / "report.html").write_bytes(page)
     answers = [posterior.answer(_ask(variable)) for variable in released.network.variables[:MOST_ANSWERS]]
     say(ANSWERS)
     text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)
     query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
-    written = (
-        f"wrote {folder}: domain.json, project.toml, release.json, release.draws, report.html (open it). More: {query}"
-    )
+    written = f"wrote {folder}: open report.html there. Ask more, for nothing: {query}"
     show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
 
 
