@@ -196,8 +196,7 @@ def require_new_project(path: Path) -> None:
 def release_domain(task: DomainTask, promise: Guarantee, bins: int, payer: Account) -> Release:
     """Check payment, read the values, charge and draw."""
     mechanism = found_domain(bins, gaps=task.gaps)
-    policy = replace(task.options.policy, out_of_bounds="clip")
-    policy.check_claim(promise)
+    replace(task.options.policy, out_of_bounds="clip").check_claim(promise)
     payer.check(promise)
     prior, values = task.values()
     calibrate(mechanism, prior, promise, values.policy)

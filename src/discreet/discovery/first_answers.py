@@ -15,7 +15,7 @@ from discreet.discovery.kinds.found_columns import FoundDomain
 from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
 from discreet.display.renderers import IntervalTable
 from discreet.display.terminal import check_writable, say, show
-from discreet.errors import BudgetError, InputError, listed, shown, shown_path
+from discreet.errors import BudgetError, InputError, listed, require, shown, shown_path
 from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import calibrate, release
 from discreet.mechanisms.planned import planned
@@ -65,8 +65,7 @@ def run(
     promise = Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit=unit or unit_column or "record")
     name = _name_table(task.options.data, task.options.options.get("table"))
     folder = output or Path(f"private-{name}")
-    if folder.exists():
-        raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
+    require(not folder.exists(), f"{str(folder)!r} exists; give a new folder (--output)")
     check_writable(folder)
     task.options.policy.check_claim(promise)
     if not (unit or unit_column or task.options.policy.one_record_a_unit):
@@ -157,8 +156,8 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     """Write the report, and print first answers."""
     posterior = released.posterior(draws=DRAWS, rng=0)
     posterior.save(folder / "release.draws")
-    page = write_report(released, posterior=posterior, name="release.json", rng=0).encode()
-    (folder / "report.html").write_bytes(page)
+    page = write_report(released, posterior=posterior, name="release.json", rng=0)
+    (folder / "report.html").write_text(page, encoding="utf-8")
     answers = [posterior.answer(_ask(variable)) for variable in released.network.variables[:MOST_ANSWERS]]
     say(ANSWERS)
     text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)

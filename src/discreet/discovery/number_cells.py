@@ -38,6 +38,11 @@ MARGIN_CELLS = 2
 1 to 3 % of the records of Adult's, Pima's and made-up columns were clipped. All of these were set on those columns.
 Whole numbers have it, too, unless each is a cell by itself: without it a mean length of stay was .015 too low, in
 standard deviations."""
+MARGIN_WIDTH = 0.18
+"""Widest margin at each end, relative to the range without it: cells beyond may be far wider than those with records,
+and the noise of a mean grows with the range. Of .1, .2, .3, .5 and no limit on 36 columns of Rdatasets, geometric means
+of the error of means relative to that of declared bounds were 1.01, .98, .98, .99 and 1.00; from .2 on years between
+1950 and 2020 get a range of 250."""
 ZERO_CHANCE = 0.001
 """Chance that noise alone makes 0, which many columns have in a heap by itself, seem occupied."""
 
@@ -133,7 +138,9 @@ def find_bounds_and_bins(
     single = type == "integer" and float(np.diff(edges).max()) == 1
     first, last = _extend(inner, first, last, law, COARSE_TAIL if single else FINE_TAIL)
     if not single:
-        first, last = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(inner))
+        room = MARGIN_WIDTH * (edges[last] - edges[first])
+        near = np.flatnonzero((edges >= edges[first] - room) & (edges <= edges[last] + room))
+        first, last = max(first - MARGIN_CELLS, int(near[0])), min(last + MARGIN_CELLS, int(near[-1]))
     cuts = _divide(edges[first : last + 1], inner[first:last], wanted, type)
     high = cuts[-1] - (type == "integer")
     if not cuts[0] < high:
