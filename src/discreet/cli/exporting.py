@@ -153,10 +153,10 @@ def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace
 
 def _list_lost(variable: dc.Variable) -> list[str]:
     """List what of a variable's declaration network files do not hold."""
-    kept = {"the codes": variable.codes, "which are all other values": variable.other,
+    parts = {"the codes": variable.codes, "which are all other values": variable.other,
             "dates, numbers of days or seconds there,": variable.number_type.is_calendar,
             "when it applies": variable.not_applicable}  # fmt: skip
-    return [f"{what} of {shown(variable.name)}" for what, there in kept.items() if there]
+    return [f"{words} of {shown(variable.name)}" for words, declared in parts.items() if declared]
 
 
 def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> NetworkContent:

@@ -244,10 +244,10 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             InputError: a network of another shape, or labels of other names.
         """
         target, *names = _list_star(release.network)
-        known, features = release.network.schema[target], tuple(map(release.network.schema.__getitem__, names))
-        labels = class_labels(known.states if classes is None else classes)
-        if not _names_classes(known, labels):
-            raise InputError(f"the classes of the release are called {', '.join((*known.states, *known.codes)[:12])}")
+        root, features = release.network.schema[target], tuple(map(release.network.schema.__getitem__, names))
+        labels = class_labels(root.states if classes is None else classes)
+        if not _names_classes(root, labels):
+            raise InputError(f"the classes of the release are called {', '.join((*root.states, *root.codes)[:12])}")
         estimator = cls(
             classes=tuple(labels.tolist()),
             features=features,

@@ -473,10 +473,10 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
     A text that names a state is that state; else a number of a variable with bins is that number.
     """
     observed = dict[str, str | NumberRange | AnyOf]()
-    for asked, state in items:
-        name, states = read_whom(asked, state, schema)
+    for written, state in items:
+        name, states = read_whom(written, state, schema)
         state, *more = states or (state,)
-        seen: str | NumberRange | AnyOf | None = AnyOf(asked, states) if more else state
+        seen: str | NumberRange | AnyOf | None = AnyOf(written, states) if more else state
         compared = _read_comparison(name, state, schema)
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)

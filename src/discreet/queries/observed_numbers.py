@@ -161,7 +161,7 @@ class ObservedStates:
 
 
 Seen = ObservedNumber | ObservedStates
-"""What is observed beside single states."""
+"""Evidence that is no single state."""
 
 
 def observe_numbers(
