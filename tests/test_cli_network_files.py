@@ -74,6 +74,27 @@ def test_a_release_is_exported_as_xmlbif(run: Shell) -> None:
     assert "exists" in run.fails(f"export r.json --output a.xml {FEW}")
 
 
+def test_what_a_network_file_has_no_place_for_is_listed(run: Shell) -> None:
+    day = dc.Variable("day", bounds=("2024-01-01", "2024-12-31"), bins=("2024-07-01",), type="date")
+    sex = dc.Variable("sex", ("f", "m"), codes=("1", "2"), other="else")
+    cause = dc.Variable("cause", ("heart",), applies_if="sex = f")
+    network = dc.Network.empty((day, sex, cause))
+    counts = dc.tools.count_codes(network, {"day": [0, 1], "sex": [0, 1], "cause": [0, 1]})
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1).save("coded.json")
+    for name in ("coded.bif", "coded.xml"):
+        code, _, err = run(f"export coded.json --output {name} {FEW}")
+        lost = (
+            "dates, numbers of days or seconds there, of 'day'",
+            "the codes of 'sex'",
+            "other values of 'sex'",
+            "applies of 'cause'",
+        )
+        assert code == 0 and all(words in err and words in Path(name).read_text() for words in lost), err
+    run(RELEASE)
+    assert "no place" not in run(f"export r.json --output plain.bif {FEW}")[2]
+
+
 def test_all_draws_are_what_a_name_of_netcdf_asks_for(run: Shell) -> None:
     arviz = pytest.importorskip("arviz", reason="arviz: the extra [arviz] is not installed")
     run(RELEASE)

@@ -297,6 +297,26 @@ def test_a_state_of_missing_values_does_not_make_names_of_numbers() -> None:
     assert_equal(found, one_by_one(posterior, named, "out", 0.9))
 
 
+def test_a_text_of_a_code_is_read_as_a_number_before_it_counts_as_other() -> None:
+    """Frames with gaps write the code 1 as 1.0; it was read as the state of all other values."""
+    sex = dc.Variable("sex", ("f", "m"), codes=("1", "2"), other="else")
+    network = dc.Network((sex, MIXED.schema["out"]), {"sex": (), "out": ("sex",)})
+    posterior = dc.results.PosteriorDraws(random_draws(network, 11, seed=2))
+    found = predict(posterior, {"sex": ["1.0", "2.00", "2", "3.0", "f", None]}, "out", level=0.9)
+    named = {"sex": ["f", "m", "m", "else", "f", None]}
+    assert_equal(found, one_by_one(posterior, named, "out", 0.9))
+
+
+def test_evidence_against_a_condition_is_refused_with_the_condition() -> None:
+    dead, cause = dc.Variable("dead", ("no", "yes")), dc.Variable("cause", ("heart",), applies_if="dead = yes")
+    network = dc.Network.from_edges([("cause", "out")], (dead, cause, MIXED.schema["out"]))
+    rows = {"dead": np.full((2, 9), 0.5), "cause": np.repeat([[[0.0], [1.0]], [[1.0], [0.0]]], 9, axis=2)}
+    posterior = dc.results.PosteriorDraws(dc.Tables(network, {**rows, "out": np.full((2, 3, 9), 1 / 3)}, draws=9))
+    for dead_too, cause_too in (("no", "heart"), ("yes", "not applicable")):
+        with pytest.raises(dc.InputError, match=r"'cause' applies if dead = yes$"):
+            predict(posterior, {"dead": [dead_too], "cause": [cause_too]}, "out")
+
+
 def test_one_state_variables() -> None:
     found = predict(MIXED_POSTERIOR, {"age": [20, None]}, "sure", level=0.9)
     np.testing.assert_allclose(found.mean, [[1], [1]], atol=1e-15)

@@ -450,3 +450,24 @@ def test_samples_of_the_posterior(paying: dc.results.Account) -> None:
     with pytest.raises(dc.InputError, match="draws is a whole number"):
         fitted.sample_posterior(0)
     assert len(paying.charges()) == 1
+
+
+def test_a_target_with_codes_is_predicted_by_names_or_codes() -> None:
+    """It was refused: the classes of a schema's variable were taken for states of another one."""
+    sex, wet = dc.Variable("sex", ("m", "f"), codes=("1", "2")), dc.Variable("wet", ("no", "yes"))
+    table = pa.table({"sex": [1, 2] * 200, "wet": ["no", "yes"] * 200})
+    records = dc.read_records(table, dc.Schema((sex, wet)))
+    promise = dc.Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
+    for at, classes in enumerate([(1, 2), ("f", "m")]):
+        account = dc.Ledger("sqlite://").open(f"a{at}", promise)
+        model = dc.estimators.PrivateNaiveBayes(
+            classes=classes, draws=50, guarantee=promise, account=account, random_state=0
+        )
+        model.fit(records, target="sex")
+        frame = pd.DataFrame({"wet": ["no", "yes"]})
+        expected = [1, 2] if at == 0 else ["m", "f"]
+        assert model.predict(frame).tolist() == expected
+        again = dc.estimators.PrivateNaiveBayes.from_release(model.release_, classes=classes, draws=50, random_state=0)
+        assert again.predict(frame).tolist() == expected
+    with pytest.raises(dc.InputError, match="are called m, f, 1, 2"):
+        dc.estimators.PrivateNaiveBayes.from_release(model.release_, classes=(1, 3))

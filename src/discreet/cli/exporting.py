@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -136,6 +137,9 @@ def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> Non
 def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace: bool) -> None:
     """Write a network file; list on stderr the names that other programs may not read."""
     form = written_format(kind)
+    if lost := [line for variable in content.variables for line in _list_lost(variable)]:
+        say(f"a {kind} file has no place for {listed(lost)}: keep the project file or `discreet schema` beside it")
+        content = replace_fields(content, properties=(*content.properties, f"not in this file: {'; '.join(lost)}"))
     if plain and form.plain_names is not None:
         content = form.plain_names(content)
     if odd := form.odd_names(content):
@@ -145,6 +149,14 @@ def _write(content: NetworkContent, kind: str, output: str, plain: bool, replace
         return
     check_output(Path(output), replace)
     write_network(output, content, kind)
+
+
+def _list_lost(variable: dc.Variable) -> list[str]:
+    """List what of a variable's declaration network files do not hold."""
+    parts = {"the codes": variable.codes, "which are all other values": variable.other,
+            "dates, numbers of days or seconds there,": variable.number_type.is_calendar,
+            "when it applies": variable.not_applicable}  # fmt: skip
+    return [f"{words} of {shown(variable.name)}" for words, declared in parts.items() if declared]
 
 
 def _tables_of_least_loss(evidence: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> NetworkContent:

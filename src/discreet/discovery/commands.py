@@ -72,7 +72,7 @@ def domain(
     delta: Delta = "1e-9",
     type: Types = None,
     leave_out: LeaveOut = None,
-    bins: Bins = 10,
+    bins: Bins = 14,
     project: ProjectFile = None,
     table: flags.TableName = None,
     form: flags.Form = "",
@@ -129,7 +129,8 @@ def quickstart(
     """Go from a private table to first answers: find its domain, release, report.
 
     A quarter of epsilon finds states, bounds and bins; the rest releases tables of all variables without a network. An
-    account is opened that allows this epsilon once.
+    account is opened that allows this epsilon once. The promise is about a record, or the named unit, that is added or
+    removed (add-remove); for another one open an account, and use domain and release.
 
     Example:
         discreet quickstart demo/records.parquet --epsilon 1 --output first

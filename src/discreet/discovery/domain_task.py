@@ -34,6 +34,8 @@ from discreet.util.option_texts import FORM_WORDS
 
 PROJECT = ".toml"
 """Suffix of a project file."""
+REPEATED = "columns have their own names among their values: the first line seems to be a record; nothing was spent"
+"""Refusal of a file without a header."""
 STAND_IN = ["any value"]
 """States of a variable that has none yet, for the parser of project files."""
 
@@ -94,6 +96,8 @@ class DomainTask:
         types = {name: kind for name, kind in self.types.items() if name not in self.leave_out}
         reading = {name: value for name, value in self.options.options.items() if name != "out_of_bounds"}
         columns, values = values_of(source_of(self.options.data), types, left, reading)
+        repeated = [name for name, counts in values.values.items() if name in counts]
+        require(not repeated or 2 * len(repeated) < columns.size, REPEATED)
         return NoPrior(columns), values
 
     @property
@@ -190,8 +194,7 @@ def require_new_project(path: Path) -> None:
 def release_domain(task: DomainTask, promise: Guarantee, bins: int, payer: Account) -> Release:
     """Check payment, read the values, charge and draw."""
     mechanism = found_domain(bins, gaps=task.gaps)
-    policy = replace(task.options.policy, out_of_bounds="clip")
-    policy.check_claim(promise)
+    replace(task.options.policy, out_of_bounds="clip").check_claim(promise)
     payer.check(promise)
     prior, values = task.values()
     calibrate(mechanism, prior, promise, values.policy)

@@ -66,8 +66,7 @@ def run(
     name = _name_table(task.options.data, task.options.options.get("table"))
     require(promise.epsilon <= 500, "an epsilon above 500 promises nothing; ask for a smaller one")
     folder = output or Path(f"private-{name}")
-    if folder.exists():
-        raise InputError(f"{str(folder)!r} exists; give a new folder (--output)")
+    require(not folder.exists(), f"{str(folder)!r} exists; give a new folder (--output)")
     check_writable(folder)
     task.options.policy.check_claim(promise)
     if not (unit or unit_column or task.options.policy.one_record_a_unit):
@@ -79,13 +78,13 @@ def run(
     book = Ledger(ledger_address(ledger))
     account = _open_account(book, name, promise)
     say(
-        f"account: {shown(name)} in the ledger {shown_path(book.address)} remembers what is spent on these records, "
-        f"and refuses more than epsilon {as_text(account.limit.epsilon)} for all time."
+        f"budget: epsilon {as_text(account.limit.epsilon)} is all that may ever be spent on these records; "
+        f"{shown_path(book.address)} notes under {shown(name)} what is spent, and more is refused."
     )
     domain = release_domain(task, first, DEFAULT_BINS, account)
     folder.mkdir()
     domain.save(folder / "domain.json")
-    say(f"\ndomain: found in the records at epsilon {as_text(first.epsilon)}; later documents say so.")
+    say(f"\nfound in the records with noise, for epsilon {as_text(first.epsilon)} of the budget:")
     say("\n".join(f"  {line}" for line in found_lines(domain)))
     if not all(part.found for part in domain.payload_as(FoundDomain).parts):
         say(NOTHING_FOUND)
@@ -113,16 +112,15 @@ def _divide(promise: Guarantee) -> tuple[Guarantee, Guarantee]:
 
 
 def _explain_promise(promise: Guarantee, task: DomainTask) -> list[str]:
-    """Explain epsilon, delta and the unit, a line each."""
+    """Explain epsilon with delta, and what is protected, a line each."""
     policy, apart = task.options.policy, "each row is taken for another one (--unit, --unit-column)"
     if policy.unit_column is not None:
-        rows = policy.max_records or 1
-        apart = f"told apart by column {policy.unit_column!r}; rows used of each: {rows} (--max-records)"
+        apart = f"told apart by {policy.unit_column!r}; rows used of each: {policy.max_records or 1} (--max-records)"
     return [
         f"epsilon {as_text(promise.epsilon)}: whatever is asked of the files below, the odds that any one "
-        f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}.",
-        f"delta {as_text(promise.delta)}: at most the chance that it fails, and a value that one alone has shows.",
-        f"unit: what is protected is one {promise.unit}; {apart}.",
+        f"{promise.unit} is in the table change by a factor of at most {math.exp(float(promise.epsilon)):.3g}, but for "
+        f"a chance of {as_text(promise.delta)} (--delta) that a value that one alone has shows.",
+        f"protected: each {promise.unit}, added or removed; {apart}.",
     ]
 
 
@@ -165,8 +163,7 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     say(ANSWERS)
     text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)
     query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
-    files = "domain.json, project.toml, release.json, release.draws, report.html (open it)"
-    written = f"wrote {folder}: {files}. More: {query}"
+    written = f"wrote {folder}: open report.html there. Ask more, for nothing: {query}"
     show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
 
 

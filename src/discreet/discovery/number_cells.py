@@ -24,7 +24,7 @@ POWERS, FINE_POWERS = range(-60, 61), range(-4, 13)
 """Powers of ten between which the first cells lie; those at 0 and at both ends have the rest. Between usual ones round
 numbers divide them, too."""
 FINE_CELLS = 32
-"""Cells of the second look: enough for ten bins, and few, since every sum over them has the noise of all."""
+"""Cells of the second look: enough for the bins, and few, since every sum over them has the noise of all."""
 FALSE_ALARM = 0.0001
 """Chance that noise alone makes any cells seem occupied, at each end."""
 WIDEST_WINDOW = 64
@@ -35,7 +35,14 @@ NEAR_CELLS, FAR_DEVIATIONS = 8, 4.0
 """Cells beyond which a sum must exceed the noise by more: a range that reaches too far tells little."""
 MARGIN_CELLS = 2
 """Cells beyond the last one that seems to have records at each end, for the tail that is too thin to be seen; with one,
-1 to 3 % of the records of Adult's, Pima's and made-up columns were clipped. All of these were set on those columns."""
+1 to 3 % of the records of Adult's, Pima's and made-up columns were clipped. All of these were set on those columns.
+Whole numbers have it, too, unless each is a cell by itself: without it a mean length of stay was .015 too low, in
+standard deviations."""
+MARGIN_WIDTH = 0.18
+"""Widest margin at each end, relative to the range without it: cells beyond may be far wider than those with records,
+and the noise of a mean grows with the range. Of .1, .2, .3, .5 and no limit on 36 columns of Rdatasets, geometric means
+of the error of means relative to that of declared bounds were 1.01, .98, .98, .99 and 1.00; from .2 on years between
+1950 and 2020 get a range of 250."""
 ZERO_CHANCE = 0.001
 """Chance that noise alone makes 0, which many columns have in a heap by itself, seem occupied."""
 
@@ -130,8 +137,10 @@ def find_bounds_and_bins(
     # A single number beyond the last sure one is more likely no value of the column than the end of a thin tail.
     single = type == "integer" and float(np.diff(edges).max()) == 1
     first, last = _extend(inner, first, last, law, COARSE_TAIL if single else FINE_TAIL)
-    if type == "number":
-        first, last = max(first - MARGIN_CELLS, 0), min(last + MARGIN_CELLS, len(inner))
+    if not single:
+        room = MARGIN_WIDTH * (edges[last] - edges[first])
+        near = np.flatnonzero((edges >= edges[first] - room) & (edges <= edges[last] + room))
+        first, last = max(first - MARGIN_CELLS, int(near[0])), min(last + MARGIN_CELLS, int(near[-1]))
     cuts = _divide(edges[first : last + 1], inner[first:last], wanted, type)
     high = cuts[-1] - (type == "integer")
     if not cuts[0] < high:

@@ -218,7 +218,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             variables = self._bound_features(inputs.width) if declared is None else declared
             columns = columns_of([variable.name for variable in variables], inputs, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        network = _make_star(inputs.target or self.target, labels, variables)
+        network = _make_star(inputs.target or self.target, labels, variables, X)
         counts = self._count_inputs(network, inputs, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         inputs.describe(self)
@@ -244,10 +244,10 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             InputError: a network of another shape, or labels of other names.
         """
         target, *names = _list_star(release.network)
-        states, features = release.network.schema[target].states, tuple(map(release.network.schema.__getitem__, names))
-        labels = class_labels(states if classes is None else classes)
-        if sorted(map(str, labels.tolist())) != sorted(states):
-            raise InputError(f"the classes of the release are called {', '.join(states[:12])}")
+        root, features = release.network.schema[target], tuple(map(release.network.schema.__getitem__, names))
+        labels = class_labels(root.states if classes is None else classes)
+        if not _names_classes(root, labels):
+            raise InputError(f"the classes of the release are called {', '.join((*root.states, *root.codes)[:12])}")
         estimator = cls(
             classes=tuple(labels.tolist()),
             features=features,
@@ -462,11 +462,17 @@ def _classify_blocks(cells: Tables, codes: Positions) -> Iterator[Floats]:
 # -------------------------------------------------------------------------------------------------------- the network
 
 
-def _make_star(target: str, labels: Array, variables: Sequence[Variable]) -> Network:
-    """Make the network in which the class is the parent of every feature."""
-    states = tuple(str(label) for label in labels.tolist())
-    parents: dict[str, tuple[str, ...]] = {variable.name: (target,) for variable in variables}
-    return Network((Variable(target, states), *variables), {**parents, target: ()})
+def _make_star(target: str, labels: Array, variables: Sequence[Variable], X: Any) -> Network:
+    """Make the network in which the class is the parent of every feature; `Records` may know its codes."""
+    coded = isinstance(X, Records) and target in X.schema and _names_classes(X.schema[target], labels)
+    variable = X.schema[target] if coded else Variable(target, tuple(map(str, labels.tolist())))
+    parents: dict[str, tuple[str, ...]] = {each.name: (target,) for each in variables}
+    return Network((variable, *variables), {**parents, target: ()})
+
+
+def _names_classes(variable: Variable, labels: Array) -> bool:
+    """True if labels are the states of a variable, by name or by code."""
+    return sorted(map(str, labels.tolist())) in (sorted(variable.states), sorted(variable.held))
 
 
 def _list_star(network: Network) -> list[str]:

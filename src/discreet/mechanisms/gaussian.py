@@ -54,7 +54,7 @@ def gaussian() -> Mechanism:
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: GaussianNoise, noise: Noise) -> NoisyCounts:
         scales = dict.fromkeys(statistic.network.maximal_families, calibration.scale)
-        tables = noisy_tables(statistic.tables, scales, DiscreteGaussian, noise)
+        tables = noisy_tables(statistic.network, statistic.tables, scales, DiscreteGaussian, noise)
         return NoisyCounts(statistic.network, tables, scales, DiscreteGaussian.tag)
 
     return Mechanism("gaussian", calibrate, draw)

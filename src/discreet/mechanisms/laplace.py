@@ -72,7 +72,7 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
         return table_noise(budgets, cells_moved(guarantee.relation))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: TableNoise, noise: Noise) -> NoisyCounts:
-        tables = noisy_tables(statistic.tables, calibration.scales, DiscreteLaplace, noise)
+        tables = noisy_tables(statistic.network, statistic.tables, calibration.scales, DiscreteLaplace, noise)
         return NoisyCounts(statistic.network, tables, calibration.scales)
 
     return Mechanism("laplace", calibrate, draw)

@@ -160,7 +160,7 @@ def planned(
         budget = calibration.for_pairs(len(chosen), law) / number
         scale = _find_pair_scale((*chosen, *others), budget, calibration, law)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
-        pairs = noisy_tables(counted, dict.fromkeys(counted, scale), law, noise)
+        pairs = noisy_tables(network, counted, dict.fromkeys(counted, scale), law, noise)
         special = DiscreteGaussian.tag if law is DiscreteGaussian else None
         return TablesWithPairs(network, first, pairs, scale, len(chosen), total, special)
 

@@ -175,7 +175,9 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
         alone = {scope: scale for scope, scale in calibration.scales.items() if scope not in calibration.stars}
         joints = {scope: statistic.joint(scope) for scope in calibration.scales}
-        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, calibration.law, noise)
+        tables = noisy_tables(
+            statistic.network, {scope: joints[scope] for scope in alone}, alone, calibration.law, noise
+        )
         for star in star_scopes(calibration.stars):
             tables |= _add_star_noise({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
         return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)

@@ -11,12 +11,15 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.noise import scale_for
 from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.structural_zeros import possible_cells
 from discreet.noise.noise_laws import CellLaw, IntegerNoise
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.util.arrays import Array
 
-Key = TypeVar("Key", bound=Hashable)
+Key = TypeVar("Key", bound=str | Scope)
+Group = TypeVar("Group", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)
 
 
@@ -45,7 +48,7 @@ def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
     return TableNoise(moved, epsilons, scales, reported)
 
 
-def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
+def laplace_scales(epsilons: Mapping[Group, Fraction], moved: int) -> tuple[dict[Group, float], Fraction]:
     """Find the discrete Laplace scales for the tables' budgets.
 
     Args:
@@ -62,7 +65,7 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
         >>> laplace_scales({"a": Fraction(1, 2), "b": Fraction(1, 4)}, 1)
         ({'a': 2.0, 'b': 4.0}, Fraction(3, 4))
     """
-    scales: dict[Key, float] = {}
+    scales: dict[Group, float] = {}
     reported = Fraction()
     for budget, keys in _group_by_value(epsilons).items():
         scale, report = scale_for(moved * len(keys), budget * len(keys))
@@ -72,14 +75,15 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    counts: Mapping[Key, Array], scales: Mapping[Key, float], law: type[CellLaw], noise: IntegerNoise
+    network: Network, counts: Mapping[Key, Array], scales: Mapping[Key, float], law: type[CellLaw], noise: IntegerNoise
 ) -> dict[Key, Array]:
-    """Add noise to tables, in one vector call for all of equal scale.
+    """Add noise to tables, in one vector call for all of equal scale, and set the cells to 0 that no record can be in.
 
     A call's length is public, so that its time tells least.
 
     Args:
-        counts: private.
+        network: whose conditions (`applies_if`) say which cells are impossible.
+        counts: private, by node (a table of its family) or by set of variables.
         scales: of the noise, for each table that is measured.
         law: of the noise.
         noise: its source.
@@ -87,18 +91,28 @@ def noisy_tables(
     Returns:
         Noisy tables.
 
+    Guarantee:
+        That of the noise on all cells. Which cells are impossible is declared, so that setting them to 0 is
+        post-processing. It saves noise and no epsilon: a record still moves one possible cell of each table, by one.
+
     Example:
         >>> from discreet.mechanisms.noise import ExactNoise
+        >>> from discreet.model.schema import Variable
         >>> from discreet.noise.noise_laws import DiscreteLaplace
-        >>> noisy_tables({"a": np.array([3, 4])}, {"a": 2.0}, DiscreteLaplace, ExactNoise())["a"].shape
-        (2,)
+        >>> dead, cause = Variable("dead", ("no", "yes")), Variable("cause", ("a", "b"), applies_if="dead=yes")
+        >>> network, counts = Network.empty((dead, cause)), {"cause": np.array([[0, 0, 7], [3, 4, 0]])}
+        >>> noisy = noisy_tables(network, counts, {"cause": 9.0}, DiscreteLaplace, ExactNoise())["cause"]
+        >>> noisy.shape, noisy[0, :2].tolist(), int(noisy[1, 2])
+        ((2, 3), [0, 0], 0)
     """
     noisy = dict[Key, Array]()
     for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
         for key, values in zip(keys, np.split(law(scale).add(flat, noise), ends), strict=True):
-            noisy[key] = values.reshape(counts[key].shape)
+            scope = network.family(key) if isinstance(key, str) else key
+            possible = possible_cells(network.schema, scope)
+            noisy[key] = values.reshape(counts[key].shape) * (1 if possible is None else possible)
     return noisy
 
 
@@ -132,9 +146,9 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 
 
-def _group_by_value(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
+def _group_by_value(values: Mapping[Group, Value]) -> dict[Value, list[Group]]:
     """Group keys by equal value, in order."""
-    groups: dict[Value, list[Key]] = {}
+    groups: dict[Value, list[Group]] = {}
     for key, value in values.items():
         groups.setdefault(value, []).append(key)
     return groups

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NoReturn, cast
 
 import numpy as np
@@ -129,8 +129,29 @@ class NumberRange:
         return ", ".join(f"{_quote_name(name)} {sign} {_write_number(at)}" for sign, at in ends if math.isfinite(at))
 
 
-Observed = tuple[tuple[str, str | NumberRange], ...]
-"""Evidence: variables with their states, or with what is observed of their numbers."""
+@dataclass(frozen=True)
+class AnyOf:
+    """States of a variable of which one is observed, as another column applies in them.
+
+    Args:
+        name: of the column that applies.
+        states: of the variable, by name.
+
+    Example:
+        >>> AnyOf("job", ("adult", "old")).write("age")
+        'job=applies'
+    """
+
+    name: str = field(compare=False)
+    states: tuple[str, ...]
+
+    def write(self, name: str) -> str:
+        """Write it as evidence; the variable's own name is not needed."""
+        return f"{_quote_name(self.name)}={APPLIES}"
+
+
+Observed = tuple[tuple[str, str | NumberRange | AnyOf], ...]
+"""Evidence: variables with their states, with several states, or with what is observed of their numbers."""
 
 
 def observed_codes(evidence: Observed, schema: Schema) -> dict[str, int]:
@@ -145,9 +166,9 @@ def observed_codes(evidence: Observed, schema: Schema) -> dict[str, int]:
     """
     codes = {}
     for name, state in evidence:
-        if isinstance(state, NumberRange):
+        if not isinstance(state, str):
             raise InputError(
-                f"evidence {shown(state.write(name))} is a number; here evidence is a state of {shown(name)}"
+                f"evidence {shown(state.write(name))} is no state; here evidence is a state of {shown(name)}"
             )
         codes[name] = schema[name].code(state)
     return codes
@@ -391,16 +412,17 @@ def check_names(query: Query, schema: Schema) -> None:
         InputError: an unknown variable or state, a repeated variable, or nothing left to explain.
     """
     targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
-    named: list[tuple[str, str | NumberRange | None]] = [*targets, *query.evidence]
-    twice = first_repeated(name for name, _ in named)
-    for name, state in named:
+    named: list[tuple[str, str | NumberRange | AnyOf | None]] = [*targets, *query.evidence]
+    columns = [read_whom(name, state, schema)[0] for name, state in named]
+    twice = first_repeated(columns)
+    for column, (name, state) in zip(columns, named, strict=True):
         if name not in schema:
             _refuse(str(query), f"no variable {shown(name)}{did_you_mean(name, schema.names)}")
-        if name == twice:
-            _refuse(str(query), f"variable {shown(name)} occurs twice")
+        if column == twice:
+            _refuse(str(query), f"variable {shown(column)} occurs twice")
         if isinstance(state, NumberRange):
             _check_range(query, schema[name], state)
-        elif state is not None and not schema[name].has(state):
+        elif isinstance(state, str) and column == name and not schema[name].has(state):
             _refuse(str(query), f"{shown(name)} {schema[name].refuse_state(state)}")
     for name, _ in query.targets if isinstance(query, NumberQuery) else ():
         shares = query.kind in ("marginal", "conditional")
@@ -450,9 +472,11 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
 
     A text that names a state is that state; else a number of a variable with bins is that number.
     """
-    observed = dict[str, str | NumberRange]()
-    for name, state in (_read_applies(*item, schema, text) for item in items):
-        seen: str | NumberRange | None = state
+    observed = dict[str, str | NumberRange | AnyOf]()
+    for written, state in items:
+        name, states = read_whom(written, state, schema)
+        state, *more = states or (state,)
+        seen: str | NumberRange | AnyOf | None = AnyOf(written, states) if more else state
         compared = _read_comparison(name, state, schema)
         if compared is not None and compared.at is not None:
             name, seen = compared.variable, NumberRange.of_comparison(compared.quantity, compared.at)
@@ -464,7 +488,7 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
         before = observed.get(name)
         if isinstance(before, NumberRange) and isinstance(seen, NumberRange):
             seen = before.narrow(seen)
-        elif before is not None:
+        elif before is not None and not (more and before == seen):
             _refuse(text, f"variable {shown(name)} occurs twice")
         if isinstance(seen, NumberRange) and seen.value and not (seen.above or seen.below) and schema[name].ordered:
             seen = schema[name].states[int(seen.low)]
@@ -472,16 +496,19 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
     return tuple(observed.items())
 
 
-def _read_applies(name: str, state: str | None, schema: Schema, text: str) -> tuple[str, str | None]:
-    """Read `X=applies` as the state of the column that X applies by; all else is left as it is."""
-    if state != APPLIES or name not in schema or schema[name].not_applicable is None or schema[name].has(state):
-        return name, state
+def read_whom(name: str, state: object, schema: Schema) -> tuple[str, tuple[str, ...]]:
+    """Find the column that X applies by, and its states, for `X=applies`; of all else the name itself and no states.
+
+    Raises:
+        InputError: a column whose gaps do not apply, by no declared state.
+    """
+    if state != APPLIES or name not in schema or schema[name].not_applicable is None or schema[name].has(APPLIES):
+        return name, ()
     condition = schema[name].condition
-    if condition is None or len(condition.states) > 1:
-        by = "no declared state" if condition is None else f"several states: {condition}"
-        _refuse(text, f"{shown(name)} applies by {by}; give one as evidence")
-    column, state = condition.column, condition.states[0]
-    return column, schema[column].name_state(state) if column in schema else state
+    if condition is None:
+        raise InputError(f"{shown(name)} applies by no declared state; give one as evidence")
+    column = condition.column
+    return column, tuple(schema[column].name_state(each) if column in schema else each for each in condition.states)
 
 
 def _check_range(query: Query, variable: Variable, seen: NumberRange) -> None:
@@ -563,11 +590,11 @@ def _read_state(body: str, position: int, text: str) -> tuple[str | None, int]:
 def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence: Observed) -> str:
     """Write a query so that `parse_query` reads it back."""
 
-    def item(name: str, state: str | NumberRange | None) -> str:
+    def item(name: str, state: str | NumberRange | AnyOf | None) -> str:
         left = _quote_name(name)
         if state is None:
             return left
-        if isinstance(state, NumberRange):
+        if not isinstance(state, str):
             return state.write(name)
         return f'{left}="{state}"' if re.search(r'[,|)"]|^\s|\s$', state) else f"{left}={state}"
 

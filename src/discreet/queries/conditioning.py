@@ -29,7 +29,7 @@ from discreet.posterior.number_lines import slopes_inside
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
-from discreet.queries.observed_numbers import ObservedNumber, add_observed, find_row_parts, observe_numbers
+from discreet.queries.observed_numbers import ObservedStates, Seen, add_observed, find_row_parts, observe_numbers
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import Inside
 
@@ -117,8 +117,8 @@ class ConditionedPosterior:
     step: int = 1
     log_evidence: Floats | None = None
     numbers: NumberDraws | None = None
-    observed: tuple[ObservedNumber, ...] = ()
-    replicated: tuple[ObservedNumber, ...] = ()
+    observed: tuple[Seen, ...] = ()
+    replicated: tuple[Seen, ...] = ()
     states: tuple[ConditionalLaws | None, ...] = (None, None)
     seen: Observed = ()
 
@@ -330,7 +330,7 @@ def condition_on(
         if not (isinstance(state, NumberRange) and state.contains_all(schema[name]))
     )
     codes = {name: schema[name].code(state) for name, state in seen if isinstance(state, str)}
-    ranges = [(name, state) for name, state in seen if isinstance(state, NumberRange)]
+    ranges = [(name, state) for name, state in seen if not isinstance(state, str)]
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
     states = ConditionalLaws(law.cells, codes, law.network, saturated.probabilities)
@@ -385,7 +385,7 @@ def follow_lines(
     shift, less = np.zeros((2, shares.shape[1]))
     for each in both.observed:
         known = each.variable.name
-        if known not in numbers.grids:
+        if known not in numbers.grids or isinstance(each, ObservedStates):
             continue
         middle = find_middle(numbers, both, known, name, avoid)
         if middle is not None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from discreet.inference.bin_laws import BinLaw, move_means
 from discreet.inference.exact_laws import ConditionalLaws
 from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid
-from discreet.model.query_grammar import NumberRange
+from discreet.model.query_grammar import AnyOf, NumberRange
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.number_draws import LEAST_SHARE, NumberDraws
@@ -133,14 +134,44 @@ class ObservedNumber:
         return np.minimum(low, 1.0), np.minimum(high, 1.0)
 
 
+@dataclass(frozen=True, eq=False)
+class ObservedStates:
+    """A variable of which one of several states is observed: all or none of each, in every draw.
+
+    Args:
+        variable: it.
+        range: its states.
+        draws: number of draws.
+    """
+
+    variable: Variable
+    range: AnyOf
+    draws: int
+    code: ClassVar[None] = None
+    cut: ClassVar[tuple[int, ...]] = ()
+
+    def parts(self) -> Floats:
+        """Compute the part of each state, shape (size, draws): 0 or 1."""
+        seen = [float(state in self.range.states) for state in self.variable.states]
+        return np.repeat(np.array(seen)[:, None], self.draws, axis=1)
+
+    def part_ends(self) -> tuple[Floats, Floats]:
+        """Return the parts twice: no law changes them."""
+        return self.parts(), self.parts()
+
+
+Seen = ObservedNumber | ObservedStates
+"""Evidence that is no single state."""
+
+
 def observe_numbers(
     laws: ConditionalLaws,
-    ranges: Sequence[tuple[str, NumberRange]],
+    ranges: Sequence[tuple[str, NumberRange | AnyOf]],
     numbers: NumberDraws | None,
     inside: Inside,
     step: int = 1,
-) -> tuple[ObservedNumber, ...]:
-    """Find the laws of observed numbers given the observed states.
+) -> tuple[Seen, ...]:
+    """Find the laws of observed numbers given the observed states; several states have none.
 
     Args:
         laws: given the observed states alone, under every `step`-th draw.
@@ -149,9 +180,12 @@ def observe_numbers(
         inside: law inside bins without sums.
         step: as it says.
     """
-    observed = []
+    observed = list[Seen]()
     for name, seen in ranges:
         variable, shares = laws.network.schema[name], laws.joint((name,))
+        if isinstance(seen, AnyOf):
+            observed.append(ObservedStates(variable, seen, shares.shape[-1]))
+            continue
         if numbers is None or name not in numbers.grids:
             law = BinLaw.of_bins(variable, shares, inside)
             bins = np.arange(len(variable.edges) - 1)
@@ -175,7 +209,7 @@ def _find_interval(variable: Variable, seen: NumberRange, edges: Floats) -> tupl
 
 def add_observed(
     laws: ConditionalLaws,
-    observed: Sequence[ObservedNumber],
+    observed: Sequence[Seen],
     rows: Mapping[str, tuple[Scope, Floats]],
 ) -> ConditionalLaws:
     """Condition laws on observed numbers.
@@ -211,7 +245,7 @@ def add_observed(
 
 
 def find_row_parts(
-    laws: ConditionalLaws, observed: ObservedNumber, numbers: NumberDraws, targets: Scope, step: int = 1
+    laws: ConditionalLaws, observed: Seen, numbers: NumberDraws, targets: Scope, step: int = 1
 ) -> tuple[Scope, Floats] | None:
     """Compute the part of each bin that lies in a range, by the rows of the family that has most of the targets.
 
@@ -226,7 +260,7 @@ def find_row_parts(
         As `rows` of `add_observed`; None if no cut bin, no sums by rows, or too many rows.
     """
     name, states = observed.variable.name, laws.evidence
-    if not observed.cut or name not in numbers.grids:
+    if isinstance(observed, ObservedStates) or not observed.cut or name not in numbers.grids:
         return None
     family = numbers.family_for(name, targets)
     others = tuple(held for held in family if held not in states)

@@ -402,6 +402,9 @@ def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
         if variable.codes:
             labelled = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
             codes = np.where(codes == UNKNOWN, labelled, codes)
+        # A frame with a gap writes the code 1 as 1.0.
+        whole = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?\d+)\.0+$", r"\1")
+        codes = np.where(codes == UNKNOWN, _match_states(whole, pa.array(variable.held, pa.string())), codes)
     elif pa.types.is_boolean(kind) and {state.lower() for state in variable.matched} <= {"true", "false"}:
         codes = _match_states(column, pa.array([state.lower() == "true" for state in variable.matched]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -569,7 +572,8 @@ def _predict_with_impossible(
         return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
     # The record's values are the analyst's own; still no error quotes them.
     where = f"the evidence of the record at position {positions[0]} (the first is 0)"
-    raise InputError(f"{where} {message[1]}{message[2]}")
+    conditions = [f"; {name!r} applies if {schema[name].condition}" for name in shown if name in schema.conditions]
+    raise InputError(f"{where} {message[1]}{message[2]}{''.join(conditions)}")
 
 
 # ----------------------------------------------------------------------------------------------------------- blocks

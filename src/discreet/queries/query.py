@@ -22,7 +22,7 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, requ
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.number_types import NumberType, as_ends
-from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query
+from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query, read_whom
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
@@ -546,7 +546,8 @@ def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Insi
             raise InputError(f"{query}: bounds that assume nothing take states as evidence, not numbers")
         case Probability():
             ratio = any(state is not None for _, state in query.targets)
-            draws = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
+            columns = [read_whom(*target, schema)[0] for target in query.targets]
+            draws = both.for_targets(columns, most=ROW_LIMIT, ratio=ratio)
             result = _answer_probability(query, draws, level)
             return _bound_answer(query, draws, result) if nothing and result.basis != "measured" else result
         case NumberQuery() if nothing:
@@ -653,7 +654,7 @@ def _weigh_cells(both: ConditionedPosterior, free: Sequence[str], fixed: Mapping
     bins = [each.variable.name for each in both.observed if each.code is None]
     shape = [1 if each.code is not None else each.variable.size for each in both.observed]
     names = [*free, *bins]
-    draws = both.observed[0].law.shares.shape[1]
+    draws = laws.cells.draws or 1
     everything = laws.joint(bins) if bins else np.ones(draws)
     event = laws.joint(names, fixed) if names else np.ones(draws)
     if fixed:
@@ -704,6 +705,12 @@ def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple
         copy with the probability of the evidence if no target is fixed and the pass computed it, else unchanged.
     """
     laws = both.given
+    for at, (name, state) in enumerate(query.targets):
+        # One target may stand for several states of another column; their probabilities add up.
+        column, states = read_whom(name, state, laws.network.schema)
+        single = ((*query.targets[:at], (column, each), *query.targets[at + 1 :]) for each in states)
+        if states:
+            return sum((_draw_probabilities(Probability(each), both)[0] for each in single), np.zeros(1)), both
     fixed, free = _split_targets(query, both)
     if not fixed:
         table, log = laws.joint_and_evidence(free)

@@ -36,8 +36,10 @@ MOST_STATES = 2**17
 """Most states that are released of all columns together; of a column with more, those with the largest noisy counts."""
 ROOM = 8
 """Numbers of a document whose room a state takes."""
-DEFAULT_BINS = 10
-"""Bins of a numeric column, as many as a release finds that has bounds alone."""
+DEFAULT_BINS = 14
+"""Bins of a numeric column; the widest one sets the noise of its mean. Set on 26 columns of Rdatasets, confirmed on 24
+others: with 10, 12, 14 and 17 errors of means were .98, .90, .91 and .88 times those over good declared bins, and
+those of shares .78, .78, .57 and .61 times."""
 MOST_BINS = 32
 """Most bins that are found of a column: no more than cells of the second look."""
 TYPE_SHARE = Fraction(1, 5)

@@ -106,7 +106,9 @@ def columns_of(
     Args:
         source, table, form: as of `read_records`.
         types: of columns, in place of those that the table declares, which are taken for public. Those of a frame that
-            was made from text, and of a file that was written from it, may depend on a single record.
+            was made from text, and of a file that was written from it, may depend on a single record. Of
+            a type only its kind is read: neither the values of a dictionary, nor the digits of a decimal, nor the bits
+            of a number, which a program may have chosen by the records.
         leave_out: names of columns that are not wanted, such as that of the unit.
 
     Returns:

@@ -108,11 +108,11 @@ def allocated(
             thinned = statistic.tables.map(lambda table: noise.thin(table, probability))
         else:
             thinned = statistic.tables
-        first_counts = NoisyCounts(network, noisy_tables(thinned, scales, DiscreteLaplace, noise), scales)
+        first_counts = NoisyCounts(network, noisy_tables(network, thinned, scales, DiscreteLaplace, noise), scales)
         shares = table_shares(first_counts, weights, float(probability))
         budgets = _split_budget(shares, calibration.second_epsilon, even)
         second = table_noise(budgets, calibration.first.sensitivity)
-        tables = noisy_tables(statistic.tables, second.scales, DiscreteLaplace, noise)
+        tables = noisy_tables(network, statistic.tables, second.scales, DiscreteLaplace, noise)
         return TwoStageCounts(first_counts, NoisyCounts(network, tables, second.scales), probability)
 
     return Mechanism("allocated", calibrate, draw)
