@@ -84,15 +84,13 @@ def run(
     domain = release_domain(task, first, DEFAULT_BINS, account)
     folder.mkdir()
     domain.save(folder / "domain.json")
-    say(f"\nfound in the records with noise, for epsilon {as_text(first.epsilon)} of the budget:")
-    say("\n".join(f"  {line}" for line in found_lines(domain)))
+    head = f"\nfound in the records with noise, for epsilon {as_text(first.epsilon)} of the budget:"
+    say("\n  ".join((head, *found_lines(domain))))
     if not all(part.found for part in domain.payload_as(FoundDomain).parts):
         say(NOTHING_FOUND)
     project = task.project(domain, name)
     project.save(folder / "project.toml")
-    released = _release(task, project, second, account)
-    released.save(folder / "release.json")
-    _finish(released, folder, as_json)
+    _finish(_release(task, project, second, account), folder, as_json)
 
 
 def _refuse_identifiers(task: DomainTask) -> None:
@@ -154,7 +152,8 @@ def _release(task: DomainTask, project: Project, promise: Guarantee, account: An
 
 
 def _finish(released: Release, folder: Path, as_json: bool) -> None:
-    """Write the report, and print first answers."""
+    """Save a release, its draws and a report, and print first answers."""
+    released.save(folder / "release.json")
     posterior = released.posterior(draws=DRAWS, rng=0)
     posterior.save(folder / "release.draws")
     page = write_report(released, posterior=posterior, name="release.json", rng=0)
@@ -163,8 +162,8 @@ def _finish(released: Release, folder: Path, as_json: bool) -> None:
     say(ANSWERS)
     text = IntervalTable([{key: row[key] for key in SHOWN} for row in Answers(answers).tidy()]).text(None)
     query = f'discreet query {folder / "release.draws"} "{_ask(released.network.variables[-1])}"'
-    written = f"wrote {folder}: open report.html there. Ask more, for nothing: {query}"
-    show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, f"{text}\n\n{written}")
+    text += f"\n\nwrote {folder}: open report.html there. Ask more, for nothing: {query}"
+    show(as_json, {"folder": str(folder), "answers": list(map(answer_document, answers))}, text)
 
 
 def _ask(variable: Variable) -> str:
