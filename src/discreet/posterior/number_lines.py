@@ -13,17 +13,17 @@ A line inside bin k has a slope whose prior is that of the means of the bin and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from discreet.model.schema import Scope
-from discreet.posterior.number_draws import WIDEST, NumberDraws
+from discreet.posterior.number_draws import LEAST_SHARE, SLOPE_DOUBT, WIDEST, BinLine, Column, NumberDraws
 from discreet.util.arrays import Floats
 
-SLOPE_DOUBT = 0.3
-"""Prior standard deviation of a slope inside a bin about that between bins, in sd(z) / sd(x): set on columns of Adult
-and Pima, where the mean square is .09 to .12; on tables of scikit-learn it is 0 to .06."""
 LEAST_WEIGHT = 1e-12
 """Least weight of a bin, and least share of a variance, that is divided by."""
 
@@ -189,3 +189,151 @@ def slope_between(means: BinMeans) -> Floats:
         here, there = (part[near] - (weights * part[near]).sum(axis=0) for part in (means.own, means.other))
         slopes[bin] = (weights * here * there).sum(axis=0) / np.maximum((weights * here**2).sum(axis=0), LEAST_WEIGHT)
     return slopes
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Numbers of the records that have some states, s: the line of z by x among those with smoke=yes.
+#
+# Tables tell how many of these records lie in each pair of bins, and sums by rows where their numbers lie in them. That
+# gives the covariance of the means of bins; a line through these means goes on inside the bins:
+#
+#     C_s = sum_k P(k | s) (u_k - E(x | s)) (E(z | k, s) - E(z | s)) (1 + W_s / B_s),
+#
+# with B_s and W_s the variance of x between and inside bins, and the mean of both directions. It is read twice: from the
+# drawn law, where cells of few records are raised and draw it to 0, and from unbiased shares (`plain`), which have the
+# noise of the tables. The first has a doubt of `STATE_DOUBT`; both are weighted by precision.
+#
+# What varies together inside bins was released for all states together. A slope inside a bin has a doubt of
+# `SLOPE_DOUBT` about that between bins, half of whose variance (`COMMON`) is the same in all states. Each state moves by
+# its part of what the released product leaves over, `C - sum_s P(s) (C_s + (E(x | s) - E x) (E(z | s) - E z))`. So
+# states add up to the covariance of all records. Of several observed variables, one is taken after the other.
+
+COMMON = 0.5
+"""Part of the variance of the doubt about slopes inside bins that all states have in common."""
+NOISE_DOUBT = 0.6
+"""Doubt of a state's covariance for the noise of released squares, relative to that of the released product."""
+STATE_DOUBT = 0.6
+"""Prior standard deviation of a state's covariance about that of the drawn laws, relative to the largest possible."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumbersGiven(NumberDraws):
+    """Numbers of the records that have some observed states, under every draw; covariances by `divide_covariance`.
+
+    Args:
+        root: numbers of all records.
+    """
+
+    root: NumberDraws = field(kw_only=True)
+
+    @cached_property
+    def share(self) -> Floats:
+        """Share of the records that have these states, shape (draws,)."""
+        return self.root.joint(tuple(self.states))[tuple(self.states.values())]
+
+    @cached_property
+    def of_records(self) -> NumberDraws:
+        """Numbers of the records with these states: with what noise leaves open, but without sampling errors."""
+        return give_states(self.root.of_records, self.states)
+
+    @property
+    def units(self) -> float:
+        """Estimated number of units with these states, at least 1."""
+        return max(self.root.units * float(self.share.mean()), 1.0)
+
+    def units_with(self, names: Scope) -> Floats:
+        """Estimate the number of units with these states whose numbers were seen, in every draw."""
+        return np.maximum(self.root.units_with(names) * self.share, 1.0)
+
+    def rows(self, name: str, family: Scope) -> Floats:
+        """Read the mean offset of a column in each bin and each row of a family, those of other states included."""
+        return self.root.rows(name, family)
+
+    def column(self, name: str) -> Column:
+        """Read a numeric column among the records with these states; it varies as by `variance_given`."""
+        if name not in self._columns:
+            grid, known, seen = self.grids[name], self.root.column(name), tuple(self.states)
+            bins = self.joint((name,))[: grid.bins]
+            bins, offsets = bins / bins.sum(axis=0), self.root.offsets_given(name, self.states, self.joint)
+            middles = grid.centred[:, None]
+            between = (bins * (middles + offsets) ** 2).sum(axis=0) - (bins * (middles + offsets)).sum(axis=0) ** 2
+            inside = self.root.variance_given(name, bins, offsets, seen) - between
+            spread = known.spread * inside / np.maximum((bins * known.spread).sum(axis=0), LEAST_SHARE)
+            squares = 2 * middles * offsets + offsets**2 + spread
+            self._columns[name] = Column(self.root.given(name, bins, offsets), bins, offsets, squares, spread)
+        return self._columns[name]
+
+    def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
+        """Compute the covariance of two columns among the records with these states, shape (draws,)."""
+        if binned:
+            return super().covariance(first, second, pair, binned=True)
+        *before, (last, code) = self.states.items()
+        whole = give_states(self.root, dict(before)) if before else self.root
+        return divide_covariance(whole, last, (min(first, second), max(first, second)))[code]
+
+
+def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven:
+    """Make the numbers of the records that have some states.
+
+    Args:
+        numbers: of all records.
+        states: codes by variable, at least one.
+    """
+
+    def joint(scope: Scope) -> Floats:
+        others = {name: code for name, code in states.items() if name not in scope}
+        law = numbers.joint((*scope, *others))[(*(slice(None) for _ in scope), *others.values())] + LEAST_SHARE
+        for name in {*scope} & {*states}:
+            chosen = np.arange(numbers.schema[name].size) == states[name]
+            law = law * np.expand_dims(chosen, [axis for axis in range(law.ndim) if axis != scope.index(name)])
+        return np.asarray(law / law.reshape(-1, law.shape[-1]).sum(axis=0))
+
+    made = (numbers.evidence, joint, numbers.stream, numbers.seen, numbers, states, numbers.plain)
+    return NumbersGiven(*made, root=numbers)
+
+
+def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
+    """Divide the covariance of two columns among the states of a variable.
+
+    Args:
+        numbers: of all records, or of those with observed states of other variables.
+        by: variable without an observed state.
+        names: of two columns.
+
+    Returns:
+        Covariance among the records with each state, shape `(states, draws)`.
+    """
+    cells, seen = tuple(slice(numbers.grids[name].bins) for name in names), numbers.states
+    root = numbers.root if isinstance(numbers, NumbersGiven) else numbers
+    plain, shares = numbers.plain((*names, by, *seen)), numbers.joint((by,)) + LEAST_SHARE
+    if plain is not None:
+        # Of the records with the states seen, whose share is not as noisy in the drawn law.
+        plain = plain[(*cells, slice(None), *seen.values())]
+        plain = plain / root.joint((by, *seen))[(slice(None), *seen.values())].sum(axis=0)
+    lines = list[BinLine]()
+    for code, share in enumerate(shares):
+        given = give_states(root, {**seen, by: code})
+        drawn = given.joint(names)[cells]
+        present = drawn.sum(axis=(0, 1))
+        told = drawn if plain is None else plain[:, :, code] / share
+        lines.append(given.follow_bins(names, [drawn / present, told / present]))
+    means, most, doubt = (np.array([getattr(line, part) for line in lines]) for part in ("means", "most", "doubt"))
+    drawn, told = np.array([line.covariances for line in lines]).swapaxes(0, 1)
+    pair = numbers.joint(names)[cells] if plain is None else plain.sum(axis=2)
+    apart = means - np.einsum("sd,sjd->jd", shares, means)
+    rest = numbers.covariance(*names, pair / pair.sum(axis=(0, 1)))
+    rest = rest - (shares * (told + apart[:, 0] * apart[:, 1])).sum(axis=0)
+    rng = numbers.generator("states", by, *names)
+    # Noise of products is that of squares, too: where it is large, variances are drawn too long.
+    doubt = np.hypot(doubt, NOISE_DOUBT * rest.std() / (shares * most).sum(axis=0).mean() * most)
+    if plain is None:
+        # What bins miss of the covariance of all records, they may miss of each state's.
+        doubt = np.hypot(doubt, rest.mean() / (shares * most).sum(axis=0).mean() * most)
+    else:
+        wide = STATE_DOUBT * most.mean(axis=1, keepdims=True)
+        drawn = drawn + wide * rng.standard_normal(drawn.shape)
+        told = drawn + wide**2 / (wide**2 + told.var(axis=1, keepdims=True)) * (told - drawn)
+    errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape) + np.sqrt(1 - COMMON) * rng.standard_normal(told.shape)
+    gain = (1 - COMMON) * shares * doubt**2 + COMMON * doubt * (shares * doubt).sum(axis=0)
+    gain = gain / np.maximum((shares * gain).sum(axis=0) + rest.var(), LEAST_WEIGHT**2)
+    return np.asarray(told + doubt * errors + gain * (rest - (shares * doubt * errors).sum(axis=0)))

@@ -293,12 +293,13 @@ def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -
 
 
 def _regress(
-    remote: RemotePosterior, target: str, on: Sequence[str], kind: str, assume: str | None, inside: str
+    remote: RemotePosterior, target: str, on: Sequence[str], given: str, kind: str, assume: str | None, inside: str
 ) -> Regression:
     """Fit a regression; see `regress`. All draws are fetched, for intervals of any level."""
     names = (on,) if isinstance(on, str) else tuple(on)
     require(bool(names), f"a regression of {shown(target)} needs at least one covariate")
-    options = {"target": target, "kind": kind, "assume": assume, "inside": inside, "missing": remote.missing}
+    options = {"target": target, "given": given, "kind": kind, "assume": assume, "inside": inside}
+    options["missing"] = remote.missing
     pairs = [*options.items(), *(("on", name) for name in names), ("draws", True)]
     document = remote.http.ask("releases", remote.id, "regress", parameters=pairs)
     regression: Regression = remote.read(read_regression, document)
