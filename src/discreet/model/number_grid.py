@@ -80,7 +80,7 @@ class NumberGrid:
     @cached_property
     def centred(self) -> Floats:
         """Middle of each bin less that of the range, shape `(bins,)`."""
-        return self.middles - (self.edges[0] + self.edges[-1]) / 2
+        return np.asarray(self.middles - (self.edges[0] + self.edges[-1]) / 2)
 
     @property
     def shift(self) -> float:

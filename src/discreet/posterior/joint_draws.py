@@ -256,8 +256,8 @@ class PosteriorDraws(Posterior):
         if self.sums is None:
             return None
         parts = self.parts if self.saturated is None else self.saturated.parts
-        read: Any = {} if parts is None or parts.told is None else {"plain": cache(partial(draw_plain, parts.told))}
-        return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen, **read)
+        plain = cache(partial(draw_plain, None if parts is None else parts.told))
+        return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen, plain=plain)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.

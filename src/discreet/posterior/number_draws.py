@@ -390,6 +390,8 @@ class NumberDraws:
             return np.repeat(self.column(name).offsets[:, None], states, axis=1)
         bins, sizes = self.grids[name].bins, [self.schema[held].size for held in family]
         rows = self.rows(name, family).reshape(bins, *sizes, -1)
+        rows = rows[(slice(None), *(self.states.get(held, slice(None)) for held in family))]
+        family = tuple(held for held in family if held not in self.states)
         law = self.joint((name, *family))[:bins] + LEAST_SHARE
         summed = tuple(axis for axis, held in enumerate(family, 1) if held != other)
         return np.asarray((law * rows).sum(axis=summed) / law.sum(axis=summed))

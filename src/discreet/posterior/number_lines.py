@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -199,14 +199,15 @@ def slope_between(means: BinMeans) -> Floats:
 #
 #     C_s = sum_k P(k | s) (u_k - E(x | s)) (E(z | k, s) - E(z | s)) (1 + W_s / B_s),
 #
-# with B_s and W_s the variance of x between and inside bins, and the mean of both directions. It is read twice: from the
-# drawn law, where cells of few records are raised and draw it to 0, and from unbiased shares (`plain`), which have the
-# noise of the tables. The first has a doubt of `STATE_DOUBT`; both are weighted by precision.
+# with B_s and W_s the variance of x between and inside bins, and the mean of both directions. It is read twice: from
+# the drawn law, where cells of few records are raised and draw it to 0, and from unbiased shares (`plain`), which have
+# the noise of the tables. The first has a doubt of `STATE_DOUBT`; both are weighted by precision.
 #
 # What varies together inside bins was released for all states together. A slope inside a bin has a doubt of
-# `SLOPE_DOUBT` about that between bins, half of whose variance (`COMMON`) is the same in all states. Each state moves by
-# its part of what the released product leaves over, `C - sum_s P(s) (C_s + (E(x | s) - E x) (E(z | s) - E z))`. So
-# states add up to the covariance of all records. Of several observed variables, one is taken after the other.
+# `SLOPE_DOUBT` about that between bins, half of whose variance (`COMMON`) is the same in all states. Each state moves
+# by its part of what the released product leaves over, `C - sum_s P(s) (C_s + (E(x | s) - E x) (E(z | s) - E z))`,
+# which is itself a measure of what may be missed. So states add up to the covariance of all records. Of several
+# observed variables, one is taken after the other.
 
 COMMON = 0.5
 """Part of the variance of the doubt about slopes inside bins that all states have in common."""
@@ -229,7 +230,7 @@ class NumbersGiven(NumberDraws):
     @cached_property
     def share(self) -> Floats:
         """Share of the records that have these states, shape (draws,)."""
-        return self.root.joint(tuple(self.states))[tuple(self.states.values())]
+        return np.asarray(self.root.joint(tuple(self.states))[tuple(self.states.values())])
 
     @cached_property
     def of_records(self) -> NumberDraws:
@@ -252,12 +253,11 @@ class NumbersGiven(NumberDraws):
     def column(self, name: str) -> Column:
         """Read a numeric column among the records with these states; it varies as by `variance_given`."""
         if name not in self._columns:
-            grid, known, seen = self.grids[name], self.root.column(name), tuple(self.states)
-            bins = self.joint((name,))[: grid.bins]
+            known, middles = self.root.column(name), self.grids[name].centred[:, None]
+            bins = self.joint((name,))[: len(middles)]
             bins, offsets = bins / bins.sum(axis=0), self.root.offsets_given(name, self.states, self.joint)
-            middles = grid.centred[:, None]
             between = (bins * (middles + offsets) ** 2).sum(axis=0) - (bins * (middles + offsets)).sum(axis=0) ** 2
-            inside = self.root.variance_given(name, bins, offsets, seen) - between
+            inside = self.root.variance_given(name, bins, offsets, tuple(self.states)) - between
             spread = known.spread * inside / np.maximum((bins * known.spread).sum(axis=0), LEAST_SHARE)
             squares = 2 * middles * offsets + offsets**2 + spread
             self._columns[name] = Column(self.root.given(name, bins, offsets), bins, offsets, squares, spread)
@@ -269,7 +269,7 @@ class NumbersGiven(NumberDraws):
             return super().covariance(first, second, pair, binned=True)
         *before, (last, code) = self.states.items()
         whole = give_states(self.root, dict(before)) if before else self.root
-        return divide_covariance(whole, last, (min(first, second), max(first, second)))[code]
+        return np.asarray(divide_covariance(whole, last, (min(first, second), max(first, second)))[code])
 
 
 def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven:
@@ -281,11 +281,8 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
     """
 
     def joint(scope: Scope) -> Floats:
-        others = {name: code for name, code in states.items() if name not in scope}
-        law = numbers.joint((*scope, *others))[(*(slice(None) for _ in scope), *others.values())] + LEAST_SHARE
-        for name in {*scope} & {*states}:
-            chosen = np.arange(numbers.schema[name].size) == states[name]
-            law = law * np.expand_dims(chosen, [axis for axis in range(law.ndim) if axis != scope.index(name)])
+        at: tuple[Any, ...] = (..., *states.values(), slice(None))
+        law = numbers.joint((*scope, *states))[at] + LEAST_SHARE
         return np.asarray(law / law.reshape(-1, law.shape[-1]).sum(axis=0))
 
     made = (numbers.evidence, joint, numbers.stream, numbers.seen, numbers, states, numbers.plain)
@@ -303,19 +300,18 @@ def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> 
     Returns:
         Covariance among the records with each state, shape `(states, draws)`.
     """
-    cells, seen = tuple(slice(numbers.grids[name].bins) for name in names), numbers.states
+    seen, cells = numbers.states, tuple(slice(numbers.grids[name].bins) for name in names)
+    at: tuple[Any, ...] = (*cells, ..., *seen.values(), slice(None))
     root = numbers.root if isinstance(numbers, NumbersGiven) else numbers
     plain, shares = numbers.plain((*names, by, *seen)), numbers.joint((by,)) + LEAST_SHARE
     if plain is not None:
-        # Of the records with the states seen, whose share is not as noisy in the drawn law.
-        plain = plain[(*cells, slice(None), *seen.values())]
-        plain = plain / root.joint((by, *seen))[(slice(None), *seen.values())].sum(axis=0)
+        plain = plain[at]
     lines = list[BinLine]()
-    for code, share in enumerate(shares):
+    for code in range(len(shares)):
         given = give_states(root, {**seen, by: code})
         drawn = given.joint(names)[cells]
         present = drawn.sum(axis=(0, 1))
-        told = drawn if plain is None else plain[:, :, code] / share
+        told = drawn if plain is None else plain[:, :, code] / given.share
         lines.append(given.follow_bins(names, [drawn / present, told / present]))
     means, most, doubt = (np.array([getattr(line, part) for line in lines]) for part in ("means", "most", "doubt"))
     drawn, told = np.array([line.covariances for line in lines]).swapaxes(0, 1)
@@ -324,15 +320,11 @@ def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> 
     rest = numbers.covariance(*names, pair / pair.sum(axis=(0, 1)))
     rest = rest - (shares * (told + apart[:, 0] * apart[:, 1])).sum(axis=0)
     rng = numbers.generator("states", by, *names)
-    # Noise of products is that of squares, too: where it is large, variances are drawn too long.
-    doubt = np.hypot(doubt, NOISE_DOUBT * rest.std() / (shares * most).sum(axis=0).mean() * most)
-    if plain is None:
-        # What bins miss of the covariance of all records, they may miss of each state's.
-        doubt = np.hypot(doubt, rest.mean() / (shares * most).sum(axis=0).mean() * most)
-    else:
-        wide = STATE_DOUBT * most.mean(axis=1, keepdims=True)
-        drawn = drawn + wide * rng.standard_normal(drawn.shape)
-        told = drawn + wide**2 / (wide**2 + told.var(axis=1, keepdims=True)) * (told - drawn)
+    # What is missed of all records may be missed of each state; and where products are noisy, squares are.
+    missed = np.hypot(rest.mean(), NOISE_DOUBT * rest.std()) / (shares * most).sum(axis=0).mean()
+    doubt, wide = np.hypot(doubt, missed * most), STATE_DOUBT * most.mean(axis=1, keepdims=True)
+    drawn = drawn + wide * rng.standard_normal(drawn.shape)
+    told = drawn + wide**2 / (wide**2 + told.var(axis=1, keepdims=True)) * (told - drawn)
     errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape) + np.sqrt(1 - COMMON) * rng.standard_normal(told.shape)
     gain = (1 - COMMON) * shares * doubt**2 + COMMON * doubt * (shares * doubt).sum(axis=0)
     gain = gain / np.maximum((shares * gain).sum(axis=0) + rest.var(), LEAST_WEIGHT**2)

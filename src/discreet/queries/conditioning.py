@@ -394,14 +394,8 @@ def follow_lines(
     """
     flat = both.flat
     shares = flat.joint((name,))
-    law = give_numbers(
-        numbers,
-        name,
-        shares,
-        numbers.offsets_given(name, flat.evidence, flat.joint, step, both.ranged),
-        both.names,
-        step,
-    )
+    offsets = numbers.offsets_given(name, flat.evidence, flat.joint, step, both.ranged)
+    law = give_numbers(numbers, name, shares, offsets, both.names, step)
     shift, less = np.zeros((2, shares.shape[1]))
     for each in both.observed:
         known = each.variable.name

@@ -115,8 +115,8 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
 
     Returns:
         "target", "on", "kind", "given" if there is evidence, "level", "coefficients" (for each `{"name", "mean",
-        "lower", "upper"}`, the intercept last), "left_out", "basis", "unmeasured", "prior_only" and "assumes"; with `draws` also "draws", a list of the
-        coefficients of each draw.
+        "lower", "upper"}`, the intercept last), "left_out", "basis", "unmeasured", "prior_only" and "assumes"; with
+        `draws` also "draws", a list of the coefficients of each draw.
 
     Raises:
         InputError: a level outside (0, 1).

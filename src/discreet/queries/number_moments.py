@@ -45,7 +45,7 @@ HALVINGS = 6
 """Halvings of what bins say of curves before it is left out, in draws that it would make impossible."""
 LEAST_RECORDS = 4
 """Least number of records with some evidence, for each column."""
-ALIKE = "given {} the lines of {} are taken to go on inside their bins as between them, give or take .3 deviations"
+ALIKE = "given {} the lines between bins of {} are taken to go on inside the bins, give or take .3 deviations"
 """Assumption of covariances given states, of which no sum inside bins tells."""
 SLICES = 20
 """Elliptical slices by which an impossible draw is drawn anew."""
@@ -136,11 +136,9 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
     """
     names = tuple(column.variable.name for column in columns)
     between = find_between(law, numbers, columns)
-    records = float(numbers.units_with(names).mean())
-    if numbers.states and records < LEAST_RECORDS * sum(between.columns):
-        raise InputError(
-            f"about {records:.0f} records have this evidence: too few for {sum(between.columns)} columns; observe less"
-        )
+    size, units = sum(between.columns), float(numbers.units_with(names).mean())
+    if numbers.states and units < LEAST_RECORDS * size:
+        raise InputError(f"about {units:.0f} records have this evidence, too few for {size} columns; observe less")
     schema = law.both.given.network.schema
     wide = [RegressionColumn(schema[name]) for name in between.names]
     records = replace(law, records=numbers.units)

@@ -284,7 +284,7 @@ def answer(
         MAP(A, B | C=c)         the most probable joint state of A and B
         MPE(| C=c)              the most probable joint state of all variables that are not observed
         E(X | C=c)              the mean of a numeric variable; sd(X | C=c), var(X | C=c)
-        cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
+        cor(X, Z | C=c)         the correlation of two numeric variables; cov(X, Z | C=c); evidence is of states
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
         E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
@@ -1100,6 +1100,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
     """
     names = tuple(name for name, _ in query.targets)
     values, follows = _relate_numbers(query, both)
+    if both.weights is not None:
+        values = values[resample(both.weights)]
     lower, upper = equal_tails(values, level)
     row: AnswerRow = {
         "state": {names[0]: f"{query.quantity} with {names[1]}"},

@@ -91,17 +91,17 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
 
-def draw_plain(sets: MeasuredSets, names: Scope) -> Floats | None:
+def draw_plain(sets: MeasuredSets | None, names: Scope) -> Floats | None:
     """Draw unbiased shares of the records in the cells of a table, by least squares plus the error of noise.
 
     Args:
-        sets: measured sets of the posterior.
+        sets: measured sets of the posterior; None if no tables were read.
         names: variables of the table.
 
     Returns:
         Shape `(*sizes, draws)`; cells may be negative. None if no table has all of the variables.
     """
-    if not any({*names} <= table for table in sets.tables):
+    if sets is None or not any({*names} <= table for table in sets.tables):
         return None
     ordered = sets.network.ordered(names)
     fitted, rng = sets.fit([ordered]), sets.generator(ordered, PLAIN_STREAM)
