@@ -111,7 +111,7 @@ def test_three_wide_bins_hold_lines_that_differ(records: dict[str, Floats]) -> N
         (row,) = posterior.answer(f"cor(x, z | g={state})").rows
         truth = known[0, 1] / np.sqrt(known[0, 0] * known[1, 1])
         assert row["lower"] < truth < row["upper"], state
-        assert -1 <= row["lower"] and row["upper"] <= 1 and row["upper"] - row["lower"] < 0.5
+        assert row["lower"] >= -1 and row["upper"] <= 1 and row["upper"] - row["lower"] < 0.5
 
 
 @pytest.mark.costly("Coverage needs some dozens of posteriors.")
