@@ -181,7 +181,7 @@ def _regress(
 ) -> _Replies:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
-    regressions = [dc.regress(posterior, target, on, given=given, **how) for target, on, given in formulas]
+    regressions = [dc.regress(posterior, target, on, given=states, **how) for target, on, states in formulas]
     document: dict[str, object] = {"regressions": [documents.regression_document(each, level) for each in regressions]}
     content = [block for each in regressions for block in ("", *each.content(level=level))][1:]
     rows = [row for each in regressions for row in each.tidy(level=level)]
@@ -210,7 +210,7 @@ def _show_replies(
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...], str]]:
     """Read regressions; refuse options that do not go together."""
-    formulas = [(*parse_regression(formula), given) for formula, given in map(split_evidence, texts)]
+    formulas = [(*parse_regression(formula), states) for formula, states in map(split_evidence, texts)]
     if formulas and more:
         raise InputError("--regress takes no queries and no --predictive; leave them out")
     if not formulas and kind != "linear":

@@ -41,7 +41,7 @@ COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL
 APPLIES = "applies"
 """Word that stands for a state of the column that another one applies by."""
 BEFORE_BAR = re.compile(r'((?:[^"|]|"[^"]*"?)*)\|?')
-"""What stands before the first bar that is not in quotes."""
+"""Text before the first bar that is not in quotes."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')

@@ -285,8 +285,8 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
         law = numbers.joint((*scope, *states))[at] + LEAST_SHARE
         return np.asarray(law / law.reshape(-1, law.shape[-1]).sum(axis=0))
 
-    made = (numbers.evidence, joint, numbers.stream, numbers.seen, numbers, states, numbers.plain)
-    return NumbersGiven(*made, root=numbers)
+    fields = (numbers.evidence, joint, numbers.stream, numbers.seen, numbers, states, numbers.plain)
+    return NumbersGiven(*fields, root=numbers)
 
 
 def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
@@ -308,24 +308,25 @@ def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> 
         plain = plain[at]
     lines = list[BinLine]()
     for code in range(len(shares)):
-        given = give_states(root, {**seen, by: code})
-        drawn = given.joint(names)[cells]
+        of_state = give_states(root, {**seen, by: code})
+        drawn = of_state.joint(names)[cells]
         present = drawn.sum(axis=(0, 1))
-        told = drawn if plain is None else plain[:, :, code] / given.share
-        lines.append(given.follow_bins(names, [drawn / present, told / present]))
+        measured = drawn if plain is None else plain[:, :, code] / of_state.share
+        lines.append(of_state.follow_bins(names, [drawn / present, measured / present]))
     means, most, doubt = (np.array([getattr(line, part) for line in lines]) for part in ("means", "most", "doubt"))
-    drawn, told = np.array([line.covariances for line in lines]).swapaxes(0, 1)
+    drawn, measured = np.array([line.covariances for line in lines]).swapaxes(0, 1)
     pair = numbers.joint(names)[cells] if plain is None else plain.sum(axis=2)
     apart = means - np.einsum("sd,sjd->jd", shares, means)
     rest = numbers.covariance(*names, pair / pair.sum(axis=(0, 1)))
-    rest = rest - (shares * (told + apart[:, 0] * apart[:, 1])).sum(axis=0)
+    rest = rest - (shares * (measured + apart[:, 0] * apart[:, 1])).sum(axis=0)
     rng = numbers.generator("states", by, *names)
     # What is missed of all records may be missed of each state; and where products are noisy, squares are.
     missed = np.hypot(rest.mean(), NOISE_DOUBT * rest.std()) / (shares * most).sum(axis=0).mean()
     doubt, wide = np.hypot(doubt, missed * most), STATE_DOUBT * most.mean(axis=1, keepdims=True)
     drawn = drawn + wide * rng.standard_normal(drawn.shape)
-    told = drawn + wide**2 / (wide**2 + told.var(axis=1, keepdims=True)) * (told - drawn)
-    errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape) + np.sqrt(1 - COMMON) * rng.standard_normal(told.shape)
+    measured = drawn + wide**2 / (wide**2 + measured.var(axis=1, keepdims=True)) * (measured - drawn)
+    errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape)
+    errors = errors + np.sqrt(1 - COMMON) * rng.standard_normal(drawn.shape)
     gain = (1 - COMMON) * shares * doubt**2 + COMMON * doubt * (shares * doubt).sum(axis=0)
     gain = gain / np.maximum((shares * gain).sum(axis=0) + rest.var(), LEAST_WEIGHT**2)
-    return np.asarray(told + doubt * errors + gain * (rest - (shares * doubt * errors).sum(axis=0)))
+    return np.asarray(measured + doubt * errors + gain * (rest - (shares * doubt * errors).sum(axis=0)))
