@@ -25,7 +25,7 @@ from discreet.cli.posteriors import (
 from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError
-from discreet.model.query_grammar import parse_regression
+from discreet.model.query_grammar import parse_regression, split_evidence
 from discreet.posterior.read import posterior_kind
 from discreet.releases.combined import Evidence
 from discreet.util import option_texts
@@ -69,16 +69,17 @@ Queries = Annotated[
         show_default="all marginals",
         help='Such as "P(lung | smoke=yes)" or "P(A=a, B | C=c)"; most probable states, "MAP(A, B | C=c)" and '
         '"MPE(| C=c)"; of numbers "E(X | C=c)", "sd(X)", "var(X)", "median(X)", "quantile(X, 0.9)", "P(X > 40)", '
-        '"cov(X, Z)" and "cor(X, Z)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)". A file has one '
-        "query a line; - reads stdin.",
+        '"cov(X, Z)" and "cor(X, Z | C=c)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)". A file '
+        "has one query a line; - reads stdin.",
     ),
 ]
 Regressions = Annotated[
     list[str] | None,
     flags.questions(
         "--regress",
-        metavar="'TARGET ~ A, B'",
-        help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. Use instead of queries.",
+        metavar="'TARGET ~ A, B | C=c'",
+        help="Regress a variable on others, such as 'lung ~ smoke, age', or among the records with some states, "
+        "'bp ~ age | smoke=yes'; repeatable. Use instead of queries.",
     ),
 ]
 Kind = Annotated[option_texts.RegressionKind, flags.questions(help=option_texts.KIND)]
@@ -174,13 +175,13 @@ def _write_answers(answers: dc.results.Answers) -> _Replies:
 
 def _regress(
     posterior: dc.results.PosteriorDraws,
-    formulas: list[tuple[str, tuple[str, ...]]],
+    formulas: list[tuple[str, tuple[str, ...], str]],
     options: tuple[str, str | None, str],
     level: float,
 ) -> _Replies:
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
-    regressions = [dc.regress(posterior, target, on, **how) for target, on in formulas]
+    regressions = [dc.regress(posterior, target, on, given=states, **how) for target, on, states in formulas]
     document: dict[str, object] = {"regressions": [documents.regression_document(each, level) for each in regressions]}
     content = [block for each in regressions for block in ("", *each.content(level=level))][1:]
     rows = [row for each in regressions for row in each.tidy(level=level)]
@@ -207,9 +208,9 @@ def _show_replies(
     out.show(document, [*replies.content, "", *lines], replies.rows)
 
 
-def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
+def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...], str]]:
     """Read regressions; refuse options that do not go together."""
-    formulas = [parse_regression(text) for text in texts]
+    formulas = [(*parse_regression(formula), states) for formula, states in map(split_evidence, texts)]
     if formulas and more:
         raise InputError("--regress takes no queries and no --predictive; leave them out")
     if not formulas and kind != "linear":

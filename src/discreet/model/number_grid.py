@@ -77,6 +77,11 @@ class NumberGrid:
         """Middle of each bin, shape `(bins,)`; the interval of a whole number x is [x, x + 1)."""
         return self.edges[1:] / 2 + self.edges[:-1] / 2
 
+    @cached_property
+    def centred(self) -> Floats:
+        """Middle of each bin less that of the range, shape `(bins,)`."""
+        return np.asarray(self.middles - (self.edges[0] + self.edges[-1]) / 2)
+
     @property
     def shift(self) -> float:
         """Distance from a number to the middle of its interval: 1/2 for whole numbers, else 0."""

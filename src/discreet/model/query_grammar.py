@@ -1,6 +1,7 @@
 """Grammar of queries: the questions about a network.
 
-`answer` lists the forms. A regression of Y on A and B is written `Y ~ A, B`; it is a separate kind of question.
+`answer` lists the forms. A regression of Y on A and B is written `Y ~ A, B`, and among the records with a state
+`Y ~ A, B | C=c`; it is a separate kind of question.
 
 Names with a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is written
 without looking at the records, so a release can be planned for it.
@@ -39,6 +40,8 @@ COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL
 """A name, a sign and a number. No blank or sign of a stranger's text is scanned more often than a number is long."""
 APPLIES = "applies"
 """Word that stands for a state of the column that another one applies by."""
+BEFORE_BAR = re.compile(r'((?:[^"|]|"[^"]*"?)*)\|?')
+"""Text before the first bar that is not in quotes."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
@@ -384,6 +387,31 @@ def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
     return names[0], tuple(names[1:])
 
 
+def split_evidence(text: str) -> tuple[str, str]:
+    """Split the text of a regression from that of its evidence, at the first bar outside quotes.
+
+    Example:
+        >>> split_evidence('lung ~ "a|b" | smoke=yes'), split_evidence("lung ~ smoke")
+        (('lung ~ "a|b" ', ' smoke=yes'), ('lung ~ smoke', ''))
+    """
+    at_most(QUERY_CHARACTERS, text, "characters of a regression")
+    before = BEFORE_BAR.match(text)
+    assert before is not None
+    return before[1], text[before.end() :]
+
+
+def parse_evidence(text: str, schema: Schema) -> Observed:
+    """Parse evidence that stands alone, such as `smoke=yes, age > 60`; none if the text is blank.
+
+    Raises:
+        InputError: as `parse_query`.
+    """
+    at_most(QUERY_CHARACTERS, text, "characters of evidence")
+    observed = _read_evidence(_name_states(_read_items(f"|{text}", text)[1], schema), schema, text)
+    check_names(Probability((), observed), schema)
+    return observed
+
+
 def read_query(query: str | Query, schema: Schema) -> Query:
     """Parse a query if it is text, and check that it fits a schema.
 
@@ -435,15 +463,18 @@ def check_names(query: Query, schema: Schema) -> None:
 # ------------------------------------------------------------------------------------------------------------ text
 
 
+def write_evidence(observed: Observed) -> str:
+    """Write evidence so that `parse_evidence` reads it back."""
+    return _write_query("", (), observed).removeprefix("(| ").removesuffix(")").removeprefix("(")
+
+
 def _read_number_query(head: str, targets: list[tuple[str, str | None]], observed: Observed, text: str) -> NumberQuery:
     """Read a mean or a quantile."""
     names, quantity = [name for name, _ in targets], HEADS.get(head, "quantile")
     if any(state is not None for _, state in targets) or len(names) != 1 + (head == "quantile" or quantity in OF_TWO):
         _refuse(text, "write E(X | C=c), median(X) or quantile(X, 0.9) for one numeric variable, cor(X, Z) for two")
     if quantity in OF_TWO:
-        if observed:
-            _refuse(text, f"{head}(X, Z) takes no evidence")
-        return NumberQuery(quantity, names[0], None, (), names[1])
+        return NumberQuery(quantity, names[0], None, observed, names[1])
     if head in HEADS:
         return NumberQuery(quantity, names[0], None, observed)
     share = 0.5 if head == "median" else _read_float(names[1])

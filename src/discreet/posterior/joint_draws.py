@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from discreet.model.structural_zeros import with_zeros
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
 from discreet.posterior.number_draws import NumberDraws, NumberEvidence
+from discreet.posterior.pooled.plain_pairs import draw_plain
 from discreet.posterior.protocol import NetworkPosterior, Posterior, tails
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
@@ -252,7 +253,11 @@ class PosteriorDraws(Posterior):
     def numbers(self) -> NumberDraws | None:
         """Numbers of the numeric columns under every draw, from released sums; None without such sums."""
         seen = None if self.seen is None else self.seen.numbers
-        return None if self.sums is None else NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen)
+        if self.sums is None:
+            return None
+        parts = self.parts if self.saturated is None else self.saturated.parts
+        plain = cache(partial(draw_plain, None if parts is None else parts.told))
+        return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen, plain=plain)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:
         """Return the same draws under another assumption about pairs of variables that no table contains.

@@ -13,17 +13,17 @@ A line inside bin k has a slope whose prior is that of the means of the bin and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.model.schema import Scope
-from discreet.posterior.number_draws import WIDEST, NumberDraws
+from discreet.posterior.number_draws import LEAST_SHARE, SLOPE_DOUBT, WIDEST, BinLine, Column, NumberDraws
 from discreet.util.arrays import Floats
 
-SLOPE_DOUBT = 0.3
-"""Prior standard deviation of a slope inside a bin about that between bins, in sd(z) / sd(x): set on columns of Adult
-and Pima, where the mean square is .09 to .12; on tables of scikit-learn it is 0 to .06."""
 LEAST_WEIGHT = 1e-12
 """Least weight of a bin, and least share of a variance, that is divided by."""
 
@@ -189,3 +189,144 @@ def slope_between(means: BinMeans) -> Floats:
         here, there = (part[near] - (weights * part[near]).sum(axis=0) for part in (means.own, means.other))
         slopes[bin] = (weights * here * there).sum(axis=0) / np.maximum((weights * here**2).sum(axis=0), LEAST_WEIGHT)
     return slopes
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Numbers of the records that have some states, s: the line of z by x among those with smoke=yes.
+#
+# Tables tell how many of these records lie in each pair of bins, and sums by rows where their numbers lie in them. That
+# gives the covariance of the means of bins; a line through these means goes on inside the bins:
+#
+#     C_s = sum_k P(k | s) (u_k - E(x | s)) (E(z | k, s) - E(z | s)) (1 + W_s / B_s),
+#
+# with B_s and W_s the variance of x between and inside bins, and the mean of both directions. It is read twice: from
+# the drawn law, where cells of few records are raised and draw it to 0, and from unbiased shares (`plain`), which have
+# the noise of the tables. The first has a doubt of `STATE_DOUBT`; both are weighted by precision.
+#
+# What varies together inside bins was released for all states together. A slope inside a bin has a doubt of
+# `SLOPE_DOUBT` about that between bins, half of whose variance (`COMMON`) is the same in all states. Each state moves
+# by its part of what the released product leaves over, `C - sum_s P(s) (C_s + (E(x | s) - E x) (E(z | s) - E z))`,
+# which is itself a measure of what may be missed. So states add up to the covariance of all records. Of several
+# observed variables, one is taken after the other.
+
+COMMON = 0.5
+"""Part of the variance of the doubt about slopes inside bins that all states have in common."""
+NOISE_DOUBT = 0.6
+"""Doubt of a state's covariance for the noise of released squares, relative to that of the released product."""
+STATE_DOUBT = 0.6
+"""Prior standard deviation of a state's covariance about that of the drawn laws, relative to the largest possible."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumbersGiven(NumberDraws):
+    """Numbers of the records that have some observed states, under every draw; covariances by `divide_covariance`.
+
+    Args:
+        root: numbers of all records.
+    """
+
+    root: NumberDraws = field(kw_only=True)
+
+    @cached_property
+    def share(self) -> Floats:
+        """Share of the records that have these states, shape (draws,)."""
+        return np.asarray(self.root.joint(tuple(self.states))[tuple(self.states.values())])
+
+    @cached_property
+    def of_records(self) -> NumberDraws:
+        """Numbers of the records with these states: with what noise leaves open, but without sampling errors."""
+        return give_states(self.root.of_records, self.states)
+
+    @property
+    def units(self) -> float:
+        """Estimated number of units with these states, at least 1."""
+        return max(self.root.units * float(self.share.mean()), 1.0)
+
+    def units_with(self, names: Scope) -> Floats:
+        """Estimate the number of units with these states whose numbers were seen, in every draw."""
+        return np.maximum(self.root.units_with(names) * self.share, 1.0)
+
+    def rows(self, name: str, family: Scope) -> Floats:
+        """Read the mean offset of a column in each bin and each row of a family, those of other states included."""
+        return self.root.rows(name, family)
+
+    def column(self, name: str) -> Column:
+        """Read a numeric column among the records with these states; it varies as by `variance_given`."""
+        if name not in self._columns:
+            known, middles = self.root.column(name), self.grids[name].centred[:, None]
+            bins = self.joint((name,))[: len(middles)]
+            bins, offsets = bins / bins.sum(axis=0), self.root.offsets_given(name, self.states, self.joint)
+            between = (bins * (middles + offsets) ** 2).sum(axis=0) - (bins * (middles + offsets)).sum(axis=0) ** 2
+            inside = self.root.variance_given(name, bins, offsets, tuple(self.states)) - between
+            spread = known.spread * inside / np.maximum((bins * known.spread).sum(axis=0), LEAST_SHARE)
+            squares = 2 * middles * offsets + offsets**2 + spread
+            self._columns[name] = Column(self.root.given(name, bins, offsets), bins, offsets, squares, spread)
+        return self._columns[name]
+
+    def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
+        """Compute the covariance of two columns among the records with these states, shape (draws,)."""
+        if binned:
+            return super().covariance(first, second, pair, binned=True)
+        *before, (last, code) = self.states.items()
+        whole = give_states(self.root, dict(before)) if before else self.root
+        return np.asarray(divide_covariance(whole, last, (min(first, second), max(first, second)))[code])
+
+
+def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven:
+    """Make the numbers of the records that have some states.
+
+    Args:
+        numbers: of all records.
+        states: codes by variable, at least one.
+    """
+
+    def joint(scope: Scope) -> Floats:
+        at: tuple[Any, ...] = (..., *states.values(), slice(None))
+        law = numbers.joint((*scope, *states))[at] + LEAST_SHARE
+        return np.asarray(law / law.reshape(-1, law.shape[-1]).sum(axis=0))
+
+    fields = (numbers.evidence, joint, numbers.stream, numbers.seen, numbers, states, numbers.plain)
+    return NumbersGiven(*fields, root=numbers)
+
+
+def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
+    """Divide the covariance of two columns among the states of a variable.
+
+    Args:
+        numbers: of all records, or of those with observed states of other variables.
+        by: variable without an observed state.
+        names: of two columns.
+
+    Returns:
+        Covariance among the records with each state, shape `(states, draws)`.
+    """
+    seen, cells = numbers.states, tuple(slice(numbers.grids[name].bins) for name in names)
+    at: tuple[Any, ...] = (*cells, ..., *seen.values(), slice(None))
+    root = numbers.root if isinstance(numbers, NumbersGiven) else numbers
+    plain, shares = numbers.plain((*names, by, *seen)), numbers.joint((by,)) + LEAST_SHARE
+    if plain is not None:
+        plain = plain[at]
+    lines = list[BinLine]()
+    for code in range(len(shares)):
+        of_state = give_states(root, {**seen, by: code})
+        drawn = of_state.joint(names)[cells]
+        present = drawn.sum(axis=(0, 1))
+        measured = drawn if plain is None else plain[:, :, code] / of_state.share
+        lines.append(of_state.follow_bins(names, [drawn / present, measured / present]))
+    means, most, doubt = (np.array([getattr(line, part) for line in lines]) for part in ("means", "most", "doubt"))
+    drawn, measured = np.array([line.covariances for line in lines]).swapaxes(0, 1)
+    pair = numbers.joint(names)[cells] if plain is None else plain.sum(axis=2)
+    apart = means - np.einsum("sd,sjd->jd", shares, means)
+    rest = numbers.covariance(*names, pair / pair.sum(axis=(0, 1)))
+    rest = rest - (shares * (measured + apart[:, 0] * apart[:, 1])).sum(axis=0)
+    rng = numbers.generator("states", by, *names)
+    # What is missed of all records may be missed of each state; and where products are noisy, squares are.
+    missed = np.hypot(rest.mean(), NOISE_DOUBT * rest.std()) / (shares * most).sum(axis=0).mean()
+    doubt, wide = np.hypot(doubt, missed * most), STATE_DOUBT * most.mean(axis=1, keepdims=True)
+    drawn = drawn + wide * rng.standard_normal(drawn.shape)
+    measured = drawn + wide**2 / (wide**2 + measured.var(axis=1, keepdims=True)) * (measured - drawn)
+    errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape)
+    errors = errors + np.sqrt(1 - COMMON) * rng.standard_normal(drawn.shape)
+    gain = (1 - COMMON) * shares * doubt**2 + COMMON * doubt * (shares * doubt).sum(axis=0)
+    gain = gain / np.maximum((shares * gain).sum(axis=0) + rest.var(), LEAST_WEIGHT**2)
+    return np.asarray(measured + doubt * errors + gain * (rest - (shares * doubt * errors).sum(axis=0)))

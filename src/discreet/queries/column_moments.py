@@ -138,7 +138,7 @@ class ColumnLaw:
     @property
     def _measured_pairs(self) -> MeasuredSets | None:
         """Measured sets of the posterior; None if no tables were read, or if the law is of complete records."""
-        return None if self.both.parts is None else self.both.parts.told
+        return None if self.both.parts is None or self.both.seen else self.both.parts.told
 
     @cached_property
     def whole(self) -> Floats | None:
@@ -151,8 +151,12 @@ class ColumnLaw:
         states = laws.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
-        law = laws.whole(self.names)
+        law = self._joint(self.names)
         return law if pairs is None else move_without_bias(pairs, law, self.names)
+
+    def _joint(self, names: Scope) -> Floats:
+        """Compute the law of some variables given the evidence, shape `(*sizes, draws)`."""
+        return self.both.given.joint(names) if self.both.seen else self.both.given.whole(names)
 
     def of(self, *names: str) -> Floats:
         """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`, axes in the given order.
@@ -193,7 +197,7 @@ class ColumnLaw:
         laws, pairs = self.both.given, self._measured_pairs
         if pairs is not None:
             return find_pairs_without_bias(pairs, laws.cells, self.names)
-        return {pair: laws.whole(pair) for pair in combinations(self.names, 2)}
+        return {pair: self._joint(pair) for pair in combinations(self.names, 2)}
 
     @cached_property
     def singles(self) -> Mapping[str, Floats]:

@@ -14,18 +14,19 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from discreet.errors import InputError
 from discreet.inference.bin_laws import BinLaw
 from discreet.inference.exact_laws import ConditionalLaws, affordable
 from discreet.inference.weighted_records import Sampling, weighted_laws
 from discreet.model.network import Network
-from discreet.model.query_grammar import NumberRange, Observed, Probability
+from discreet.model.query_grammar import NumberRange, Observed, write_evidence
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import JointLaw
 from discreet.posterior.number_draws import LEAST_SHARE, NumberDraws
-from discreet.posterior.number_lines import slopes_inside
+from discreet.posterior.number_lines import give_states, slopes_inside
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
@@ -143,6 +144,18 @@ class ConditionedPosterior:
         return self.split or any(not np.array_equal(*each.part_ends()) for each in self.observed)
 
     @cached_property
+    def numbers_given(self) -> NumberDraws | None:
+        """Numbers of the records with the observed states, under every draw; None if no sums were released.
+
+        Raises:
+            InputError: a number is observed.
+        """
+        if self.observed:
+            raise InputError("covariances and regressions take states as evidence; of a number write its bin")
+        evidence, numbers = self.given.evidence, self.numbers
+        return numbers if numbers is None or not evidence else give_states(numbers, evidence)
+
+    @cached_property
     def flat(self) -> ConditionalLaws:
         """Laws given the evidence, in which the part of a bin is the same in all rows."""
         return (
@@ -184,7 +197,7 @@ class ConditionedPosterior:
         observed = np.exp(log)
         lower, upper = credible_interval(observed, level)
         return EvidenceProbability(
-            str(Probability((), tuple(seen))).replace("| ", "", 1), float(observed.mean()), float(lower), float(upper)
+            f"P({write_evidence(tuple(seen))})", float(observed.mean()), float(lower), float(upper)
         )
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
@@ -381,7 +394,8 @@ def follow_lines(
     """
     flat = both.flat
     shares = flat.joint((name,))
-    law = give_numbers(numbers, name, shares, numbers.offsets_given(name, flat, step, both.ranged), both.names, step)
+    offsets = numbers.offsets_given(name, flat.evidence, flat.joint, step, both.ranged)
+    law = give_numbers(numbers, name, shares, offsets, both.names, step)
     shift, less = np.zeros((2, shares.shape[1]))
     for each in both.observed:
         known = each.variable.name

@@ -27,7 +27,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
 from discreet.model.network import Network
 from discreet.model.number_grid import NumberGrid
 from discreet.model.schema import Scope
@@ -43,6 +43,10 @@ MOST_COLUMNS = 128
 """Most columns of variables between those of a regression by which covariances follow; as `MOST_COEFFICIENTS`."""
 HALVINGS = 6
 """Halvings of what bins say of curves before it is left out, in draws that it would make impossible."""
+LEAST_RECORDS = 4
+"""Least number of records with some evidence, for each column."""
+ALIKE = "given {} the lines between bins of {} are taken to go on inside the bins, give or take .3 deviations"
+"""Assumption of covariances given states, of which no sum inside bins tells."""
 SLICES = 20
 """Elliptical slices by which an impossible draw is drawn anew."""
 SHRINKS = 12
@@ -132,6 +136,9 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
     """
     names = tuple(column.variable.name for column in columns)
     between = find_between(law, numbers, columns)
+    size, units = sum(between.columns), float(numbers.units_with(names).mean())
+    if numbers.states and units < LEAST_RECORDS * size:
+        raise InputError(f"about {units:.0f} records have this evidence, too few for {size} columns; observe less")
     schema = law.both.given.network.schema
     wide = [RegressionColumn(schema[name]) for name in between.names]
     records = replace(law, records=numbers.units)
@@ -144,7 +151,9 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
     doubting = law.both.parts is not None and law.both.parts.assume == "robust"
     if doubting:
         filled = _doubt(filled, law, numbers.of_records, columns, between)
-    return NumberMoments(moments.means[:, chosen], filled, between.tell(names))
+    numeric = [name for name in names if name in numbers.grids]
+    same = (ALIKE.format(listed(numbers.states), listed(numeric)),) if numbers.states and len(numeric) > 1 else ()
+    return NumberMoments(moments.means[:, chosen], filled, (*between.tell(names), *same))
 
 
 def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[RegressionColumn]) -> Completion:
@@ -166,6 +175,10 @@ def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
     sizes = tuple(len(RegressionColumn(variable).names) for variable in variables)
     readable = all(each.missing is None and (not each.numeric or each.name in numbers.grids) for each in variables)
     apart = [pair for pair in combinations(names, 2) if not are_together(numbers, network, pair)]
+    if apart and numbers.states:
+        raise InputError(
+            f"no sum of both {shown(apart[0][0])} and {shown(apart[0][1])} was released: ask of them without evidence"
+        )
     if not apart or not readable or sum(sizes) > MOST_COLUMNS or law.both.sampling is not None:
         return Completion(network, *_sizes(columns), frozenset(combinations(names, 2)))
     known = (pair for pair in combinations(wide, 2) if are_together(numbers, network, pair))
@@ -271,19 +284,19 @@ def draw_population(
         between: whose columns they are.
         rng: source of randomness.
     """
-    units = numbers.units_with(between.names)
     means, covariances = moments.means.copy(), moments.covariances.copy()
     good, size = np.flatnonzero(are_possible(covariances)), means.shape[1]
+    units = np.broadcast_to(numbers.units_with(between.names), len(means))[good]
     if not good.size:
         return moments
     root = np.linalg.cholesky(covariances[good])
     # Bartlett's decomposition of W, of mean 1.
-    freedom = max(units, size + 2.0)
+    freedom = np.maximum(units, size + 2.0)[:, None]
     draws = np.tril(rng.standard_normal(root.shape), -1)
-    draws[:, range(size), range(size)] = np.sqrt(rng.chisquare(freedom - np.arange(size), (len(good), size)))
-    half = root @ np.linalg.inv(draws).swapaxes(1, 2) * np.sqrt(freedom)
+    draws[:, range(size), range(size)] = np.sqrt(rng.chisquare(freedom - np.arange(size)))
+    half = root @ np.linalg.inv(draws).swapaxes(1, 2) * np.sqrt(freedom)[..., None]
     covariances[good] = half @ half.swapaxes(1, 2)
-    means[good] += (half @ rng.standard_normal((len(good), size, 1)))[..., 0] / np.sqrt(units)
+    means[good] += (half @ rng.standard_normal((len(good), size, 1)))[..., 0] / np.sqrt(units)[:, None]
     return NumberMoments(means, covariances)
 
 
@@ -389,14 +402,9 @@ def _covary(
         sides = [numbers.grids[name] for name in names]
         pair = pair[: sides[0].bins, : sides[1].bins]
         pair = pair / pair.sum(axis=(0, 1))
-        centred = [
-            (grid.middles - (grid.edges[0] + grid.edges[-1]) / 2)[:, None] + numbers.column(name).offsets
-            for grid, name in zip(sides, names, strict=True)
-        ]
-        means = [(pair.sum(axis=1 - axis) * centred[axis]).sum(axis=0) for axis in (0, 1)]
+        covaried = numbers.covariance(*names, pair, binned=binned)
         if binned:
-            return np.asarray((np.einsum("kld,kd,ld->d", pair, *centred) - means[0] * means[1])[:, None, None])
-        covaried = numbers.products(*names, pair) - means[0] * means[1]
+            return covaried[:, None, None]
         # Where numbers have gaps, of the records with both: their correlation is taken for that of all.
         for name, grid, axis in zip(names, sides, (1, 0), strict=True):
             variances = [

@@ -190,7 +190,7 @@ def observe_numbers(
             law = BinLaw.of_bins(variable, shares, inside)
             bins = np.arange(len(variable.edges) - 1)
         else:
-            law = numbers.given(name, shares, numbers.offsets_given(name, laws, step), step)
+            law = numbers.given(name, shares, numbers.offsets_given(name, laws.evidence, laws.joint, step), step)
             bins = numbers.grids[name].bin_of_leaf(numbers.evidence.payload.leaves(name))
         observed.append(ObservedNumber(variable, seen, law, bins, _find_interval(variable, seen, law.edges)))
     return tuple(observed)

@@ -284,7 +284,7 @@ def answer(
         MAP(A, B | C=c)         the most probable joint state of A and B
         MPE(| C=c)              the most probable joint state of all variables that are not observed
         E(X | C=c)              the mean of a numeric variable; sd(X | C=c), var(X | C=c)
-        cor(X, Z)               the correlation of two numeric variables; cov(X, Z)
+        cor(X, Z | C=c)         the correlation of two numeric variables; cov(X, Z | C=c); evidence is of states
         quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
         P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
         E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
@@ -1032,7 +1032,7 @@ def _find_number_law(
         return BinLaw.of_bins(variable, shares, inside)
     if both.split:
         return follow_lines(name, both, numbers, step)
-    offsets = numbers.offsets_given(name, both.given, step, both.ranged)
+    offsets = numbers.offsets_given(name, both.given.evidence, both.given.joint, step, both.ranged)
     if query.quantity not in ("sd", "variance") or not numbers.measures(name, name):
         return numbers.given(name, shares, offsets, step)
     law = give_numbers(numbers, name, shares, offsets, both.names, step)
@@ -1095,18 +1095,20 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
     """Answer a query for the covariance or correlation of two numeric variables.
 
     Args:
-        query: query for two numbers, without evidence.
-        both: draws.
+        query: query for two numbers.
+        both: draws given the evidence.
         level: posterior probability of the interval.
 
     Returns:
         An answer of one row, without noise share; the interval is equal-tailed and needs no law inside bins.
 
     Raises:
-        InputError: no sums of both were released.
+        InputError: no sums of both were released, or as `read_moments`.
     """
     names = tuple(name for name, _ in query.targets)
     values, follows = _relate_numbers(query, both)
+    if both.weights is not None:
+        values = values[resample(both.weights)]
     lower, upper = equal_tails(values, level)
     row: AnswerRow = {
         "state": {names[0]: f"{query.quantity} with {names[1]}"},
@@ -1134,7 +1136,7 @@ def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Flo
     Raises:
         InputError: no sums of both were released, or one of them does not apply to the same records.
     """
-    names, numbers = tuple(name for name, _ in query.targets), both.numbers
+    names, numbers = tuple(name for name, _ in query.targets), both.numbers_given
     both.given.network.schema.require_same_records(names)
     if numbers is None or not all(name in numbers.grids for name in names):
         raise InputError(f"{query}: this release holds no sums of these numbers; `regress` reads bins")

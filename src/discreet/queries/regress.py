@@ -32,6 +32,7 @@ from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
+from discreet.model.query_grammar import Probability, check_names, parse_evidence, write_evidence
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -210,6 +211,7 @@ class Regression(Result):
         unmeasured: pairs of its variables that lie in no table, at most 20.
         prior_only: quantities that only the prior determines, as in `Answer.prior_only`.
         assumes: further assumptions, as in `Answer.assumes`; with numeric variables the law inside their bins.
+        given: states that all its records have, as evidence of a query is written; empty for all records.
 
     Raises:
         Nothing.
@@ -233,6 +235,7 @@ class Regression(Result):
     unmeasured: tuple[tuple[str, str], ...] = ()
     prior_only: tuple[Scope, ...] = ()
     assumes: tuple[str, ...] = ()
+    given: str = ""
 
     def __post_init__(self) -> None:
         """Make the array `coefficients` read-only in place, without a copy."""
@@ -278,7 +281,7 @@ class Regression(Result):
             InputError: a level outside (0, 1), when the table is reached.
         """
         unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
-        yield f"{unit} on {listed(self.on)}"
+        yield f"{unit} on {listed(self.on)}" + (f", given {self.given}" if self.given else "")
         yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
         if self.left_out:
             yield f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out"
@@ -360,6 +363,7 @@ def regress(
     target: str,
     on: Sequence[str],
     *,
+    given: str = "",
     kind: RegressionKind = "linear",
     assume: LawAssume | None = None,
     inside: Inside = "log-linear",
@@ -378,6 +382,8 @@ def regress(
             binary one, or a numeric one with two bins, of which the second counts 1.
         on: covariates, or the name of a single one: numeric with bins, which enter as numbers, or categorical, with a
             coefficient for each state except the first.
+        given: states that all records of the regression have, such as `"smoke=yes, sex=m"`; empty for all records. So
+            each state has its own line. States of all kinds of variables are taken, numbers and comparisons are not.
         kind: "linear", least squares; or "logistic", maximum likelihood in the population, with a ridge of a millionth
             of the records. It is exact up to 4,096 joint states of all its variables (and 2^23 of these times draws),
             and beyond that computed from 8,192 simulated records for each draw, with a fixed seed.
@@ -391,7 +397,8 @@ def regress(
 
     Raises:
         InputError: no covariate; a variable that is unknown or repeated, may be missing, has a single state, or is no
-            target of this kind; more than 128 coefficients; another word for `kind`, `assume` or `inside`; `assume` for
+            target of this kind; more than 128 coefficients; evidence that is no state, or that too few records have, or
+            numbers of which no sum was released together; another word for `kind`, `assume` or `inside`; `assume` for
             a posterior without alternatives to its network; a network too large for exact inference; or coefficients
             that are not identified, or fits that do not converge, in more than half of the draws. The message names the
             columns that do not vary or are collinear.
@@ -416,14 +423,17 @@ def regress(
     check_inside(inside)
     schema = posterior.network.schema
     names = _check_covariates(schema, target, on, kind)
-    both = condition_on(_apply_assumption(posterior, assume), (), predictive=False)
+    observed = parse_evidence(given, schema)
+    check_names(Probability(tuple((name, None) for name in (target, *names)), observed), schema)
+    both = condition_on(_apply_assumption(posterior, assume), observed, predictive=False)
     law = ColumnLaw(both.for_targets((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [RegressionColumn(schema[name]) for name in names]
     follows: tuple[str, ...] = ()
     with under_way("regressing"):
-        measured = kind == "linear" and _measures_numbers(both.numbers, (*names, target), schema)
-        if measured and both.numbers is not None:
-            sums = read_moments(law, both.numbers, [*covariates, RegressionColumn(schema[target])])
+        numbers = both.numbers_given
+        measured = kind == "linear" and _measures_numbers(numbers, (*names, target), schema)
+        if measured and numbers is not None:
+            sums = read_moments(law, numbers, [*covariates, RegressionColumn(schema[target])])
             moments, drawn, follows = sums.of_covariates, sums.coefficients, sums.assumes
         else:
             moments = column_moments(law, covariates)
@@ -441,6 +451,7 @@ def regress(
             "draws; leave some of them out"
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
+    regression = replace(regression, given=write_evidence(observed))
     regression = _add_basis(regression, law, measured=measured)
     return replace(regression, assumes=(*regression.assumes, *follows))
 
@@ -546,10 +557,12 @@ def _add_basis(regression: Regression, law: ColumnLaw, *, measured: bool) -> Reg
     assumes: tuple[str, ...] = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
     if basis is None:
         return replace(regression, assumes=assumes)
-    assumes += basis.clipped(law.names)
-    mark, unmeasured = basis.of(law.names, read=law.both.read and not numbers)
-    regression = replace(regression, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(law.names), *assumes))
-    return replace(regression, prior_only=basis.prior_only(law.names))
+    seen = law.both.names
+    names = (*law.names, *seen)
+    assumes += basis.clipped(names)
+    mark, unmeasured = basis.of(names, given=seen, read=law.both.read and not numbers)
+    regression = replace(regression, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(names), *assumes))
+    return replace(regression, prior_only=basis.prior_only(names, given=seen))
 
 
 # -------------------------------------------------------------------------------------------------- coefficients
@@ -621,6 +634,8 @@ def _fit_logistic(
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
     if law.whole is not None:
         points = _list_states(law, covariates, target)
+    elif law.both.seen:
+        raise InputError("a logistic regression given states takes at most 4,096 joint states; leave some columns out")
     else:
         points = _draw_points(law, moments, covariates, target)
     for block, columns, weights, hits in points:

@@ -345,7 +345,7 @@ def _find_open_product(
     for axis, (grid, part) in enumerate(zip(grids, placed, strict=True)):
         by_cell = _average_cells(part.mean, cells, shares.shape)
         rest.append(part.mean - by_cell.ravel()[cells])
-        middles = grid.middles - (grid.edges[0] + grid.edges[-1]) / 2
+        middles = grid.centred
         centred.append(by_cell + np.expand_dims(middles, 1 - axis))
     explained = (shares * centred[0] * centred[1]).sum() + (rest[0] * rest[1]).mean()
     return float(product - explained)

@@ -155,6 +155,7 @@ class RegressRequest(RequestFields):
     target: Text
     on: Annotated[list[Text], Field(min_length=1, max_length=100, description="Covariates.")]
     kind: Annotated[option_texts.RegressionKind, Field(description=option_texts.KIND)] = "linear"
+    given: Annotated[str, Field(description="States that all records have, such as smoke=yes.")] = ""
     level: Level = option_texts.DEFAULT_LEVEL
     assume: Annotated[option_texts.LawAssume | None, Field(description="Assumption of pairs that no table has.")] = None
     inside: Inside = "log-linear"

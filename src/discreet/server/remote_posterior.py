@@ -292,17 +292,15 @@ def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -
     return prediction
 
 
-def _regress(
-    remote: RemotePosterior, target: str, on: Sequence[str], kind: str, assume: str | None, inside: str
-) -> Regression:
+def _regress(remote: RemotePosterior, target: str, on: Sequence[str], **how: Any) -> Regression:
     """Fit a regression; see `regress`. All draws are fetched, for intervals of any level."""
     names = (on,) if isinstance(on, str) else tuple(on)
     require(bool(names), f"a regression of {shown(target)} needs at least one covariate")
-    options = {"target": target, "kind": kind, "assume": assume, "inside": inside, "missing": remote.missing}
+    options = {"target": target, **how, "missing": remote.missing}
     pairs = [*options.items(), *(("on", name) for name in names), ("draws", True)]
     document = remote.http.ask("releases", remote.id, "regress", parameters=pairs)
     regression: Regression = remote.read(read_regression, document)
-    remote.check(regression.target == target, regression.on == names, regression.kind == kind)
+    remote.check(regression.target == target, regression.on == names, regression.kind == how["kind"])
     return regression
 
 

@@ -296,7 +296,7 @@ def ask_decision(reading: ServedPosterior, request: DecisionRequest) -> Question
 def ask_regression(reading: ServedPosterior, request: RegressRequest) -> Question:
     """Fit a regression of one variable of the network on others."""
     posterior = reading.posterior(request.missing)
-    how: Any = {name: getattr(request, name) for name in ("kind", "assume", "inside")}
+    how: Any = {name: getattr(request, name) for name in ("kind", "given", "assume", "inside")}
 
     def make() -> ResponseBody:
         regression = regress(posterior, request.target, request.on, **how)

@@ -244,6 +244,7 @@ class RegressReply(_BasisReply):
     target: str
     on: list[str]
     kind: RegressionKind
+    given: NotRequired[str]
     level: float
     coefficients: list[NamedRow]
     draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]

@@ -91,6 +91,24 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
 
+def draw_plain(sets: MeasuredSets | None, names: Scope) -> Floats | None:
+    """Draw unbiased shares of the records in the cells of a table, by least squares plus the error of noise.
+
+    Args:
+        sets: measured sets of the posterior; None if no tables were read.
+        names: variables of the table.
+
+    Returns:
+        Shape `(*sizes, draws)`; cells may be negative. None if no table has all of the variables.
+    """
+    if sets is None or not any({*names} <= table for table in sets.tables):
+        return None
+    ordered = sets.network.ordered(names)
+    fitted, rng = sets.fit([ordered]), sets.generator(ordered, PLAIN_STREAM)
+    shares = draw_plain_pairs(fitted, [ordered], sets.draws, rng)[ordered]
+    return np.moveaxis(shares, [ordered.index(name) for name in names], range(len(names)))
+
+
 def _draw_measured_pairs(
     sets: MeasuredSets, names: Scope, draws: int
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
@@ -168,7 +186,7 @@ def draw_plain_pairs(
             share = margins.network.cells(inside) / math.prod(sizes)
             coordinates[index] = moved[inside].reshape(coordinates[index].shape) * math.sqrt(share)
         table = transformed(coordinates, contrast_matrices(sizes), back=True)
-        shares[pair] = table / table.sum(axis=(0, 1))
+        shares[pair] = table / table.reshape(-1, draws).sum(axis=0)
     return shares
 
 
