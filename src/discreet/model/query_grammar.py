@@ -10,21 +10,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn, cast
+from typing import Any, ClassVar, Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.network import Network
 from discreet.model.number_types import Printed
 from discreet.model.schema import Schema, Variable
+from discreet.util.attached import above
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
 
 QueryKind = Literal[
-    "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation"
+    "marginal",
+    "conditional",
+    "map",
+    "mpe",
+    "mean",
+    "quantile",
+    "sd",
+    "variance",
+    "covariance",
+    "correlation",
+    "expression",
 ]
 """Kind of an answer."""
 HEADS = {"E": "mean", "sd": "sd", "var": "variance", "cov": "covariance", "cor": "correlation"}
@@ -42,6 +55,9 @@ APPLIES = "applies"
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
+BRACKET = re.compile(r'"[^"]*"|[()]')
+COMPOSED = re.compile(r"\)\s*\S|^\s*[-(\d.]|^\s*(?:N|MI|odds)\s*\(|\b(?:or|and|not|in|do)\b|[{~]")
+"""What a question that is no plain query has, outside quotes: operators, other heads, words and brackets of events."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +265,46 @@ def _write_number(value: float) -> str:
     return text if float(text) == value else repr(float(value))
 
 
-Query = Probability | MostProbable | NumberQuery
+PlainQuery = Probability | MostProbable | NumberQuery
+"""A query that is answered by itself."""
+
+
+class ComposedQuery(ABC):
+    """A question whose answer is computed from the draws of other queries' answers; the pack `questions` has them."""
+
+    kind: ClassVar[QueryKind] = "expression"
+    targets: ClassVar[tuple[tuple[str, None], ...]] = ()
+    evidence: ClassVar[Observed] = ()
+
+    @abstractmethod
+    def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
+        """List the queries from whose answers it is computed; a workload of the question is these.
+
+        Raises:
+            InputError: the question does not fit the network.
+        """
+
+    @abstractmethod
+    def combine(self, answers: Sequence[Any], posterior: Any, level: float) -> Any:
+        """Compute its answer.
+
+        Args:
+            answers: one to each of `atoms`, with its draws.
+            posterior: that answered.
+            level: posterior probability of each interval.
+
+        Raises:
+            InputError: the draws do not determine it.
+        """
+
+
+Query = PlainQuery | ComposedQuery
+
+
+def plain_queries(queries: Iterable[str | Query], network: Network) -> list[PlainQuery]:
+    """List queries, parsed and checked; those that others are computed from take their place."""
+    parsed = [read_query(query, network.schema) for query in queries]
+    return [atom for each in parsed for atom in (each.atoms(network) if isinstance(each, ComposedQuery) else (each,))]
 
 
 def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
@@ -297,13 +352,36 @@ def parse_query(text: str, schema: Schema) -> Query:
         'P(smoke | O2=>=5)'
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")
+    try:
+        return _parse_plain(text, schema)
+    except InputError:
+        if not COMPOSED.search(re.sub(r'"[^"]*"', "_", text)):
+            raise
+    head = re.match(r"\s*(?!odds\b)[A-Za-z]+\s*\(", text)
+    event = head is not None and not text[find_closing(text, head.end()) + 1 :].strip()
+    composed: Query = above("Query.of_event" if event else "Query.of_expression")(text, schema)
+    return composed
+
+
+def find_closing(text: str, start: int) -> int:
+    """Find the bracket that closes the one before a position, outside quotes; the end of the text if there is none."""
+    depth = 1
+    for match in BRACKET.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.start()
+    return len(text)
+
+
+def _parse_plain(text: str, schema: Schema) -> PlainQuery:
+    """Parse a query that is answered by itself."""
     match = BEGINS.match(text)
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
     targets, evidence = (_name_states(items, schema) for items in _read_items(body[1], text))
     observed = _read_evidence(evidence, schema, text)
-    query: Query
+    query: PlainQuery
     if match[1] in HEADS or match[1] in ("median", "quantile"):
         query = _read_number_query(match[1], targets, observed, text)
     elif match[1] == "P" and len(targets) == 1 and (compared := _read_comparison(*targets[0], schema)):
@@ -384,12 +462,14 @@ def check_names(query: Query, schema: Schema) -> None:
     """Refuse a query that does not fit a schema.
 
     Args:
-        query: the query.
+        query: the query; a composed one was checked when it was parsed.
         schema: with its names.
 
     Raises:
         InputError: an unknown variable or state, a repeated variable, or nothing left to explain.
     """
+    if isinstance(query, ComposedQuery):
+        return
     targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
     named: list[tuple[str, str | NumberRange | None]] = [*targets, *query.evidence]
     twice = first_repeated(name for name, _ in named)
@@ -470,6 +550,21 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             seen = schema[name].states[int(seen.low)]
         observed[name] = seen
     return tuple(observed.items())
+
+
+def read_evidence(text: str, schema: Schema) -> Observed:
+    """Read evidence alone, as it stands behind the bar of a query.
+
+    Args:
+        text: states, numbers and comparisons, with commas between them.
+        schema: with its names.
+
+    Raises:
+        InputError: as `parse_query`.
+    """
+    observed = _read_evidence(_name_states(_read_items(f"| {text}", text)[1], schema), schema, text)
+    check_names(Probability((), observed), schema)
+    return observed
 
 
 def _read_applies(name: str, state: str | None, schema: Schema, text: str) -> tuple[str, str | None]:
