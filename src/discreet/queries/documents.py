@@ -65,6 +65,7 @@ def answer_document(answer: Answer) -> Document:
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None and not answer.sums else write_fields(answer, "unit", "inside")
+    document |= write_fields(answer, "unit") if answer.kind == "expression" else {}
     for name in OF_NUMBERS:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}

@@ -690,6 +690,18 @@ def _split_and(condition: Condition | None) -> tuple[Condition, ...]:
     return condition.parts if isinstance(condition, Junction) and condition.word == "and" else (condition,)
 
 
+def _narrow(conditions: Sequence[Condition]) -> list[Condition]:
+    """Join comparisons of one variable, as the kernel does, at the place of the first."""
+    narrow = dict[object, Condition]()
+    for at, part in enumerate(conditions):
+        key = part.name if isinstance(part, Literal) and part.range else at
+        before = narrow.get(key)
+        if isinstance(before, Literal) and before.range and isinstance(part, Literal) and part.range:
+            part = Literal(part.name, (), before.range.narrow(part.range))
+        narrow[key] = part
+    return list(narrow.values())
+
+
 def _literal(name: str, seen: str | NumberRange) -> Literal:
     """Make a literal of plain evidence."""
     return Literal(name, (), seen) if isinstance(seen, NumberRange) else Literal(name, (seen,))
@@ -774,7 +786,7 @@ def _read_quantity(word: str, event: Event, schema: Schema) -> Question:
     if event.actions:
         event._refuse("do() is for P(...)")
     if any(literal.name == name for literal in event.literals):
-        event._refuse(f"{shown(name)} is asked, and part of the event; give its comparisons with commas, outside of it")
+        event._refuse(f"{shown(name)} is asked, and part of the evidence; leave it out of one of them")
     return MixedMean(name, replace(event, free=()))
 
 
@@ -848,6 +860,7 @@ class _Reader:
         for names in ([name for name, _ in likelihoods], [name for name, _ in actions]):
             if len({*names}) < len(names):
                 refuse(self.text, position, "a variable occurs twice behind '~' or in do()")
+        given = _narrow(given)
         plain = [part for part in given if isinstance(part, Literal) and (part.range or len(part.states) == 1)]
         inside = {*free, *(name for name, _ in likelihoods)}
         inside |= {each.name for part in (event, *given) if part not in plain and part for each in part.literals()}
@@ -903,10 +916,14 @@ class _Reader:
         if self.peek() == "do" and self.peek(1) == "(":
             return self._read_action()
         if self.peek() == "(":
+            start = self.at
             self.at += 1
             inside = self._read_or(depth + 1)
             if self.peek() != ")":
                 self.refuse("a bracket ')' is missing")
+            if isinstance(inside, _Name | _Likelihood | _Action):
+                self.at = start
+                self.refuse("did not expect a bracket; brackets are around conditions, such as NAME=STATE")
             self.at += 1
             return inside
         return self._read_leaf()
