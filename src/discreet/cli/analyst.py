@@ -69,8 +69,9 @@ Queries = Annotated[
         show_default="all marginals",
         help='Such as "P(lung | smoke=yes)" or "P(A=a, B | C=c)"; most probable states, "MAP(A, B | C=c)" and '
         '"MPE(| C=c)"; of numbers "E(X | C=c)", "sd(X)", "var(X)", "median(X)", "quantile(X, 0.9)", "P(X > 40)", '
-        '"cov(X, Z)" and "cor(X, Z)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)". A file has one '
-        "query a line; - reads stdin.",
+        '"cov(X, Z)" and "cor(X, Z)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)"; differences, '
+        'ratios, events and counts, "P(A=a | C=c) - P(A=a | C=d)", "P(A=a or B=b)", "N(A=a)". A file has one query a '
+        "line; - reads stdin.",
     ),
 ]
 Regressions = Annotated[

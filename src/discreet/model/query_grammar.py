@@ -26,19 +26,8 @@ from discreet.util.attached import above
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
 
-QueryKind = Literal[
-    "marginal",
-    "conditional",
-    "map",
-    "mpe",
-    "mean",
-    "quantile",
-    "sd",
-    "variance",
-    "covariance",
-    "correlation",
-    "expression",
-]
+NumberKind = Literal["mean", "quantile", "sd", "variance", "covariance", "correlation"]
+QueryKind = Literal["marginal", "conditional", "map", "mpe", "expression", NumberKind]
 """Kind of an answer."""
 HEADS = {"E": "mean", "sd": "sd", "var": "variance", "cov": "covariance", "cor": "correlation"}
 """Quantity by the word that begins its query."""
@@ -46,6 +35,8 @@ OF_TWO = ("covariance", "correlation")
 """Quantities of two numeric variables."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|sd|var|cov|cor|median|quantile)\s*\(")
 """Beginning of every query."""
+QUESTION = re.compile(r"[-+*/(\s\d.]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
+"""Beginning of every question, made of queries or not."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL)
@@ -55,7 +46,6 @@ APPLIES = "applies"
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
-BRACKET = re.compile(r'"[^"]*"|[()]')
 COMPOSED = re.compile(r"\)\s*\S|^\s*[-(\d.]|^\s*(?:N|MI|odds)\s*\(|\b(?:or|and|not|in|do)\b|[{~]")
 """What a question that is no plain query has, outside quotes: operators, other heads, words and brackets of events."""
 
@@ -357,20 +347,8 @@ def parse_query(text: str, schema: Schema) -> Query:
     except InputError:
         if not COMPOSED.search(re.sub(r'"[^"]*"', "_", text)):
             raise
-    head = re.match(r"\s*(?!odds\b)[A-Za-z]+\s*\(", text)
-    event = head is not None and not text[find_closing(text, head.end()) + 1 :].strip()
-    composed: Query = above("Query.of_event" if event else "Query.of_expression")(text, schema)
+    composed: Query = above("Query.of_question")(text, schema)
     return composed
-
-
-def find_closing(text: str, start: int) -> int:
-    """Find the bracket that closes the one before a position, outside quotes; the end of the text if there is none."""
-    depth = 1
-    for match in BRACKET.finditer(text, start):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if depth == 0:
-            return match.start()
-    return len(text)
 
 
 def _parse_plain(text: str, schema: Schema) -> PlainQuery:

@@ -883,9 +883,7 @@ def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]
     ends = np.cumsum([len(part.states) for part in parts])[:-1]
     pairs = zip(parts, np.split(numbers, ends, axis=1), np.split(draws, ends), strict=True)
     return [
-        _write_answer(
-            part.asked, part.states, columns, 0.0, part.both, level, drawn=_keep_draws(values, part.replicates, both)
-        )
+        _write_answer(part.asked, part.states, columns, _keep_draws(values, part.replicates, both), part.both, level)
         for part, columns, values in pairs
     ]
 
@@ -928,8 +926,7 @@ def _summarise(
     if replicates is not None:
         share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(replicates, 0.0, 1.0), both.effective)
     numbers = np.array([mean, lower, upper, share, error])
-    drawn = _keep_draws(draws, replicates, both)
-    return _write_answer(query, states, numbers, float(1 - possible.mean()), both, level, best, drawn=drawn)
+    return _write_answer(query, states, numbers, _keep_draws(draws, replicates, both), both, level, best)
 
 
 def _keep_draws(draws: Floats, replicates: Floats | None, both: ConditionedPosterior) -> AnswerDraws:
@@ -942,12 +939,10 @@ def _write_answer(
     query: Query,
     states: Sequence[Mapping[str, str]],
     numbers: Floats,
-    left_out: float,
+    drawn: AnswerDraws,
     both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
-    *,
-    drawn: AnswerDraws,
 ) -> Answer:
     """Build an answer from its numbers, and add basis and evidence.
 
@@ -956,12 +951,11 @@ def _write_answer(
         states: joint states, by variable.
         numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states); if a noise
             share is NaN, it and its error become None.
-        left_out: fraction of the draws in which the evidence is impossible.
+        drawn: draws of the rows, NaN where the evidence is impossible.
         both: draws given the evidence, which determine basis, evidence and sampling error
             (`ConditionedPosterior.ground`).
         level: posterior probability of each interval.
         best: fraction of the draws in which each state is the most probable, for explanations; None leaves "best" out.
-        drawn: draws of the rows.
 
     Returns:
         The answer, rows in the order of `states`.
@@ -974,9 +968,9 @@ def _write_answer(
             row["best"] = best[i]
         rows.append(row)
     names = {name for state in states[:1] for name in state}
-    ungrounded = Answer(
-        str(query), query.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling, drawn=drawn
-    )
+    left_out = float(np.isnan(drawn.values[0]).mean())
+    fields: Any = {"left_out": left_out, "sampling": both.sampling, "drawn": drawn}
+    ungrounded = Answer(str(query), query.kind, level, tuple(rows), **fields)
     return both.ground(ungrounded, names, (numbers[1], numbers[2]))
 
 
@@ -1023,9 +1017,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         row["law_lower"], row["law_upper"] = by_line["lower"], by_line["upper"]
         row["lower"], row["upper"] = min(row["lower"], by_line["lower"]), max(row["upper"], by_line["upper"])
     row["noise"] = row["noise_error"] = None
-    values = np.full((3, 1, possible.size), np.nan)
-    values[:, 0, possible] = drawn
-    again_values: Floats | None = None
+    values, copies = _place(np.array(drawn), possible), None
     if both.replicate is not None:
         again = both.again
         replicate = _find_number_law(query, again, _draw_probabilities(query.bins, again)[0], inside, both.step)
@@ -1033,8 +1025,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
         first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
-        again_values = np.full((1, paired.size), np.nan)
-        again_values[0, paired] = second
+        copies = _place(second[None], paired)[0]
     row, unit = _in_its_unit(query, row, both.given.network.schema[query.variable].number_type)
     ungrounded = Answer(
         str(query),
@@ -1046,12 +1037,19 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         inside=inside if both.given.network.schema[query.variable].numeric else None,
         sampling=both.sampling,
         sums=_list_sums(query, both),
-        drawn=AnswerDraws(values[0], both.weights, (values[1], values[2]), again_values, both.step, both.effective),
+        drawn=AnswerDraws(values[0], both.weights, (values[1], values[2]), copies, both.step, both.effective),
     )
     shares = keep_possible(draws, possible)
     shares = shares if both.weights is None else shares[:, resample(weights)]
     answer = both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
     return replace(answer, assumes=(*answer.assumes, *assumes))
+
+
+def _place(values: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
+    """Put values of the possible draws in their places, NaN in the others: shape (values, 1, draws)."""
+    places = np.full((len(values), 1, possible.size), np.nan)
+    places[:, 0, possible] = values
+    return places
 
 
 def _in_its_unit(query: NumberQuery, row: AnswerRow, number_type: NumberType) -> tuple[AnswerRow, str]:
@@ -1170,8 +1168,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         "noise": None,
         "noise_error": None,
     }
-    drawn = AnswerDraws(values[None])
-    answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling, drawn=drawn)
+    fields: Any = {"unit": query.quantity, "sampling": both.sampling, "drawn": AnswerDraws(values[None])}
+    answer = Answer(str(query), query.kind, level, (row,), **fields)
     answer = both.ground(replace(answer, sums=_list_sums(query, both)), set(names), (values, values))
     return replace(answer, assumes=(*answer.assumes, *follows))
 

@@ -8,6 +8,7 @@ query has a least and a largest value in each draw; these are carried through by
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ WEAKEST: tuple[Mark, ...] = ("contradicted", "prior", "assumed", "inferred", "me
 """Marks of answers, the weakest first: a question has the weakest of its queries."""
 LARGE = 1e300
 """What stands for infinity where draws are sorted, whose differences must be numbers."""
+BRACKET = re.compile(r'"[^"]*"|[()]')
 Item = TypeVar("Item")
 Positions = npt.NDArray[np.intp]
 
@@ -42,6 +44,16 @@ Positions = npt.NDArray[np.intp]
 def refuse(text: str, position: int, reason: str) -> NoReturn:
     """Refuse a question at a position of its text, which is counted from 1."""
     raise InputError(f"query {shown(text.strip())}: at {position + 1}, {reason}")
+
+
+def find_closing(text: str, start: int) -> int:
+    """Find the bracket that closes the one before a position, outside quotes; the end of the text if there is none."""
+    depth = 1
+    for match in BRACKET.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.start()
+    return len(text)
 
 
 def check_terms(number: int) -> None:

@@ -33,7 +33,6 @@ from discreet.model.query_grammar import (
     PlainQuery,
     Probability,
     Query,
-    find_closing,
     read_evidence,
 )
 from discreet.model.schema import Schema, Scope, Variable
@@ -42,7 +41,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import EvidenceProbability
 from discreet.queries.credible import credible_interval
 from discreet.queries.query import ROW_LIMIT, noise_share
-from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, refuse
+from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, find_closing, refuse
 from discreet.util.arrays import Floats
 from discreet.util.similar import did_you_mean
 
@@ -512,7 +511,8 @@ class Count(Question):
     """Number of the release's records of an event: its share among these records, times their number.
 
     The share in the population, whose draws a posterior has, varies about that in the records by sampling. Its variance
-    given the latent counts of records is left out: deviations from the mean are scaled by the root of the noise's part.
+    given the latent counts of records is left out: deviations from the mean are scaled by the root of the noise's part,
+    which is known up to a Monte Carlo error, and is taken to be one standard error larger.
 
     Args:
         part: probability of the event; None counts all records.
@@ -543,7 +543,8 @@ class Count(Question):
                 f"{self}: the interval is that of a sample of as many records, as nothing tells noise apart"
             )
         else:
-            share = noise_share(values.draws[:, :: drawn.step], values.replicates, drawn.effective)[0]
+            part, error = noise_share(values.draws[:, :: drawn.step], values.replicates, drawn.effective)
+            share = np.minimum(part + error, 1.0)
         mean = np.nanmean(values.draws, axis=1, keepdims=True)
         shares = mean + np.sqrt(share)[:, None] * (values.draws - mean)
         moved = [np.clip(shares + side - values.draws, 0.0, 1.0) * records for side in values.bounds]

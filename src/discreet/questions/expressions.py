@@ -21,17 +21,19 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
-from discreet.model.query_grammar import MostProbable, PlainQuery, Query, find_closing, parse_query
+from discreet.model.query_grammar import MostProbable, PlainQuery, Query, parse_query
 from discreet.model.schema import Schema
 from discreet.queries.query import MOST_LEFT_OUT
-from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, refuse
+from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, find_closing, refuse
 from discreet.util.arrays import Floats
+from discreet.util.attached import above
 
 METHODS = (
-    ("Query.of_expression", f"{__name__}:parse_expression"),
+    ("Query.of_question", f"{__name__}:parse_question"),
     ("Query.of_event", f"{__package__}.events:parse_event"),
 )
 """Parsers that the kernel declares, with their homes."""
+QUERY = re.compile(r"\s*(?!odds\b)[A-Za-z]+\s*\(")
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
 NAME = re.compile(r"[A-Za-z]+\s*\(")
 TERM = re.compile(r"[-+*/]|[A-Za-z]+\s*\(")
@@ -230,8 +232,8 @@ def _multiply(left: Floats, right: Floats) -> Floats:
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
-def parse_expression(text: str, schema: Schema) -> Query:
-    """Parse an expression of queries.
+def parse_question(text: str, schema: Schema) -> Query:
+    """Parse an expression, or a query with an event.
 
     Args:
         text: as at the top of this file.
@@ -241,6 +243,10 @@ def parse_expression(text: str, schema: Schema) -> Query:
         InputError: not an expression, no query in it, more than `MOST_TERMS` terms, or as `parse_query`; with the
             position.
     """
+    head = QUERY.match(text)
+    if head is not None and not text[find_closing(text, head.end()) + 1 :].strip():
+        query: Query = above("Query.of_event")(text, schema)
+        return query
     number = sum(1 for _ in TERM.finditer(re.sub(r'"[^"]*"', "", text)))
     check_terms(number // 2)
     cursor = _Cursor(text, schema)
