@@ -606,3 +606,34 @@ def test_names_that_are_words_of_the_grammar_are_quoted() -> None:
     answer = posterior.answer('P("yes or no"="a or b" or "in"="not")')
     assert posterior.answer(answer.query).rows == answer.rows
     assert re.search('"yes or no"="a or b" or "in"="not"', answer.query)
+
+
+def test_simultaneous_intervals_hold_for_all_rows_at_once() -> None:
+    texts = ["P(smoke)", "P(ill=yes | smoke=yes) - P(ill=yes | smoke=no)", "P(cough=yes | ill=yes)"]
+    alone = dc.answer_many(POSTERIOR, texts, level=0.8)
+    together = alone.simultaneous()
+
+    def held(answers: dc.results.Answers) -> float:
+        inside = [
+            (row["lower"] <= draws) & (draws <= row["upper"])
+            for answer, old in zip(answers, alone, strict=True)
+            for row, draws in zip(answer.rows, old.draws, strict=True)
+        ]
+        return float(np.mean(np.all(inside, axis=0)))
+
+    assert held(alone) < 0.6
+    assert 0.79 <= held(together) <= 0.82
+    factors = [
+        (wide["upper"] - wide["mean"]) / (row["upper"] - row["mean"])
+        for answer, old in zip(together, alone, strict=True)
+        for wide, row in zip(answer.rows, old.rows, strict=True)
+        if wide["upper"] < 1
+    ]
+    assert np.allclose(factors, factors[0])
+    assert dc.answer_many(POSTERIOR, texts[:1])[:0] == ()
+    with pytest.raises(dc.InputError, match="at least one answer"):
+        dc.results.Answers(()).simultaneous()
+    with pytest.raises(dc.InputError, match="without predictive"):
+        dc.answer_many(POSTERIOR, ["P(ill | smoke=no)"], predictive=True).simultaneous()
+    with pytest.raises(dc.InputError, match="one level"):
+        dc.results.Answers([alone[0], POSTERIOR.answer("P(ill)")]).simultaneous()

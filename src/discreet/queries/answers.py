@@ -16,6 +16,7 @@ from discreet.model.query_grammar import QueryKind
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Mark, prior_only_words
 from discreet.util.arrays import Floats
+from discreet.util.attached import above
 from discreet.util.option_texts import Inside
 from discreet.util.tabular import Block, Result
 
@@ -244,6 +245,18 @@ class Answers(tuple[Answer, ...], Result):
             for answer in self
             for row in answer.rows
         ]
+
+    def simultaneous(self) -> Answers:
+        """Return the answers with intervals that hold for all rows at once, with the probability of the level.
+
+        Each interval is stretched from its mean by one factor, a quantile of the largest deviation of a draw over all
+        rows, as `draws` tell it.
+
+        Raises:
+            InputError: no answers, other levels, answers without draws, or with weights, or of other posteriors.
+        """
+        together: Answers = above("Answers.simultaneous")(self)
+        return together
 
     def content(self) -> Iterator[str | Block]:
         """Yield one table of all answers and, if there are notes, an empty line and a line for each note.

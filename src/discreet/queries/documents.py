@@ -69,8 +69,7 @@ def answer_document(answer: Answer) -> Document:
     for name in OF_NUMBERS:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
-    more = [asdict(each) for each in answer.more_evidence]
-    document |= {"more_evidence": more} if more else {}
+    document |= {"more_evidence": [asdict(each) for each in answer.more_evidence]} if answer.more_evidence else {}
     rows: list[Document] = [write_dates(row) for row in answer.rows]
     return {**document, "values": [row | {name: None for name in ENDLESS if math.isinf(row[name])} for row in rows]}
 

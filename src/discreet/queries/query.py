@@ -415,8 +415,7 @@ def answer_many(
     require_posterior(posterior)
     check_level(level)
     check_inside(inside)
-    if isinstance(queries, str | Query):
-        raise InputError("answer_many takes a list of queries; answer takes one")
+    require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
     groups: dict[Observed, dict[str, tuple[PlainQuery, int]]] = {}
     asked = list[tuple[Query, tuple[PlainQuery, ...]]]()
     for position, query in enumerate(queries):

@@ -31,8 +31,9 @@ from discreet.util.attached import above
 METHODS = (
     ("Query.of_question", f"{__name__}:parse_question"),
     ("Query.of_event", f"{__package__}.events:parse_event"),
+    ("Answers.simultaneous", f"{__package__}.simultaneous:widen_together"),
 )
-"""Parsers that the kernel declares, with their homes."""
+"""Parsers and a method that the kernel declares, with their homes."""
 QUERY = re.compile(r"\s*(?!odds\b)[A-Za-z]+\s*\(")
 NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
 NAME = re.compile(r"[A-Za-z]+\s*\(")
