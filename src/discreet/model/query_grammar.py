@@ -26,8 +26,10 @@ from discreet.util.attached import above
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
 
-NumberKind = Literal["mean", "quantile", "sd", "variance", "covariance", "correlation"]
-QueryKind = Literal["marginal", "conditional", "map", "mpe", "expression", NumberKind]
+QueryKind = Literal[
+    "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation",
+    "expression",
+]  # fmt: skip
 """Kind of an answer."""
 HEADS = {"E": "mean", "sd": "sd", "var": "variance", "cov": "covariance", "cor": "correlation"}
 """Quantity by the word that begins its query."""
@@ -47,7 +49,7 @@ EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 COMPOSED = re.compile(r"\)\s*\S|^\s*[-(\d.]|^\s*(?:N|MI|odds)\s*\(|\b(?:or|and|not|in|do)\b|[{~]")
-"""What a question that is no plain query has, outside quotes: operators, other heads, words and brackets of events."""
+"""Signs outside quotes of a question that is no plain query: operators, other heads, words and brackets of events."""
 
 
 @dataclass(frozen=True)
@@ -345,7 +347,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     try:
         return _parse_plain(text, schema)
     except InputError:
-        if not COMPOSED.search(re.sub(r'"[^"]*"', "_", text)):
+        if not (re.search(r"\w\s*\(", text) and COMPOSED.search(re.sub(r'"[^"]*"', "_", text))):
             raise
     composed: Query = above("Query.of_question")(text, schema)
     return composed

@@ -12,7 +12,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,10 @@ MOST_TERMS = 100
 """Most terms of a question: numbers, queries, and conditions of its events."""
 MOST_NESTED = 32
 """Depth of brackets and of `not` in a question."""
-WEAKEST: tuple[Mark, ...] = ("contradicted", "prior", "assumed", "inferred", "measured")
+WEAKEST: tuple[Mark, ...] = get_args(Mark)[::-1]
 """Marks of answers, the weakest first: a question has the weakest of its queries."""
 LARGE = 1e300
-"""What stands for infinity where draws are sorted, whose differences must be numbers."""
+"""Number that stands for infinity where draws are sorted, whose differences must be numbers."""
 BRACKET = re.compile(r'"[^"]*"|[()]')
 Item = TypeVar("Item")
 Positions = npt.NDArray[np.intp]
@@ -120,8 +120,8 @@ def scaled_interval(draws: Floats, scale: tuple[float, float], level: float) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a question is computed from.
+class Atoms:
+    """Answers that a question is computed from.
 
     Args:
         answers: to its queries, by their texts.
@@ -168,7 +168,7 @@ class Found:
         return possible if weights is None else possible[resample(weights[possible])]
 
 
-class Question(ComposedQuery):
+class Composition(ComposedQuery):
     """A question made of queries, or one of them."""
 
     unit = "number"
@@ -176,7 +176,7 @@ class Question(ComposedQuery):
     """True if it divides by a number that may come near 0, so that its median says more than its mean."""
 
     @abstractmethod
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Compute its numbers in every draw.
 
         Raises:
@@ -185,12 +185,12 @@ class Question(ComposedQuery):
 
     def combine(self, answers: Sequence[Answer], posterior: NetworkPosterior, level: float) -> Answer:
         """Compute its answer from those to `atoms`."""
-        found = Found({answer.query: answer for answer in answers}, posterior, level)
-        return _summarise(self, self.values(found), found)
+        atoms = Atoms({answer.query: answer for answer in answers}, posterior, level)
+        return _summarise(self, self.values(atoms), atoms)
 
 
 @dataclass(frozen=True)
-class Single(Question):
+class Single(Composition):
     """One query.
 
     Args:
@@ -207,9 +207,9 @@ class Single(Question):
         """List the query."""
         return (self.query,)
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Read its draws."""
-        drawn, answer = found.drawn(self.query), found.answers[str(self.query)]
+        drawn, answer = atoms.drawn(self.query), atoms.answers[str(self.query)]
         scale = (0.0, 1.0)
         if isinstance(self.query, NumberQuery) and self.query.kind not in ("marginal", "conditional"):
             positive = self.query.quantity in ("sd", "variance")
@@ -222,20 +222,20 @@ class Single(Question):
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
-def _summarise(question: Question, values: Values, found: Found) -> Answer:
+def _summarise(question: Composition, values: Values, atoms: Atoms) -> Answer:
     """Compute the answer to a question from its numbers in every draw.
 
     Raises:
         InputError: its evidence is impossible in more than half of the draws, or leaves too few of them.
     """
-    weights, draws = found.weights, values.draws
+    weights, draws = atoms.weights, values.draws
     marked = np.where(np.isnan(draws).any(axis=0), np.nan, 0.0)[None]
     # The kernel's rule for draws that make evidence impossible, whichever of several evidences it is.
     possible, shares = possible_draws(question, marked, weights)
-    picked = found.pick(draws)
-    lower, upper = values.interval(found.level, picked)
-    within = scaled_interval(draws[:, picked], values.scale, found.level)
-    answers = tuple(found.answers.values())
+    picked = atoms.pick(draws)
+    lower, upper = values.interval(atoms.level, picked)
+    within = scaled_interval(draws[:, picked], values.scale, atoms.level)
+    answers = tuple(atoms.answers.values())
     drawn = next(answer.drawn for answer in answers if answer.drawn is not None)
     binned = any(answer.drawn is not None and answer.drawn.ends is not None for answer in answers)
     share = error = np.full(len(draws), np.nan)
@@ -243,7 +243,7 @@ def _summarise(question: Question, values: Values, found: Found) -> Answer:
         share, error = _split_variance(question, draws[:, :: drawn.step], values.replicates, drawn.effective)
     means = np.median(draws[:, picked], axis=1) if question.divides else draws[:, possible] @ shares
     if question.divides:
-        found.notes.append(f"{question}: the mean is the median, as a ratio need not have a mean")
+        atoms.notes.append(f"{question}: the mean is the median, as a ratio need not have a mean")
     rows = list[AnswerRow]()
     for at, state in enumerate(values.states):
         low, high = float(min(lower[at], within[0][at])), float(max(upper[at], within[1][at]))
@@ -253,14 +253,14 @@ def _summarise(question: Question, values: Values, found: Found) -> Answer:
         if binned:
             row["law_lower"], row["law_upper"] = float(within[0][at]), float(within[1][at])
         rows.append(row)
-    kept = replace(drawn, values=draws, ends=values.ends, replicates=values.replicates)
+    drawn = replace(drawn, values=draws, ends=values.ends, replicates=values.replicates)
     left_out = float(1 - possible.mean())
-    answer = Answer(str(question), question.kind, found.level, tuple(rows), question.unit, left_out, drawn=kept)
-    return _join_grounds(answer, found)
+    answer = Answer(str(question), question.kind, atoms.level, tuple(rows), question.unit, left_out, drawn=drawn)
+    return _join_grounds(answer, atoms)
 
 
 def _split_variance(
-    question: Question, draws: Floats, replicates: Floats, effective: float | None
+    question: Composition, draws: Floats, replicates: Floats, effective: float | None
 ) -> tuple[Floats, Floats]:
     """Estimate the noise's share of the variance, of ratios that of their logarithms; NaN where these are infinite."""
     if question.divides:
@@ -271,15 +271,15 @@ def _split_variance(
     return noise_share(draws, replicates, effective)
 
 
-def _join_grounds(answer: Answer, found: Found) -> Answer:
+def _join_grounds(answer: Answer, atoms: Atoms) -> Answer:
     """Join what the answers to a question's queries rest on, each thing once."""
-    answers = tuple(found.answers.values())
-    too_rare = bool(found.rare) or any(each.too_rare for each in answers)
+    answers = tuple(atoms.answers.values())
+    too_rare = bool(atoms.rare) or any(each.too_rare for each in answers)
     marks = [each.basis for each in answers]
     known = [mark for mark in marks if mark is not None]
     basis = min(known, key=WEAKEST.index) if known and None not in marks else None
     seen = [each.evidence for each in answers if each.evidence is not None]
-    evidence = list({each.query: each for each in (*seen, *found.evidence)}.values())
+    evidence = list({each.query: each for each in (*seen, *atoms.evidence)}.values())
     return replace(
         answer,
         basis="prior" if too_rare and basis is not None else basis,
@@ -288,11 +288,11 @@ def _join_grounds(answer: Answer, found: Found) -> Answer:
         more_evidence=tuple(evidence[1:]),
         unmeasured=_join(answers, lambda each: each.unmeasured)[:MOST_NAMED_PAIRS],
         prior_only=_join(answers, lambda each: each.prior_only)[:MOST_NAMED_PAIRS],
-        assumes=(*_join(answers, lambda each: each.assumes), *dict.fromkeys(found.assumes)),
+        assumes=(*_join(answers, lambda each: each.assumes), *dict.fromkeys(atoms.assumes)),
         sampling=_join_sampling([each.sampling for each in answers if each.sampling is not None]),
         sums=_join(answers, lambda each: each.sums),
         clipped=_join(answers, lambda each: each.clipped),
-        concerns=(*_join(answers, lambda each: each.concerns), *dict.fromkeys(found.notes)),
+        concerns=(*_join(answers, lambda each: each.concerns), *dict.fromkeys(atoms.notes)),
     )
 
 

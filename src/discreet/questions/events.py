@@ -1,6 +1,6 @@
 """Events inside one query: `in {..}`, `or`, `and`, `not`, counts, information, actions and uncertain evidence.
 
-    P(A=a or B=b | C in {c, d})    probability of an event, given another one; also E, sd and var given events
+    P(A=a or B=b | C in {c, d})    probability of an event, given another one; also E(X | ...)
     P(A | B ~ {b: 4, c: 1})        evidence that is four times as likely in b as in c
     P(A | do(B=b))                 probability if b were brought about
     N(A=a, C=c)                    number of the release's records
@@ -41,7 +41,16 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import EvidenceProbability
 from discreet.queries.credible import credible_interval
 from discreet.queries.query import ROW_LIMIT, noise_share
-from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, find_closing, refuse
+from discreet.questions.composed import (
+    MOST_NESTED,
+    Atoms,
+    Composition,
+    Single,
+    Values,
+    check_terms,
+    find_closing,
+    refuse,
+)
 from discreet.util.arrays import Floats
 from discreet.util.similar import did_you_mean
 
@@ -50,7 +59,7 @@ MOST_MIXED = 32
 TOKEN = re.compile(r'\s*(?:(?P<quoted>"[^"]*")|(?P<mark>[,|(){}~])|(?P<word>[^\s",|(){}~]+))')
 HEAD = re.compile(r"\s*([A-Za-z]+)\s*\(")
 SPECIAL = re.compile(r"[,|=(){}:~<>]|^\s|\s$|\b(?:or|and|not|in|do)\b")
-"""What a name or a state is quoted for."""
+"""Marks and words for which a name or a state is quoted."""
 LAWS = "the records of a bin that {} divides are spread alike over all states of the other variables"
 CAUSES = "the network's arrows are causes, and none between its variables is missing: {} is believed, not measured"
 
@@ -192,7 +201,7 @@ def _quote(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Event(Question):
+class Event(Composition):
     """Probability of an event, or of states together with it, given another event.
 
     Args:
@@ -270,27 +279,27 @@ class Event(Question):
         cuts = [self._share(axis, cut) for axis in self.axes(network).values() for cut in axis.cuts]
         return (self.base(network), *cuts)
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Sum the joint probabilities of the event, over those of the evidence, in every draw."""
-        network = found.posterior.network
-        axes, drawn = self.axes(network), found.drawn(self.base(network))
-        event, given = self.weigh(axes)
+        network = atoms.posterior.network
+        axes, drawn = self.axes(network), atoms.drawn(self.base(network))
+        event, evidence = self.weigh(axes)
         tables = [drawn.values] if drawn.replicates is None else [drawn.values, drawn.replicates]
         results = list[Floats]()
         for at, table in enumerate(tables):
             cells = self._shape(table, network)
-            refined = _refine(self._act(cells, network), cells, list(axes.values()), self._shares(found, axes, at))
-            number = self._sum_rows(refined, event * given)
-            everything = self._sum_rows(refined, given).sum(axis=0)
+            refined = _refine(self._act(cells, network), cells, list(axes.values()), self._shares(atoms, axes, at))
+            number = self._sum_rows(refined, event * evidence)
+            everything = self._sum_rows(refined, evidence).sum(axis=0)
             results.append(_divide_by(number, everything) if self.conditional else number)
             if at == 0:
-                self.tell(found, everything, results[0])
+                self.tell(atoms, everything, results[0])
         cut, ends = [axis for axis in axes.values() if axis.cuts], None
         if cut or drawn.ends is not None:
             laws = [self._act(self._shape(side, network), network) for side in drawn.ends or (drawn.values,) * 2]
-            ends = self._bound(laws, list(axes.values()), event, given)
-            found.assumes.extend(LAWS.format(_quote(axis.variable.name)) for axis in cut)
-        found.assumes.extend(CAUSES.format(f"do({name}={state})") for name, state in self.actions)
+            ends = self._bound(laws, list(axes.values()), event, evidence)
+            atoms.assumes.extend(LAWS.format(_quote(axis.variable.name)) for axis in cut)
+        atoms.assumes.extend(CAUSES.format(f"do({name}={state})") for name, state in self.actions)
         return Values(self._states(network), results[0], (0.0, 1.0), ends, results[1] if results[1:] else None)
 
     @property
@@ -299,7 +308,7 @@ class Event(Question):
         return self.given is not None or bool(self.likelihoods)
 
     def _states(self, network: Network) -> tuple[Mapping[str, str], ...]:
-        """What each row is of: states of `free`, or the event."""
+        """List what each row is of: states of `free`, or the event."""
         if not self.free:
             parts = _split_and(self.event)
             if all(isinstance(part, Literal) and len(part.states) == 1 for part in parts):
@@ -315,12 +324,12 @@ class Event(Question):
         """The query of the share of a variable's numbers from one on."""
         return NumberQuery(">=" if axis.variable.whole else ">", axis.variable.name, cut, self.plain)
 
-    def _shares(self, found: Found, axes: Mapping[str, _Axis], again: int) -> dict[tuple[str, float], Floats]:
+    def _shares(self, atoms: Atoms, axes: Mapping[str, _Axis], again: int) -> dict[tuple[str, float], Floats]:
         """Shares of numbers beyond those that divide bins, by variable and number, in the draws or their replicates."""
         shares = dict[tuple[str, float], Floats]()
         for name, axis in axes.items():
             for cut in axis.cuts:
-                drawn = found.drawn(self._share(axis, cut))
+                drawn = atoms.drawn(self._share(axis, cut))
                 values = drawn.replicates if again else drawn.values
                 assert values is not None
                 shares[name, cut] = values[0]
@@ -351,7 +360,7 @@ class Event(Question):
         return np.asarray(np.einsum("rk,rkd->rd", weights.reshape(rows, -1), table))
 
     def _bound(
-        self, laws: Sequence[Floats], axes: Sequence[_Axis], event: Floats, given: Floats
+        self, laws: Sequence[Floats], axes: Sequence[_Axis], event: Floats, evidence: Floats
     ) -> tuple[Floats, Floats]:
         """Find least and largest values over all laws inside bins, shape `(rows, draws)` each.
 
@@ -360,7 +369,7 @@ class Event(Question):
         """
         sides = list[tuple[Floats, Floats]]()
         for table, extreme in zip(laws, (np.minimum, np.maximum), strict=True):
-            masks = (event * given, given, (1 - event) * given)
+            masks = (event * evidence, evidence, (1 - event) * evidence)
             number, whole, without = (self._sum_rows(table, _gather(mask, axes, extreme)) for mask in masks)
             sides.append((number, whole.sum(axis=0) - whole + without))
         (low, few), (high, many) = sides
@@ -368,19 +377,19 @@ class Event(Question):
             return low, np.minimum(high, 1.0)
         return _divide_by(low, low + many), _divide_by(high, high + few)
 
-    def tell(self, found: Found, everything: Floats, values: Floats) -> None:
+    def tell(self, atoms: Atoms, everything: Floats, values: Floats) -> None:
         """Add the probability of the evidence, and say if it is too rare."""
         if not (self.conditional or self.plain):
             return
-        chosen = found.pick(values)
-        lower, upper = credible_interval(np.clip(values[:, chosen], 0.0, 1.0), found.level)
-        if bool(np.all(upper - lower >= found.level)):
-            found.rare.append(str(self))
+        chosen = atoms.pick(values)
+        lower, upper = credible_interval(np.clip(values[:, chosen], 0.0, 1.0), atoms.level)
+        if bool(np.all(upper - lower >= atoms.level)):
+            atoms.rare.append(str(self))
         if self.given is not None and not (self.likelihoods or self.actions):
             counted = np.clip(everything[~np.isnan(everything)], 0.0, 1.0)
-            ends = credible_interval(counted, found.level)
+            ends = credible_interval(counted, atoms.level)
             text = str(Event((), self.given, self.plain))
-            found.evidence.append(EvidenceProbability(text, float(counted.mean()), float(ends[0]), float(ends[1])))
+            atoms.evidence.append(EvidenceProbability(text, float(counted.mean()), float(ends[0]), float(ends[1])))
 
     def _act(self, table: Floats, network: Network) -> Floats:
         """Divide joint probabilities by those of the brought-about states given their parents; 0 for other states.
@@ -390,8 +399,8 @@ class Event(Question):
         """
         names, result = self.names(network), table
         for name, state in self.actions:
-            kept = (*network.parents[name], name)
-            margin = table.sum(axis=tuple(at for at, each in enumerate(names) if each not in kept), keepdims=True)
+            family = (*network.parents[name], name)
+            margin = table.sum(axis=tuple(at for at, each in enumerate(names) if each not in family), keepdims=True)
             row = margin.sum(axis=names.index(name), keepdims=True)
             code = [network.schema[name].code(state)]
             share = np.take(margin, code, axis=names.index(name)) / np.where(row > 0, row, np.nan)
@@ -412,18 +421,18 @@ class Event(Question):
         if not self.actions:
             return
         acted = {name for name, _ in self.actions}
-        asked = {*self.free, *(literal.name for literal in self.event.literals())} if self.event else {*self.free}
+        targets = {*self.free, *(literal.name for literal in self.event.literals())} if self.event else {*self.free}
         if network.learned is not None:
             self._refuse(
                 "the network was chosen by the records, so its arrows are no causes; do() needs a drawn network"
             )
-        seen = {literal.name for literal in self.literals} | {name for name, _ in self.likelihoods} | asked
+        seen = {literal.name for literal in self.literals} | {name for name, _ in self.likelihoods} | targets
         if both := network.ordered(acted & seen):
             self._refuse(f"do() sets {listed(map(shown, both))}, which is asked or observed, too; leave it out there")
-        if not any(acted & network.ancestors([name]) for name in asked):
+        if not any(acted & network.ancestors([name]) for name in targets):
             self._refuse(
                 f"no arrow of the network leads from {listed(map(shown, network.ordered(acted)))} to "
-                f"{listed(map(shown, network.ordered(asked)))}, so do() has no effect; leave it out"
+                f"{listed(map(shown, network.ordered(targets)))}, so do() has no effect; leave it out"
             )
 
     def _refuse(self, reason: str) -> NoReturn:
@@ -432,7 +441,7 @@ class Event(Question):
 
 
 @dataclass(frozen=True)
-class MixedMean(Question):
+class MixedMean(Composition):
     """Mean of a number given an event: the mean over the event's states, by their probabilities.
 
     Args:
@@ -456,14 +465,14 @@ class MixedMean(Question):
         """List the query of the states, and that of the mean in each of them."""
         return (self.event.base(network), *self._means(network))
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Average the means in the states, by their probabilities given the event, in every draw."""
-        network = found.posterior.network
-        drawn = found.drawn(self.event.base(network))
-        means = [found.drawn(query) for query in self._means(network)]
+        network = atoms.posterior.network
+        drawn = atoms.drawn(self.event.base(network))
+        means = [atoms.drawn(query) for query in self._means(network)]
         chosen, weights = self._choose(network)
         shares = drawn.values[chosen] * weights[:, None]
-        self.event.tell(found, shares.sum(axis=0), drawn.values[chosen])
+        self.event.tell(atoms, shares.sum(axis=0), drawn.values[chosen])
         ends = [[(each.ends or (each.values,) * 2)[side][0] for each in means] for side in (0, 1)]
         low, high = (_average(shares, side) for side in ends)
         if drawn.ends is not None:  # the states' probabilities are open, too
@@ -507,7 +516,7 @@ class MixedMean(Question):
 
 
 @dataclass(frozen=True)
-class Count(Question):
+class Count(Composition):
     """Number of the release's records of an event: its share among these records, times their number.
 
     The share in the population, whose draws a posterior has, varies about that in the records by sampling. Its variance
@@ -518,7 +527,7 @@ class Count(Question):
         part: probability of the event; None counts all records.
     """
 
-    part: Question | None
+    part: Composition | None
 
     unit = "records"
 
@@ -530,16 +539,16 @@ class Count(Question):
         """List the queries of the probability."""
         return (Probability(((network.nodes[0], None),)),) if self.part is None else self.part.atoms(network)
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Multiply the share among the records by their number, in every draw."""
-        drawn = next(answer.drawn for answer in found.answers.values() if answer.drawn is not None)
-        records = self._draw_number(found, drawn.values.shape[1])
+        drawn = next(answer.drawn for answer in atoms.answers.values() if answer.drawn is not None)
+        records = self._draw_number(atoms, drawn.values.shape[1])
         if self.part is None:
             return Values(({"records": "all"},), records[None], (0.0, math.inf))
-        values = self.part.values(found)
+        values = self.part.values(atoms)
         share = np.ones(len(values.draws))
         if values.replicates is None:
-            found.notes.append(
+            atoms.notes.append(
                 f"{self}: the interval is that of a sample of as many records, as nothing tells noise apart"
             )
         else:
@@ -549,16 +558,16 @@ class Count(Question):
         shares = mean + np.sqrt(share)[:, None] * (values.draws - mean)
         moved = [np.clip(shares + side - values.draws, 0.0, 1.0) * records for side in values.bounds]
         ends = None if values.ends is None else (moved[0], moved[1])
-        found.notes.append(f"{self} counts the records of the release, not of the population")
+        atoms.notes.append(f"{self} counts the records of the release, not of the population")
         return Values(values.states, np.clip(shares, 0.0, 1.0) * records, (0.0, math.inf), ends)
 
-    def _draw_number(self, found: Found, draws: int) -> Floats:
+    def _draw_number(self, atoms: Atoms, draws: int) -> Floats:
         """Draw the number of records, shape `(draws,)`: the public one, or by the noise of the totals.
 
         Raises:
             InputError: a posterior of which no release is known, or releases that tell of no number.
         """
-        basis = found.posterior.basis if isinstance(found.posterior, PosteriorDraws) else None
+        basis = atoms.posterior.basis if isinstance(atoms.posterior, PosteriorDraws) else None
         if basis is None:
             raise InputError(f"{self}: these draws do not know how many records there are; ask a release's posterior")
         mean = variance = 0.0
@@ -572,7 +581,7 @@ class Count(Question):
 
 
 @dataclass(frozen=True)
-class Information(Question):
+class Information(Composition):
     """Mutual information of two variables, in nats: 0 if they are independent.
 
     Args:
@@ -581,7 +590,7 @@ class Information(Question):
     """
 
     names: tuple[str, str]
-    part: Question
+    part: Composition
 
     unit = "nats"
 
@@ -593,9 +602,9 @@ class Information(Question):
         """List the queries of the joint probabilities."""
         return self.part.atoms(network)
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Compute it in every draw: the sum of `p(a, b) log (p(a, b) / (p(a) p(b)))`."""
-        values, schema = self.part.values(found), found.posterior.network.schema
+        values, schema = self.part.values(atoms), atoms.posterior.network.schema
         sizes = [schema[name].size for name in self.names]
         most = math.log(max(min(sizes), 1))
         draws, again = (
@@ -759,7 +768,7 @@ def parse_event(text: str, schema: Schema) -> Query:
     end = find_closing(text, head.end())
     if end == len(text):
         refuse(text, head.end() - 1, "this bracket is not closed")
-    reader = _Reader(text, schema, head.end(), end)
+    reader = _EventText(text, schema, head.end(), end)
     before = reader.read_items()
     after = reader.read_items() if reader.skip("|") else []
     if reader.at < len(reader.tokens):
@@ -775,7 +784,7 @@ def parse_event(text: str, schema: Schema) -> Query:
     return _read_quantity(word, event, schema)
 
 
-def _read_quantity(word: str, event: Event, schema: Schema) -> Question:
+def _read_quantity(word: str, event: Event, schema: Schema) -> Composition:
     """Read a mean, or a mutual information, given an event."""
     if event.event is not None or len(event.free) != (1 if word == "E" else 2):
         event._refuse("write E(X | ...) for one numeric variable, MI(A, B | ...) for two variables")
@@ -791,7 +800,7 @@ def _read_quantity(word: str, event: Event, schema: Schema) -> Question:
     return MixedMean(name, replace(event, free=()))
 
 
-def _plain(event: Event) -> Question:
+def _plain(event: Event) -> Composition:
     """Make a plain query of an event that is one: only states with commas between them."""
     literals = _split_and(event.event)
     states = [(each.name, each.states[0]) for each in literals if isinstance(each, Literal) and len(each.states) == 1]
@@ -801,7 +810,7 @@ def _plain(event: Event) -> Question:
     return Single(Probability((*((name, None) for name in event.free), *states), event.plain))
 
 
-class _Reader:
+class _EventText:
     """A text between two brackets, and how far it is read.
 
     Args:
@@ -855,20 +864,20 @@ class _Reader:
         if any(isinstance(part, _Name) for part in after):
             refuse(self.text, position, "evidence needs a state, as in NAME=STATE")
         event = _join([part for part in before if isinstance(part, Literal | Junction | Negation)])
-        given = [part for part in after if isinstance(part, Literal | Junction | Negation)]
+        conditions = [part for part in after if isinstance(part, Literal | Junction | Negation)]
         likelihoods = tuple((part.name, part.weights) for part in after if isinstance(part, _Likelihood))
         actions = tuple((part.name, part.state) for part in after if isinstance(part, _Action))
         for names in ([name for name, _ in likelihoods], [name for name, _ in actions]):
             if len({*names}) < len(names):
                 refuse(self.text, position, "a variable occurs twice behind '~' or in do()")
-        given = _narrow(given)
-        plain = [part for part in given if isinstance(part, Literal) and (part.range or len(part.states) == 1)]
+        conditions = _narrow(conditions)
+        plain = [part for part in conditions if isinstance(part, Literal) and (part.range or len(part.states) == 1)]
         inside = {*free, *(name for name, _ in likelihoods)}
-        inside |= {each.name for part in (event, *given) if part not in plain and part for each in part.literals()}
+        inside |= {each.name for part in (event, *conditions) if part not in plain and part for each in part.literals()}
         names = [part.name for part in plain]
         apart = [part for part in plain if part.name not in inside and names.count(part.name) == 1 and not actions]
         evidence = tuple((part.name, part.range or part.states[0]) for part in apart)
-        rest = _join([part for part in given if part not in apart])
+        rest = _join([part for part in conditions if part not in apart])
         return Event(free, event, evidence, rest, likelihoods, actions, self.text, position)
 
     def _start(self, at: int) -> int:

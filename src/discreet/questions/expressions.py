@@ -24,7 +24,16 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import MostProbable, PlainQuery, Query, parse_query
 from discreet.model.schema import Schema
 from discreet.queries.query import MOST_LEFT_OUT
-from discreet.questions.composed import MOST_NESTED, Found, Question, Single, Values, check_terms, find_closing, refuse
+from discreet.questions.composed import (
+    MOST_NESTED,
+    Atoms,
+    Composition,
+    Single,
+    Values,
+    check_terms,
+    find_closing,
+    refuse,
+)
 from discreet.util.arrays import Floats
 from discreet.util.attached import above
 
@@ -47,7 +56,7 @@ QUANTITY = "value of"
 
 
 @dataclass(frozen=True)
-class Number(Question):
+class Number(Composition):
     """A number.
 
     Args:
@@ -64,14 +73,14 @@ class Number(Question):
         """List nothing."""
         return ()
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Return the number, which is the same in all draws."""
         number = np.full((1, 1), self.value)
         return Values(({},), number, (self.value, self.value), None, number)
 
 
 @dataclass(frozen=True)
-class Operation(Question):
+class Arithmetic(Composition):
     """A sum, difference, product or ratio.
 
     Args:
@@ -81,8 +90,8 @@ class Operation(Question):
     """
 
     sign: str
-    left: Question
-    right: Question
+    left: Composition
+    right: Composition
     text: str = field(default="", compare=False)
     at: int = field(default=0, compare=False)
 
@@ -95,8 +104,8 @@ class Operation(Question):
     def __str__(self) -> str:
         """Write it with the brackets that it needs."""
         weak = ("+", "-")
-        left = self.left.sign if isinstance(self.left, Operation) else ""
-        right = self.right.sign if isinstance(self.right, Operation) else ""
+        left = self.left.sign if isinstance(self.left, Arithmetic) else ""
+        right = self.right.sign if isinstance(self.right, Arithmetic) else ""
         first = str(self.left) if self.sign in weak or left not in weak else f"({self.left})"
         loose = right in weak if self.sign in weak else bool(right)
         return f"{first} {self.sign} {f'({self.right})' if loose else self.right}"
@@ -105,11 +114,11 @@ class Operation(Question):
         """List the queries of both sides."""
         return tuple(dict.fromkeys((*self.left.atoms(network), *self.right.atoms(network))))
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Compute both sides in every draw, and what is made of them."""
-        left, right = self.left.values(found), self.right.values(found)
+        left, right = self.left.values(atoms), self.right.values(atoms)
         states = self._join_states(left, right)
-        bounds = self._bound_divisor(right, found) if self.sign == "/" else right.bounds
+        bounds = self._bound_divisor(right, atoms) if self.sign == "/" else right.bounds
         known = left.ends is None and right.ends is None and bounds[0] is right.draws
         ends = None if known else _combine_ends(self.sign, left.bounds, bounds)
         corners = _combine_ends(self.sign, _as_ends(left.scale), _as_ends(right.scale))
@@ -137,7 +146,7 @@ class Operation(Question):
             "P(A=a | C=c)",
         )
 
-    def _bound_divisor(self, right: Values, found: Found) -> tuple[Floats, Floats]:
+    def _bound_divisor(self, right: Values, atoms: Atoms) -> tuple[Floats, Floats]:
         """Find the least and largest divisor in every draw: 0 is the least one where its interval begins there.
 
         Raises:
@@ -148,24 +157,24 @@ class Operation(Question):
             if (low == 0).any():
                 self._refuse_zero("is 0")
             return low, high
-        first, last = right.interval(found.level, found.pick(right.draws))
+        first, last = right.interval(atoms.level, atoms.pick(right.draws))
         if ((first < 0) & (last > 0)).any():
             self._refuse_zero(f"may be 0: its interval is {float(first.min()):.3g} to {float(last.max()):.3g}")
         if (np.nan_to_num(right.draws) == 0).mean() > MOST_LEFT_OUT:
             self._refuse_zero("is 0 in most draws")
         touches = (first <= 0) & (last >= 0)
         if touches.any():
-            found.notes.append(f"{self}: nothing bounds it, as the interval of the divisor, {self.right}, begins at 0")
+            atoms.notes.append(f"{self}: nothing bounds it, as the interval of the divisor, {self.right}, begins at 0")
             low = np.where(touches[:, None], np.minimum(low, 0.0), low)
         return low, high
 
-    def _refuse_zero(self, what: str) -> NoReturn:
+    def _refuse_zero(self, fault: str) -> NoReturn:
         """Refuse a divisor."""
-        refuse(self.text, self.at, f"the divisor {shown(str(self.right))} {what}; ask for a difference instead")
+        refuse(self.text, self.at, f"the divisor {shown(str(self.right))} {fault}; ask for a difference instead")
 
 
 @dataclass(frozen=True)
-class Odds(Question):
+class Odds(Composition):
     """Odds of a probability, `P / (1 - P)`.
 
     Args:
@@ -173,7 +182,7 @@ class Odds(Question):
         text, at: the whole text, and the position in it.
     """
 
-    part: Question
+    part: Composition
     text: str = field(default="", compare=False)
     at: int = field(default=0, compare=False)
     divides = True
@@ -186,10 +195,10 @@ class Odds(Question):
         """List the queries of the probability."""
         return self.part.atoms(network)
 
-    def values(self, found: Found) -> Values:
+    def values(self, atoms: Atoms) -> Values:
         """Compute the odds in every draw."""
-        against = Operation("-", Number(1.0), self.part)
-        return Operation("/", self.part, against, self.text, self.at).values(found)
+        against = Arithmetic("-", Number(1.0), self.part)
+        return Arithmetic("/", self.part, against, self.text, self.at).values(atoms)
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers
@@ -277,7 +286,7 @@ class _Cursor:
         """Refuse the text at this position."""
         refuse(self.text, self.position, reason)
 
-    def read_sum(self, depth: int) -> Question:
+    def read_sum(self, depth: int) -> Composition:
         """Read products with signs between them."""
         return self._read_chain("+-", lambda: self._read_chain("*/", lambda: self._read_factor(depth)))
 
@@ -287,16 +296,16 @@ class _Cursor:
         while self.position < len(self.text) and self.text[self.position].isspace():
             self.position += 1
 
-    def _read_chain(self, signs: str, read: Callable[[], Question]) -> Question:
+    def _read_chain(self, signs: str, read: Callable[[], Composition]) -> Composition:
         """Read parts with some signs between them, from left to right."""
         left = read()
         while self.position < len(self.text) and (sign := self.text[self.position]) in signs:
             at = self.position
             self._skip(1)
-            left = Operation(sign, left, read(), self.text, at)
+            left = Arithmetic(sign, left, read(), self.text, at)
         return left
 
-    def _read_factor(self, depth: int) -> Question:
+    def _read_factor(self, depth: int) -> Composition:
         """Read a number, a bracket or a query."""
         if depth > MOST_NESTED:
             self.refuse(f"more than {MOST_NESTED} brackets are open")
@@ -305,7 +314,7 @@ class _Cursor:
         if text[at : at + 1] == "-":
             self._skip(1)
             inner = self._read_factor(depth + 1)
-            return Number(-inner.value) if isinstance(inner, Number) else Operation("*", Number(-1.0), inner, text, at)
+            return Number(-inner.value) if isinstance(inner, Number) else Arithmetic("*", Number(-1.0), inner, text, at)
         if text[at : at + 1] == "(":
             self._skip(1)
             inside = self.read_sum(depth + 1)
@@ -321,7 +330,7 @@ class _Cursor:
             return Number(float(number[0]))
         return self._read_query(at)
 
-    def _read_query(self, at: int) -> Question:
+    def _read_query(self, at: int) -> Composition:
         """Read a query up to the bracket that closes it."""
         head = NAME.match(self.text, at)
         if head is None:
@@ -340,5 +349,5 @@ class _Cursor:
             self.refuse(f"{shown(text)} is a state and no number; ask for P(...)")
         self.queries += 1
         self._skip(len(text) + 3 * odds)
-        part = query if isinstance(query, Question) else Single(cast(PlainQuery, query))
+        part = query if isinstance(query, Composition) else Single(cast(PlainQuery, query))
         return Odds(part, self.text, at) if odds else part
