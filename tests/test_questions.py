@@ -7,13 +7,16 @@ import math
 import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import discreet as dc
+from discreet.cli.cli import app
 from discreet.model.origin import Learned
 from discreet.model.query_grammar import ComposedQuery, plain_queries
 from discreet.queries.documents import answer_document, read_answer
@@ -21,6 +24,7 @@ from discreet.queries.query import resample
 from discreet.questions.composed import MOST_TERMS
 from discreet.records.counts import count_codes
 from folding import every
+from serving import served
 from strategies import networks
 
 SMOKE = dc.Variable("smoke", ("yes", "former", "no"))
@@ -160,6 +164,9 @@ def test_a_difference_has_the_interval_of_its_draws() -> None:
     assert (row["lower"], row["upper"]) == (pytest.approx(float(lower)), pytest.approx(float(upper)))
     assert (row["lower"], row["upper"]) == pytest.approx(tuple(np.quantile(A - B, (0.025, 0.975))))
     assert row["state"] == {"ill": "yes"}
+    words = {"1 - P(ill=yes)": "difference", "P(ill=yes) / P(smoke=no)": "ratio", "P(ill=yes) + P(smoke=no)": "sum"}
+    assert all(POSTERIOR.answer(text).rows[0]["state"] == {"value": word} for text, word in words.items())
+    assert POSTERIOR.answer("odds(ill=yes)").rows[0]["state"] == {"ill": "yes"}
 
 
 @every(
@@ -608,6 +615,31 @@ def test_names_that_are_words_of_the_grammar_are_quoted() -> None:
     answer = posterior.answer('P("yes or no"="a or b" or "in"="not")')
     assert posterior.answer(answer.query).rows == answer.rows
     assert re.search('"yes or no"="a or b" or "in"="not"', answer.query)
+
+
+def test_a_server_and_the_command_answer_questions_as_the_posterior_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("starlette")
+    path, texts = (
+        tmp_path / "r.json",
+        ["P(ill=yes | smoke=yes) / P(ill=yes | smoke=no)", "N(ill=yes)", "1 - P(ill=yes)"],
+    )
+    released().save(path)
+    with served([path]) as server:
+        remote = dc.server.Client(server.url).posterior("r")
+        there = dc.answer_many(remote, texts)
+        alone = remote.answer(texts[0])
+        with pytest.raises(dc.InputError, match="at 14, no variable 'zz'"):
+            remote.answer("P(ill=yes) - P(zz=yes)")
+    assert there[0] == alone
+    assert [each.query for each in there] == texts
+    run = CliRunner().invoke(app, ["query", str(path), *texts, "--json", "--draws", "200", "--simultaneous"])
+    here = [read_answer(each) for each in json.loads(run.stdout)["answers"]]
+    assert [each.query for each in here] == texts
+    for one, other in zip(here, there, strict=True):
+        assert one.rows[0]["mean"] == pytest.approx(other.rows[0]["mean"], rel=0.1)
+        assert one.unit == other.unit
 
 
 def test_simultaneous_intervals_hold_for_all_rows_at_once() -> None:

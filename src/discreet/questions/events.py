@@ -547,10 +547,11 @@ class Count(Composition):
             return Values(({"records": "all"},), records[None], (0.0, math.inf))
         values = self.part.values(atoms)
         share = np.ones(len(values.draws))
-        if values.replicates is None:
-            atoms.notes.append(
-                f"{self}: the interval is that of a sample of as many records, as nothing tells noise apart"
-            )
+        # What the network may err by is no sampling; the noise's part of the variance does not hold it.
+        answers = [atoms.answers[str(query)] for query in self.part.atoms(atoms.posterior.network)]
+        doubted = any(answer.basis not in ("measured", "inferred", None) for answer in answers)
+        if values.replicates is None or doubted:
+            atoms.notes.append(f"{self}: the interval counts sampling, too, as if the records were drawn anew")
         else:
             part, error = noise_share(values.draws[:, :: drawn.step], values.replicates, drawn.effective)
             share = np.minimum(part + error, 1.0)

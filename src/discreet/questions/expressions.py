@@ -14,7 +14,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, cast
 
 import numpy as np
@@ -51,8 +51,8 @@ TERM = re.compile(r"[-+*/]|[A-Za-z]+\s*\(")
 OPERATIONS: Mapping[str, Callable[[Floats, Floats], Floats]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
-QUANTITY = "value of"
-"""Name in a row of what is asked, where its parts are of different states."""
+WORDS = {"+": "sum", "-": "difference", "*": "product", "/": "ratio"}
+"""Words for a value, in a row that is of no one state."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,11 @@ class Arithmetic(Composition):
 
     def _join_states(self, left: Values, right: Values) -> tuple[Mapping[str, str], ...]:
         """Join the rows of both sides: those of one, if the other has one row, or the same rows."""
-        first, second = (each if len(each) > 1 or any(each) else () for each in (left.states, right.states))
-        if not first or not second:
-            return first or second or ({},)
+        first, second = left.states, right.states
         if first == second:
             return first
         if len(first) == len(second) == 1:
-            return ({QUANTITY: "all"},)
+            return ({"value": WORDS[self.sign]},)
         if 1 in (len(first), len(second)):
             return max(first, second, key=len)
         return refuse(
@@ -198,7 +196,8 @@ class Odds(Composition):
     def values(self, atoms: Atoms) -> Values:
         """Compute the odds in every draw."""
         against = Arithmetic("-", Number(1.0), self.part)
-        return Arithmetic("/", self.part, against, self.text, self.at).values(atoms)
+        values = Arithmetic("/", self.part, against, self.text, self.at).values(atoms)
+        return replace(values, states=self.part.values(atoms).states)
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers
