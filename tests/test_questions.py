@@ -385,7 +385,7 @@ def test_counts_are_of_the_records_of_the_release() -> None:
 
 
 def test_counts_hold_those_of_the_records() -> None:
-    """Of 60 releases with noise 95 % hold; fewer than 49 would be a chance of 2e-5, and the seed is fixed."""
+    """Of 60 releases with noise 95 % hold; fewer than 45 would be a chance of 4e-8, and the seeds are fixed."""
     held = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -396,7 +396,7 @@ def test_counts_hold_those_of_the_records() -> None:
         release = dc.simulate(dc.laplace(), _count(pair, smoke, ill), dc.Dirichlet.uniform(pair), promise, rng=rng)
         (row,) = release.posterior(rng=seed).answer("N(smoke=yes, ill=yes)").rows
         held += row["lower"] <= ((smoke == 0) & (ill == 0)).sum() <= row["upper"]
-    assert held >= 49
+    assert held >= 45
 
 
 def test_draws_without_a_release_count_nothing() -> None:

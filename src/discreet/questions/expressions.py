@@ -158,7 +158,7 @@ class Arithmetic(Composition):
         first, last = right.interval(atoms.level, atoms.pick(right.draws))
         if ((first < 0) & (last > 0)).any():
             self._refuse_zero(f"may be 0: its interval is {float(first.min()):.3g} to {float(last.max()):.3g}")
-        if (np.nan_to_num(right.draws) == 0).mean() > MOST_LEFT_OUT:
+        if (right.draws == 0).mean() > MOST_LEFT_OUT:
             self._refuse_zero("is 0 in most draws")
         touches = (first <= 0) & (last >= 0)
         if touches.any():
