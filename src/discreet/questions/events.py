@@ -43,6 +43,7 @@ from discreet.queries.credible import credible_interval
 from discreet.queries.query import ROW_LIMIT, noise_share
 from discreet.questions.composed import (
     MOST_NESTED,
+    WEAKEST,
     Atoms,
     Composition,
     Single,
@@ -549,7 +550,8 @@ class Count(Composition):
         share = np.ones(len(values.draws))
         # What the network may err by is no sampling; the noise's part of the variance does not hold it.
         answers = [atoms.answers[str(query)] for query in self.part.atoms(atoms.posterior.network)]
-        doubted = any(answer.basis not in ("measured", "inferred", None) for answer in answers)
+        marks = [answer.basis for answer in answers if answer.basis is not None]
+        doubted = any(WEAKEST.index(mark) < WEAKEST.index("inferred") for mark in marks)
         if values.replicates is None or doubted:
             atoms.notes.append(f"{self}: the interval counts sampling, too, as if the records were drawn anew")
         else:
