@@ -53,6 +53,12 @@ for wanted in (lambda: dc.decide, lambda: dc.decisions.payoff, lambda: dc.plan_a
         print(wanted())
     except dc.InputError as error:
         print(error)
+try:
+    dc.tools.parse_query("P(lung=yes) - P(bronc=yes)", network.schema)
+except dc.InputError as error:
+    assert "discreet.questions" in str(error), error
+else:
+    raise AssertionError("a question was read without its pack")
 options = ["decide", str(folder / "release.json"), "--quantity", "P(lung=yes)"]
 told = CliRunner().invoke(app, options)
 assert isinstance(told.exception, dc.InputError) and "discreet.deciding" in str(told.exception), told.exception
@@ -64,7 +70,7 @@ for wanted in (lambda: dc.Network.read(folder / "asia.bif"), lambda: asia().text
         print(error)
 packs = tuple(
     f"discreet.{pack}"
-    for pack in ("interchange", "deciding", "accuracy", "designs", "research", "estimators", "server")
+    for pack in ("interchange", "deciding", "questions", "accuracy", "designs", "research", "estimators", "server")
 )
 assert not [name for name in sys.modules if name.startswith(packs)]
 print("the kernel is at work")

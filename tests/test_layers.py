@@ -42,14 +42,17 @@ MAY_IMPORT = {
     "interchange": {*CORE, "posterior"},
     "discovery": {*KERNEL, "cli"},
     "deciding": {*CORE, "posterior", "queries"},
+    "questions": {*CORE, "posterior", "queries"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries", "deciding"},
 }
-"""Besides itself and `errors`, which all folders may import. The last eight are packs: the kernel imports none."""
-PACKS = ("interchange", "discovery", "deciding", "accuracy", "designs", "research", "estimators", "server")
+"""Besides itself and `errors`, which all folders may import. The last nine are packs: the kernel imports none."""
+PACKS = (
+    "interchange", "discovery", "deciding", "questions", "accuracy", "designs", "research", "estimators", "server",
+)  # fmt: skip
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
@@ -67,7 +70,7 @@ PRIVATE = {
     "designs/mechanisms",
     "research/mechanisms",
 }
-PUBLIC = {"posterior", "queries", "deciding", "server", "designs/readers", "research/readers"}
+PUBLIC = {"posterior", "queries", "deciding", "questions", "server", "designs/readers", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

@@ -40,7 +40,7 @@ from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import MostProbable, NumberQuery, Query, check_names, parse_query
+from discreet.model.query_grammar import MostProbable, NumberQuery, PlainQuery, Query, plain_queries
 from discreet.model.round_numbers import typical_network
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
@@ -300,13 +300,12 @@ def _clip_epsilon(epsilon: float) -> float:
     return min(max(epsilon, LOWEST_EPSILON), HIGHEST_EPSILON)
 
 
-def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Query]:
-    """Parse queries whose rows have a width."""
+def _read_queries(queries: Sequence[str | Query], network: Network) -> list[PlainQuery]:
+    """Parse queries whose rows have a width; those that a question is made of take its place."""
     if isinstance(queries, str | Query) or not queries:
         raise InputError("a plan takes a list of queries, at least one")
-    parsed = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
+    parsed = plain_queries(queries, network)
     for query in parsed:
-        check_names(query, network.schema)
         if isinstance(query, MostProbable):
             raise InputError(f"{query}: a most probable state has no width; ask for P(...)")
     return parsed

@@ -24,7 +24,7 @@ from discreet.cli.posteriors import (
 )
 from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError
+from discreet.errors import InputError, require
 from discreet.model.query_grammar import parse_regression, split_evidence
 from discreet.posterior.read import posterior_kind
 from discreet.releases.combined import Evidence
@@ -41,11 +41,8 @@ def show_numbers(posterior: dc.results.Posterior, level: float, out: OutputOptio
 
 def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, out: OutputOptions) -> None:
     """Print the parameters of a family; refuse options that they do not have."""
-    if more:
-        raise InputError(
-            "without queries a family's release prints its parameters, under its own prior: leave out the prior "
-            "and other options of networks, or give queries"
-        )
+    words = "without queries a family's release prints its parameters, under its own prior: leave out the prior "
+    require(not more, f"{words}and other options of networks, or give queries")
     show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, out)
 
 
@@ -69,8 +66,9 @@ Queries = Annotated[
         show_default="all marginals",
         help='Such as "P(lung | smoke=yes)" or "P(A=a, B | C=c)"; most probable states, "MAP(A, B | C=c)" and '
         '"MPE(| C=c)"; of numbers "E(X | C=c)", "sd(X)", "var(X)", "median(X)", "quantile(X, 0.9)", "P(X > 40)", '
-        '"cov(X, Z)" and "cor(X, Z | C=c)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)". A file '
-        "has one query a line; - reads stdin.",
+        '"cov(X, Z)" and "cor(X, Z | C=c)"; evidence may be a comparison or a number, "E(X | Z > 40, W=3.5)"; '
+        'differences, ratios, events and counts, "P(A=a | C=c) - P(A=a | C=d)", "P(A=a or B=b)", "N(A=a)". A file has '
+        "one query a line; - reads stdin.",
     ),
 ]
 Regressions = Annotated[
@@ -86,6 +84,7 @@ Kind = Annotated[option_texts.RegressionKind, flags.questions(help=option_texts.
 Predictive = Annotated[bool, flags.questions("--predictive", help=option_texts.PREDICTIVE)]
 Assuming = Annotated[option_texts.Assume | None, flags.questions(show_default="robust", help=option_texts.ASSUME)]
 Inside = Annotated[option_texts.Inside, flags.questions(help=option_texts.INSIDE)]
+Together = Annotated[bool, flags.questions("--simultaneous", help="Intervals that hold for all answers at once.")]
 Covariates = Annotated[
     str | None,
     flags.questions(
@@ -110,6 +109,7 @@ def query(
     trust_network: flags.TrustNetwork = False,
     assume: Assuming = None,
     inside: Inside = "log-linear",
+    simultaneous: Together = False,
     missing: flags.MissingAs = None,
     covariates: Covariates = None,
     seed: flags.Seed = None,
@@ -137,14 +137,13 @@ def query(
     gives = posterior_kind(evidence)
     if gives == "states" and prior is None and not regressions:
         posterior = posterior_of(evidence, how)
-        show_states(posterior, _ask(posterior, texts, level, predictive, assume, inside), out)
+        show_states(posterior, _ask(posterior, texts, level, predictive, assume, inside, simultaneous), out)
         return
     if gives in ("weights", "states"):
         more = not bare or _is_about_networks(how, prior, predictive, "exact")
         _show_weights(evidence.one_release, more, covariates, level, how, out)
         return
-    if covariates is not None:
-        raise InputError("--covariates is for releases of a logistic regression")
+    require(covariates is None, "--covariates is for releases of a logistic regression")
     if bare and gives == "family":
         show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, out)
         return
@@ -153,7 +152,7 @@ def query(
     if regressions:
         replies = _regress(posterior, regressions, (kind, assume, inside), level)
     else:
-        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside))
+        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside, simultaneous))
     _show_replies(evidence, posterior, replies, how, assume is None, out)
 
 
@@ -211,10 +210,8 @@ def _show_replies(
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...], str]]:
     """Read regressions; refuse options that do not go together."""
     formulas = [(*parse_regression(formula), states) for formula, states in map(split_evidence, texts)]
-    if formulas and more:
-        raise InputError("--regress takes no queries and no --predictive; leave them out")
-    if not formulas and kind != "linear":
-        raise InputError("--kind is for --regress; leave it out")
+    require(not (formulas and more), "--regress takes no queries and no --predictive; leave them out")
+    require(bool(formulas) or kind == "linear", "--kind is for --regress; leave it out")
     return formulas
 
 
@@ -267,14 +264,16 @@ def _ask(
     predictive: bool,
     assume: str | None,
     inside: str,
+    simultaneous: bool,
 ) -> dc.results.Answers:
     """Answer the queries, or all marginals without any."""
+    how: Any = {"assume": assume, "inside": inside}
     if queries:
-        how: Any = {"assume": assume, "inside": inside}
-        return dc.answer_many(posterior, queries, level=level, predictive=predictive, **how)
-    if assume is not None:
-        raise InputError("--assume needs queries of several variables; give some")
-    return dc.marginals(posterior, {}, level=level, predictive=predictive)
+        answers = dc.answer_many(posterior, queries, level=level, predictive=predictive, **how)
+    else:
+        require(assume is None, "--assume needs queries of several variables; give some")
+        answers = dc.marginals(posterior, {}, level=level, predictive=predictive)
+    return answers.simultaneous() if simultaneous else answers
 
 
 def _show_weights(

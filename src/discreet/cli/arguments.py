@@ -15,7 +15,7 @@ from discreet.formats.network_files import NO_FORMATS, holds_network, network_fo
 from discreet.mechanisms import MECHANISMS, MechanismEntry, mechanisms_over
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 from discreet.model.over import Over, Prior
-from discreet.model.query_grammar import BEGINS
+from discreet.model.query_grammar import QUESTION
 from discreet.util.json_files import read_packed_text, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
@@ -202,7 +202,7 @@ def check_draws(draws: int, level: float) -> None:
 
 def queries_of(word: str) -> list[str]:
     """Read a query, or those of a file; see `queries_in`."""
-    if BEGINS.match(word):
+    if QUESTION.match(word):
         return [word]
     try:
         text = read_text(word, "queries", QUERIES_BYTES)

@@ -21,7 +21,7 @@ from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS
 from discreet.model.over import Over
-from discreet.model.query_grammar import MostProbable, parse_query
+from discreet.model.query_grammar import MostProbable, plain_queries
 from discreet.model.round_numbers import FOUND_BINS, typical_network, wide_columns
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
@@ -113,7 +113,7 @@ def plan_workload(
         mechanism: that serves the workload.
         rng: source of records and noise.
     """
-    queries = [parse_query(query, truth.network.schema) for word in workload for query in queries_of(word)]
+    queries = plain_queries([query for word in workload for query in queries_of(word)], truth.network)
     numeric = [query for query in queries if not isinstance(query, MostProbable)]
     rows, text = list[dict[str, Any]](), ""
     for promise in promises if numeric else ():

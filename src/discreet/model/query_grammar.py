@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NoReturn, cast
+from typing import Any, ClassVar, Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.network import Network
 from discreet.model.number_types import Printed
 from discreet.model.schema import Schema, Variable
+from discreet.util.attached import above
 from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.util.similar import did_you_mean
 
 QueryKind = Literal[
-    "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation"
-]
+    "marginal", "conditional", "map", "mpe", "mean", "quantile", "sd", "variance", "covariance", "correlation",
+    "expression",
+]  # fmt: skip
 """Kind of an answer."""
 HEADS = {"E": "mean", "sd": "sd", "var": "variance", "cov": "covariance", "cor": "correlation"}
 """Quantity by the word that begins its query."""
@@ -34,6 +38,8 @@ OF_TWO = ("covariance", "correlation")
 """Quantities of two numeric variables."""
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|sd|var|cov|cor|median|quantile)\s*\(")
 """Beginning of every query."""
+QUESTION = re.compile(r"[-+*/(\s\d.]*(?:P|MAP|MPE|E|sd|var|cov|cor|median|quantile|N|MI|odds)\s*\(")
+"""Beginning of every question, made of queries or not."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL)
@@ -45,6 +51,8 @@ BEFORE_BAR = re.compile(r'((?:[^"|]|"[^"]*"?)*)\|?')
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
+COMPOSED = re.compile(r"\)\s*\S|^\s*[-(\d.]|^\s*(?:N|MI|odds)\s*\(|\b(?:or|and|not|in|do)\b|[{~]")
+"""Signs outside quotes of a question that is no plain query: operators, other heads, words and brackets of events."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +281,46 @@ def _write_number(value: float) -> str:
     return text if float(text) == value else repr(float(value))
 
 
-Query = Probability | MostProbable | NumberQuery
+PlainQuery = Probability | MostProbable | NumberQuery
+"""A query that is answered by itself."""
+
+
+class ComposedQuery(ABC):
+    """A question whose answer is computed from the draws of other queries' answers; the pack `questions` has them."""
+
+    kind: ClassVar[QueryKind] = "expression"
+    targets: ClassVar[tuple[tuple[str, None], ...]] = ()
+    evidence: ClassVar[Observed] = ()
+
+    @abstractmethod
+    def atoms(self, network: Network) -> tuple[PlainQuery, ...]:
+        """List the queries from whose answers it is computed; a workload of the question is these.
+
+        Raises:
+            InputError: the question does not fit the network.
+        """
+
+    @abstractmethod
+    def combine(self, answers: Sequence[Any], posterior: Any, level: float) -> Any:
+        """Compute its answer.
+
+        Args:
+            answers: one to each of `atoms`, with its draws.
+            posterior: that answered.
+            level: posterior probability of each interval.
+
+        Raises:
+            InputError: the draws do not determine it.
+        """
+
+
+Query = PlainQuery | ComposedQuery
+
+
+def plain_queries(queries: Iterable[str | Query], network: Network) -> list[PlainQuery]:
+    """List queries, parsed and checked; those that others are computed from take their place."""
+    parsed = [read_query(query, network.schema) for query in queries]
+    return [atom for each in parsed for atom in (each.atoms(network) if isinstance(each, ComposedQuery) else (each,))]
 
 
 def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
@@ -321,13 +368,24 @@ def parse_query(text: str, schema: Schema) -> Query:
         'P(smoke | O2=>=5)'
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")
+    try:
+        return _parse_plain(text, schema)
+    except InputError:
+        if not (re.search(r"\w\s*\(", text) and COMPOSED.search(re.sub(r'"[^"]*"', "_", text))):
+            raise
+    composed: Query = above("Query.of_question")(text, schema)
+    return composed
+
+
+def _parse_plain(text: str, schema: Schema) -> PlainQuery:
+    """Parse a query that is answered by itself."""
     match = BEGINS.match(text)
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) for numbers")
     targets, evidence = (_name_states(items, schema) for items in _read_items(body[1], text))
     observed = _read_evidence(evidence, schema, text)
-    query: Query
+    query: PlainQuery
     if match[1] in HEADS or match[1] in ("median", "quantile"):
         query = _read_number_query(match[1], targets, observed, text)
     elif match[1] == "P" and len(targets) == 1 and (compared := _read_comparison(*targets[0], schema)):
@@ -433,12 +491,14 @@ def check_names(query: Query, schema: Schema) -> None:
     """Refuse a query that does not fit a schema.
 
     Args:
-        query: the query.
+        query: the query; a composed one was checked when it was parsed.
         schema: with its names.
 
     Raises:
         InputError: an unknown variable or state, a repeated variable, or nothing left to explain.
     """
+    if isinstance(query, ComposedQuery):
+        return
     targets = tuple((name, None) for name in query.targets) if isinstance(query, MostProbable) else query.targets
     named: list[tuple[str, str | NumberRange | AnyOf | None]] = [*targets, *query.evidence]
     columns = [read_whom(name, state, schema)[0] for name, state in named]
@@ -525,6 +585,21 @@ def _read_evidence(items: Sequence[tuple[str, str | None]], schema: Schema, text
             seen = schema[name].states[int(seen.low)]
         observed[name] = seen
     return tuple(observed.items())
+
+
+def read_evidence(text: str, schema: Schema) -> Observed:
+    """Read evidence alone, as it stands behind the bar of a query.
+
+    Args:
+        text: states, numbers and comparisons, with commas between them.
+        schema: with its names.
+
+    Raises:
+        InputError: as `parse_query`.
+    """
+    observed = _read_evidence(_name_states(_read_items(f"| {text}", text)[1], schema), schema, text)
+    check_names(Probability((), observed), schema)
+    return observed
 
 
 def read_whom(name: str, state: object, schema: Schema) -> tuple[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from discreet.model.network import Network
-from discreet.model.query_grammar import Query, check_names, parse_query
+from discreet.model.query_grammar import Query, plain_queries
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 
@@ -74,8 +74,7 @@ def queried_pairs(network: Network, queries: Sequence[str | Query]) -> tuple[Sco
         InputError: a query that does not fit the network, or a text that is none.
     """
     wanted = set[frozenset[str]]()
-    for query in (parse_query(text, network.schema) if isinstance(text, str) else text for text in queries):
-        check_names(query, network.schema)
+    for query in plain_queries(queries, network):
         targets = [target if isinstance(target, str) else target[0] for target in query.targets] or network.nodes
         wanted |= {frozenset(pair) for pair in combinations({*targets, *dict(query.evidence)}, 2)}
     pairs = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)

@@ -31,12 +31,13 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import (
     MostProbable,
     NumberQuery,
+    PlainQuery,
     Probability,
     Query,
     asked_cells,
     check_names,
     observed_codes,
-    parse_query,
+    plain_queries,
 )
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -93,7 +94,7 @@ def default_shares(network: Network, groups: Sequence[Group], law: type[CellLaw]
     return {group: cost**law.share_power / whole for group, cost in costs.items()}
 
 
-def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Scope, Floats], ...]:
+def workload_variances(theta: Tables, queries: Sequence[PlainQuery]) -> tuple[dict[Scope, Floats], ...]:
     """First-order variance that each interaction's noise adds to each query's answers.
 
     Probabilities count with the squared errors of all their rows. `MAP(A, B | C=c)` and `MPE(| C=c)` count as
@@ -211,7 +212,7 @@ def _differentiate_workload(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query]
 ) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """List the interactions, and one row for each query and draw from the prior: its weight, and h."""
-    parsed = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
+    parsed = plain_queries(queries, network)
     if not parsed:
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
     alpha = prior.alpha.map(lambda table: np.maximum(table, LEAST_CONCENTRATION))
@@ -225,7 +226,7 @@ def _differentiate_workload(
 # ------------------------------------------------------------------------------------------------------ gradients
 
 
-def _list_parts(network: Network, query: Query) -> list[Part]:
+def _list_parts(network: Network, query: PlainQuery) -> list[Part]:
     """List the probabilities to differentiate for a query: targets, evidence codes, and cells of the targets."""
     schema = network.schema
     evidence = observed_codes(query.evidence, schema)

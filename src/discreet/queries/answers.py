@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict  # pydantic accepts no other TypedDict before Python 3.12
 
 from discreet.display.renderers import NUMBERS, IntervalTable
-from discreet.errors import listed, printable
+from discreet.errors import InputError, listed, printable
 from discreet.inference.weighted_records import Sampling
 from discreet.model.query_grammar import QueryKind
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Mark, prior_only_words
+from discreet.util.arrays import Floats
+from discreet.util.attached import above
 from discreet.util.option_texts import Inside
 from discreet.util.tabular import Block, Result
 
@@ -50,6 +52,28 @@ class AnswerRow(TypedDict):
     best: NotRequired[float]
     law_lower: NotRequired[float]
     law_upper: NotRequired[float]
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerDraws:
+    """The draws that an answer's means and intervals are made of; position d is the posterior's draw d in all answers.
+
+    Args:
+        values: the number of each row in every draw, shape `(rows, draws)`; NaN in draws in which the evidence is
+            impossible, which are left out.
+        weights: weight of each draw, shape `(draws,)`, with any sum; None if they are equal.
+        ends: least and largest value over all laws inside bins, shape `(rows, draws)` each; None if no law matters.
+        replicates: values in the replicate of every `step`-th draw, shape `(rows, replicates)`; None without these.
+        step: every `step`-th draw, from the first on, has a replicate.
+        effective: effective sample size of the draws that have a replicate; None if it is their number.
+    """
+
+    values: Floats
+    weights: Floats | None = None
+    ends: tuple[Floats, Floats] | None = None
+    replicates: Floats | None = None
+    step: int = 1
+    effective: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,9 +140,13 @@ class Answer(Result):
         sums: released sums of numbers from which an answer on a number was read; empty if it was read from bins alone.
         clipped: how numbers of its variables beyond bounds that a release found are clipped, and how many records these
             are, a sentence each.
-        concerns: which records an answer on a number is about, where its column does not apply to all, a sentence each.
+        concerns: what an answer is about, where that is not all records of the population, or not the mean: records
+            that a column applies to, those of a release, a median; a sentence each.
         too_rare: whether the evidence is so rare that the answer is not informative: every interval is at least as wide
             as its level, like that of a probability with a uniform posterior.
+        more_evidence: probabilities of further evidence, of a question made of several queries.
+        drawn: the draws that the intervals are made of; None if they are made of none: bounds that assume nothing, and
+            answers read from a document or a server.
 
     Raises:
         Nothing.
@@ -148,6 +176,24 @@ class Answer(Result):
     sums: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
     concerns: tuple[str, ...] = ()
+    more_evidence: tuple[EvidenceProbability, ...] = ()
+    drawn: AnswerDraws | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def draws(self) -> Floats:
+        """The number of each row in every draw of the posterior, shape `(rows, draws)`, to compute on.
+
+        Draws keep their positions, so those of two answers of one posterior belong together; NaN marks draws in which
+        the evidence is impossible. Equal-tailed quantiles of them, or `tools.credible_interval` of a probability, are
+        the printed interval ("law_lower" and "law_upper" where there are such); `drawn.weights` are their weights, if
+        the answer is predictive.
+
+        Raises:
+            InputError: the intervals are not made of draws.
+        """
+        if self.drawn is None:
+            raise InputError(f"{self.query}: this answer has no draws; ask a posterior of this process, not for bounds")
+        return self.drawn.values
 
     def tidy(self) -> list[dict[str, Any]]:
         """List a row for each joint state of the query, with a column for each variable.
@@ -199,6 +245,18 @@ class Answers(tuple[Answer, ...], Result):
             for answer in self
             for row in answer.rows
         ]
+
+    def simultaneous(self) -> Answers:
+        """Return the answers with intervals that hold for all rows at once, with the probability of the level.
+
+        Each interval is stretched from its mean by one factor, a quantile of the largest deviation of a draw over all
+        rows, as `draws` tell it.
+
+        Raises:
+            InputError: no answers, other levels, answers without draws, or with weights, or of other posteriors.
+        """
+        together: Answers = above("Answers.simultaneous")(self)
+        return together
 
     def content(self) -> Iterator[str | Block]:
         """Yield one table of all answers and, if there are notes, an empty line and a line for each note.
@@ -317,7 +375,8 @@ def evidence_lines(answers: Sequence[Answer]) -> list[str]:
 
     Evidence with the same query text has one line, with the numbers of the last answer. Empty if nothing is observed.
     """
-    text_of = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
+    seen = [each for answer in answers for each in (answer.evidence, *answer.more_evidence) if each is not None]
+    text_of = {each.query: str(each) for each in seen}
     rare = [answer.query for answer in answers if answer.too_rare]
     return [*text_of.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
 

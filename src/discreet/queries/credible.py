@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import require
 from discreet.util.arrays import Floats
 
 TWO_PIECES_SHARE = 0.95
@@ -110,5 +110,4 @@ def check_level(level: float) -> None:
     Raises:
         InputError: it is 0 or less, 1 or more, or NaN.
     """
-    if not 0 < level < 1:
-        raise InputError(f"a level lies between 0 and 1, such as 0.95; got {level}")
+    require(0 < level < 1, f"a level lies between 0 and 1, such as 0.95; got {level}")

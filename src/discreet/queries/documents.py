@@ -26,6 +26,8 @@ Document = dict[str, Any]
 
 OF_NUMBERS = ("sums", "clipped", "concerns")
 """Fields of an answer that are written where they are not empty."""
+ENDLESS: Mapping[str, float] = {"lower": -math.inf, "upper": math.inf}
+"""Ends of a row's interval that there may be none of, and what None stands for in a document."""
 BASIS = ("basis", "unmeasured", "prior_only", "assumes")
 """Fields of answers and regressions with their basis and assumptions."""
 
@@ -57,16 +59,19 @@ def answer_document(answer: Answer) -> Document:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
         None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; if
         numbers are clipped to bounds that were found also "clipped"; if a number does not concern all records also
-        "concerns"; if laws were sampled also "sampling"; and
-        "values", the rows.
+        "concerns"; if laws were sampled also "sampling"; of several evidences "more_evidence"; and
+        "values", the rows, in which an end without bound is None.
     """
     document = write_fields(answer, "query", "kind", "level", "left_out", *BASIS)
     document |= {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     document |= {} if answer.inside is None and not answer.sums else write_fields(answer, "unit", "inside")
+    document |= write_fields(answer, "unit") if answer.kind == "expression" else {}
     for name in OF_NUMBERS:
         document |= write_fields(answer, name) if getattr(answer, name) else {}
     document |= {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
-    return {**document, "values": [write_dates(row) for row in answer.rows]}
+    document |= {"more_evidence": [asdict(each) for each in answer.more_evidence]} if answer.more_evidence else {}
+    rows: list[Document] = [write_dates(row) for row in answer.rows]
+    return {**document, "values": [row | {name: None for name in ENDLESS if math.isinf(row[name])} for row in rows]}
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
@@ -82,13 +87,19 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
     """
     sampling, evidence = document.get("sampling"), document["evidence"]
     return Answer(
-        rows=tuple(cast(AnswerRow, read_dates(row)) for row in document["values"]),
+        rows=tuple(cast(AnswerRow, read_dates(_read_ends(row))) for row in document["values"]),
+        more_evidence=tuple(EvidenceProbability(**each) for each in document.get("more_evidence", ())),
         sampling=None if sampling is None else _read_sampling(sampling),
         evidence=None if evidence is None else EvidenceProbability(**evidence),
         **read_fields(
             document, "query", "kind", "level", "left_out", *BASIS, "too_rare", "unit", "inside", *OF_NUMBERS
         ),
     )
+
+
+def _read_ends(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Restore the ends of an interval that has none."""
+    return {**row, **{name: value for name, value in ENDLESS.items() if name in row and row[name] is None}}
 
 
 def _write_sampling(sampling: Sampling) -> Document:

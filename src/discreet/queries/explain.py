@@ -17,8 +17,8 @@ from scipy.special import digamma, gammainc, gammaln, polygamma
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION, Dirichlet
-from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
-from discreet.model.schema import Schema
+from discreet.model.network import Network
+from discreet.model.query_grammar import NumberQuery, PlainQuery, Probability, plain_queries
 from discreet.posterior.basis import prior_only_words
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
@@ -486,7 +486,7 @@ def explain(
     telling = None if isinstance(promise, MetricLimits) else _describe_distinguishability(release)
     if note := _find_obstacle(release):
         return Explanation(promise, telling, None, (), (), (note,))
-    parsed = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
+    parsed = _read_queries([queries] if isinstance(queries, str) else queries, release.network)
     with under_way("explaining"):
         divergence = _describe_divergence(release)
     probabilities = [query for query in parsed if isinstance(query, Probability)]
@@ -521,23 +521,21 @@ def _find_obstacle(release: Release) -> str:
     return ""
 
 
-def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
-    """Parse queries and check their names; one on a number becomes `P(variable | evidence)`, the query of its bins.
+def _read_queries(texts: Sequence[str], network: Network) -> list[PlainQuery]:
+    """Parse queries; one on a number becomes `P(variable | evidence)`, the query of its bins.
 
     Args:
         texts: queries.
-        schema: variables of the release.
+        network: of the release.
 
     Returns:
-        The queries in the given order, of probabilities or of most probable states.
+        The queries in the given order, of probabilities or of most probable states; those that a composed one is
+        computed from take its place.
 
     Raises:
-        InputError: no query, or a query that does not fit the schema.
+        InputError: no query, or a query that does not fit the network.
     """
-    parsed = [parse_query(text, schema) for text in texts]
-    for query in parsed:
-        check_names(query, schema)
-    return [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
+    return [query.bins if isinstance(query, NumberQuery) else query for query in plain_queries(texts, network)]
 
 
 def _decompose_variances(

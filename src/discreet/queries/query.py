@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,22 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, listed, require, requ
 from discreet.inference.bin_laws import BinLaw, check_inside
 from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
 from discreet.model.number_types import NumberType, as_ends
-from discreet.model.query_grammar import MostProbable, NumberQuery, Observed, Probability, Query, read_query, read_whom
+from discreet.model.query_grammar import (
+    ComposedQuery,
+    MostProbable,
+    NumberQuery,
+    Observed,
+    PlainQuery,
+    Probability,
+    Query,
+    read_query,
+    read_whom,
+)
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.posterior.remote_dispatch import delegates_to_server
-from discreet.queries.answers import Answer, AnswerRow, Answers
+from discreet.queries.answers import Answer, AnswerDraws, AnswerRow, Answers
 from discreet.queries.column_moments import ColumnLaw, RegressionColumn
 from discreet.queries.conditioning import ConditionedPosterior, condition_on, follow_lines, give_numbers
 from discreet.queries.credible import check_level, credible_interval
@@ -167,7 +177,7 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
 
 def number_row(
     query: NumberQuery, law: BinLaw, limits: Sequence[BinLaw], level: float, weights: Floats, *, alike: bool
-) -> AnswerRow:
+) -> tuple[AnswerRow, tuple[Floats, Floats, Floats]]:
     """Compute the row of an answer on a number: mean, interval over all laws inside bins, and under the given one.
 
     "law_lower" and "law_upper" bound the value under the given law. "lower" is the smaller one of "law_lower" and the
@@ -185,7 +195,7 @@ def number_row(
     Returns:
         "state", a mapping of the variable to what is asked of it, such as "mean" or ">= 40"; "mean", the weighted mean
         over the draws under the given law; "lower", "upper", "law_lower" and "law_upper". "noise" and "noise_error" are
-        missing.
+        missing. Then the value in every draw, and its smallest and largest over all laws, shape (draws,) each.
     """
     numbers, ends = number_draws(query, law)[0], [number_draws(query, limit)[1:] for limit in limits]
     low, high = np.min([first for first, _ in ends], axis=0), np.max([last for _, last in ends], axis=0)
@@ -194,7 +204,7 @@ def number_row(
     interval = credible_interval if query.kind in ("marginal", "conditional") else equal_tails
     within, (first, _), (_, last) = (interval(values, level) for values in (counted, lowest, highest))
     at = "" if query.at is None else f" {query.at:.15g}"
-    return {
+    row: AnswerRow = {
         "state": {query.variable: f"{query.quantity}{at}"},
         "mean": float(numbers @ weights),
         "lower": float(min(first, within[0])),
@@ -202,6 +212,7 @@ def number_row(
         "law_lower": float(within[0]),
         "law_upper": float(within[1]),
     }
+    return row, (numbers, low, high)
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -290,6 +301,10 @@ def answer(
         E(X | Z > 40, Z <= 65)  evidence on a numeric variable with bins: comparisons, or a number, Z=52.5
         P(A | A=applies)        among the records that A applies to, by its condition, as in P(A | dead=yes)
 
+    Questions are made of these (docs/questions.md has all forms): `P(a=1 | x=1) - P(a=1 | x=2)`, `/`, `*`, `+`, numbers
+    and brackets; `odds(a=1)`; `in {..}`, `or`, `and`, `not` inside a probability; `N(a=1)`, `MI(A, B)` and
+    `P(A | do(x=1))`.
+
     Evidence that names a state is that state; any other number is one. At the edges of bins a comparison is a union of
     states; else "law_lower" and "law_upper" take X to follow Z along lines inside Z's bins, and "lower" and "upper" do
     not (docs/numbers.md). What the records of a bin of Z, or of a leaf of its ruler, have of X is then open to them.
@@ -348,6 +363,9 @@ def answer(
     check_level(level)
     check_inside(inside)
     parsed = read_query(query, schema)
+    if isinstance(parsed, ComposedQuery):
+        how: Any = {"level": level, "predictive": predictive, "assume": assume, "inside": inside}
+        return _combine(parsed, answer_many(posterior, parsed.atoms(posterior.network), **how), posterior, level)
     with under_way("answering"):
         both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive, inside)
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
@@ -398,26 +416,31 @@ def answer_many(
     require_posterior(posterior)
     check_level(level)
     check_inside(inside)
-    if isinstance(queries, str | Query):
-        raise InputError("answer_many takes a list of queries; answer takes one")
-    groups: dict[Observed, dict[str, tuple[Query, list[int]]]] = {}
+    require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
+    groups: dict[Observed, dict[str, tuple[PlainQuery, int]]] = {}
+    questions = list[tuple[Query, tuple[PlainQuery, ...]]]()
     for position, query in enumerate(queries):
         with name_query(position, query):
             parsed = read_query(query, posterior.network.schema)
-        group = groups.setdefault(tuple(sorted(parsed.evidence, key=lambda item: item[0])), {})
-        group.setdefault(str(parsed), (parsed, []))[1].append(position)
-    answers: dict[int, Answer] = {}
+            atoms = parsed.atoms(posterior.network) if isinstance(parsed, ComposedQuery) else (parsed,)
+        questions.append((parsed, atoms))
+        for atom in atoms:
+            group = groups.setdefault(tuple(sorted(atom.evidence, key=lambda item: item[0])), {})
+            group.setdefault(str(atom), (atom, position))
+    answers: dict[str, Answer] = {}
     believed = _apply_assumption(posterior, assume, predictive)
-    number = sum(len(positions) for group in groups.values() for _, positions in group.values())
     with under_way("answering") as bar:
         for evidence, group in groups.items():
             both = condition_on(believed, evidence, predictive, inside)
-            for parsed, positions in group.values():
-                with name_query(positions[0], parsed):
-                    result = _answer(parsed, both, level, inside, nothing=assume == "nothing")
-                    answers |= dict.fromkeys(positions, result)
-                bar(len(answers), number)
-    return Answers(answers[position] for position in range(len(answers)))
+            for text, (atom, position) in group.items():
+                with name_query(position, questions[position][0]):
+                    answers[text] = _answer(atom, both, level, inside, nothing=assume == "nothing")
+                bar(len(answers), sum(map(len, groups.values())))
+    for position, (parsed, atoms) in enumerate(questions):
+        if isinstance(parsed, ComposedQuery) and str(parsed) not in answers:
+            with name_query(position, parsed):
+                answers[str(parsed)] = _combine(parsed, [answers[str(atom)] for atom in atoms], posterior, level)
+    return Answers(answers[str(parsed)] for parsed, _ in questions)
 
 
 @delegates_to_server
@@ -520,7 +543,20 @@ def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predic
     return posterior.assuming("robust" if assume == "robust" else "network")
 
 
-def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
+def _combine(query: ComposedQuery, atoms: Sequence[Answer], posterior: NetworkPosterior, level: float) -> Answer:
+    """Compute the answer to a composed query from those to its atoms.
+
+    Raises:
+        InputError: an atom has no draws, or as `ComposedQuery.combine`.
+    """
+    if any(atom.drawn is None for atom in atoms):
+        raise InputError(f"{query}: bounds that assume nothing are of single probabilities; ask for each of them")
+    return cast(Answer, query.combine(atoms, posterior, level))
+
+
+def _answer(
+    query: PlainQuery, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False
+) -> Answer:
     """Answer a query that fits the schema, by the function for its kind.
 
     Laws are exact where affordable, else sampled (`ConditionedPosterior.for_targets`). An MPE query, which has no
@@ -626,7 +662,8 @@ def _widen_answer(query: Probability, both: ConditionedPosterior, answer: Answer
         for row, low, high in zip(answer.rows, first[0], last[1], strict=True)
     ]  # fmt: skip
     assumes = _list_laws(both, [name for name, _ in query.targets])
-    return replace(answer, rows=tuple(rows), assumes=(*answer.assumes, *assumes))
+    drawn = answer.drawn and replace(answer.drawn, ends=(lower, upper))
+    return replace(answer, rows=tuple(rows), assumes=(*answer.assumes, *assumes), drawn=drawn)
 
 
 def _split_targets(query: Probability, both: ConditionedPosterior) -> tuple[dict[str, int], list[str]]:
@@ -689,7 +726,7 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
     wide: list[AnswerRow] = [
         {**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers
     ]
-    return replace(result, rows=tuple(wide))
+    return replace(result, rows=tuple(wide), drawn=None)
 
 
 def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple[Floats, ConditionedPosterior]:
@@ -851,8 +888,11 @@ def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]
     )
     numbers = np.array([draws.mean(axis=-1), *credible_interval(draws, level), *noise])
     ends = np.cumsum([len(part.states) for part in parts])[:-1]
-    pairs = zip(parts, np.split(numbers, ends, axis=1), strict=True)
-    return [_write_answer(part.asked, part.states, columns, 0.0, part.both, level) for part, columns in pairs]
+    pairs = zip(parts, np.split(numbers, ends, axis=1), np.split(draws, ends), strict=True)
+    return [
+        _write_answer(part.asked, part.states, columns, _keep_draws(values, part.replicates, both), part.both, level)
+        for part, columns, values in pairs
+    ]
 
 
 def _summarise(
@@ -893,14 +933,20 @@ def _summarise(
     if replicates is not None:
         share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(replicates, 0.0, 1.0), both.effective)
     numbers = np.array([mean, lower, upper, share, error])
-    return _write_answer(query, states, numbers, float(1 - possible.mean()), both, level, best)
+    return _write_answer(query, states, numbers, _keep_draws(draws, replicates, both), both, level, best)
+
+
+def _keep_draws(draws: Floats, replicates: Floats | None, both: ConditionedPosterior) -> AnswerDraws:
+    """Keep draws of probabilities, and of their replicates, with their weights; rounding beyond [0, 1] is clipped."""
+    again = None if replicates is None else np.clip(replicates, 0.0, 1.0)
+    return AnswerDraws(np.clip(draws, 0.0, 1.0), both.weights, None, again, both.step, both.effective)
 
 
 def _write_answer(
     query: Query,
     states: Sequence[Mapping[str, str]],
     numbers: Floats,
-    left_out: float,
+    drawn: AnswerDraws,
     both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
@@ -912,7 +958,7 @@ def _write_answer(
         states: joint states, by variable.
         numbers: mean, lower end, upper end, noise share and its error of each state, shape (5, states); if a noise
             share is NaN, it and its error become None.
-        left_out: fraction of the draws in which the evidence is impossible.
+        drawn: draws of the rows, NaN where the evidence is impossible.
         both: draws given the evidence, which determine basis, evidence and sampling error
             (`ConditionedPosterior.ground`).
         level: posterior probability of each interval.
@@ -929,7 +975,9 @@ def _write_answer(
             row["best"] = best[i]
         rows.append(row)
     names = {name for state in states[:1] for name in state}
-    ungrounded = Answer(str(query), query.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
+    left_out = float(np.isnan(drawn.values[0]).mean())
+    fields: Any = {"left_out": left_out, "sampling": both.sampling, "drawn": drawn}
+    ungrounded = Answer(str(query), query.kind, level, tuple(rows), **fields)
     return both.ground(ungrounded, names, (numbers[1], numbers[2]))
 
 
@@ -968,13 +1016,15 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
     if both.is_open:
         limits = tuple(each.of_draws(possible) for each in _find_extreme_laws(query, both))
         assumes = (*assumes, *_list_laws(both, [query.variable]))
-    row = number_row(query, law, limits, level, weights, alike=both.weights is None)
+    row, drawn = number_row(query, law, limits, level, weights, alike=both.weights is None)
     if both.is_open and query.quantity not in ("sd", "variance"):
         # The line is the law that is assumed; where the number lies in its own leaf stays open.
-        by_line = number_row(query, law, (law,), level, weights, alike=both.weights is None)
+        by_line, (_, low, high) = number_row(query, law, (law,), level, weights, alike=both.weights is None)
+        drawn = (drawn[0], np.minimum(drawn[1], low), np.maximum(drawn[2], high))
         row["law_lower"], row["law_upper"] = by_line["lower"], by_line["upper"]
         row["lower"], row["upper"] = min(row["lower"], by_line["lower"]), max(row["upper"], by_line["upper"])
     row["noise"] = row["noise_error"] = None
+    values, copies = _place(np.array(drawn), possible), None
     if both.replicate is not None:
         again = both.again
         replicate = _find_number_law(query, again, _draw_probabilities(query.bins, again)[0], inside, both.step)
@@ -982,6 +1032,7 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         laws = (every.of_draws(slice(None, None, both.step)), replicate)
         first, second = (number_draws(query, side.of_draws(paired))[0] for side in laws)
         row["noise"], row["noise_error"] = map(float, noise_share(first, second, both.effective))
+        copies = _place(second[None], paired)[0]
     row, unit = _in_its_unit(query, row, both.given.network.schema[query.variable].number_type)
     ungrounded = Answer(
         str(query),
@@ -993,11 +1044,19 @@ def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float,
         inside=inside if both.given.network.schema[query.variable].numeric else None,
         sampling=both.sampling,
         sums=_list_sums(query, both),
+        drawn=AnswerDraws(values[0], both.weights, (values[1], values[2]), copies, both.step, both.effective),
     )
     shares = keep_possible(draws, possible)
     shares = shares if both.weights is None else shares[:, resample(weights)]
     answer = both.ground(ungrounded, {query.variable}, credible_interval(shares, level))
     return replace(answer, assumes=(*answer.assumes, *assumes))
+
+
+def _place(values: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
+    """Put values of the possible draws in their places, NaN in the others: shape (values, 1, draws)."""
+    places = np.full((len(values), 1, possible.size), np.nan)
+    places[:, 0, possible] = values
+    return places
 
 
 def _in_its_unit(query: NumberQuery, row: AnswerRow, number_type: NumberType) -> tuple[AnswerRow, str]:
@@ -1118,7 +1177,8 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         "noise": None,
         "noise_error": None,
     }
-    answer = Answer(str(query), query.kind, level, (row,), unit=query.quantity, sampling=both.sampling)
+    fields: Any = {"unit": query.quantity, "sampling": both.sampling, "drawn": AnswerDraws(values[None])}
+    answer = Answer(str(query), query.kind, level, (row,), **fields)
     answer = both.ground(replace(answer, sums=_list_sums(query, both)), set(names), (values, values))
     return replace(answer, assumes=(*answer.assumes, *follows))
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, read_query
+from discreet.model.query_grammar import ComposedQuery, Probability, read_query
 from discreet.server.parameters import Level, Missing, RequestFields, Text, read_evidence
 from discreet.util import option_texts
 
@@ -78,7 +78,7 @@ def given_query(page: PageRequest, network: Network) -> str:
         evidence = tuple(read_evidence(network.schema, page.e).items())
         free = [name for name in network.nodes if name not in dict(evidence)]
         query = read_query(page.q, network.schema) if page.q else Probability(tuple((name, None) for name in free[:1]))
-        if not evidence or not free or query.evidence:
+        if not evidence or not free or isinstance(query, ComposedQuery) or query.evidence:
             return ""
         text = str(read_query(replace(query, evidence=evidence), network.schema))
     except InputError:

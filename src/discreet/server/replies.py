@@ -16,7 +16,7 @@ from discreet.deciding.decide import decide, payoff
 from discreet.deciding.decide_number import decide_number, one_number
 from discreet.display.renderers import csv_text
 from discreet.errors import InputError
-from discreet.model.query_grammar import Query, check_names, parse_query
+from discreet.model.query_grammar import Query, check_names, parse_query, plain_queries
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answers
 from discreet.queries.documents import (
@@ -320,7 +320,7 @@ def ask_explanation(reading: ServedPosterior, request: ExplainRequest) -> Questi
 
     def work() -> float:
         posterior, network = reading.posterior(), release.network
-        queries = [parse_query(text, network.schema) for text in request.q]
+        queries = plain_queries(request.q, network)
         return explanation_work(network, queries, DRAWS) + sum(query_work(posterior, query) for query in queries)
 
     return Question(("explain", request.model_dump_json()), make, work if request.q else None)

@@ -18,7 +18,7 @@ from discreet.posterior.basis import Mark
 from discreet.posterior.fit_check import Tested
 from discreet.posterior.protocol import NamedRow
 from discreet.posterior.read import Gives
-from discreet.queries.answers import AnswerRow, EvidenceProbability
+from discreet.queries.answers import EvidenceProbability
 from discreet.server.problems import PROBLEMS
 from discreet.server.readings import State
 from discreet.util.option_texts import Gaps, Inside, RegressionKind
@@ -110,13 +110,23 @@ class AnswerReply(_BasisReply):
     sums: NotRequired[list[str]]
     clipped: NotRequired[list[str]]
     concerns: NotRequired[list[str]]
+    more_evidence: NotRequired[list[EvidenceProbability]]
     sampling: NotRequired[_SamplingReply]
     values: list[_AnswerValue]
 
 
-class _AnswerValue(AnswerRow):
-    """Row of an answer, with the dates that its numbers stand for, if they do."""
+class _AnswerValue(TypedDict):
+    """Row of an answer, as `AnswerRow`; an end without bound is null. Numbers of dates have these in `dates`."""
 
+    state: dict[str, str]
+    mean: float
+    lower: float | None
+    upper: float | None
+    noise: NotRequired[float | None]
+    noise_error: NotRequired[float | None]
+    best: NotRequired[float]
+    law_lower: NotRequired[float]
+    law_upper: NotRequired[float]
     dates: NotRequired[dict[str, str]]
 
 

@@ -19,7 +19,7 @@ from discreet.inference.exact_laws import (
 )
 from discreet.inference.weighted_records import MOST_DRAWN_STATES
 from discreet.model.network import Network
-from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query
+from discreet.model.query_grammar import ComposedQuery, MostProbable, NumberQuery, Probability, Query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.column_moments import MOST_JOINT_STATES
@@ -77,6 +77,8 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     Returns:
         The number, up to a factor of two or three.
     """
+    if isinstance(query, ComposedQuery):
+        return sum(query_work(posterior, atom, bounds=bounds) for atom in query.atoms(posterior.network))
     network, draws = _law_network(posterior), _draws(posterior)
     seen = {name: state for name, state in query.evidence if isinstance(state, str)}
     if isinstance(query, MostProbable):

@@ -42,7 +42,9 @@ def above(method: str) -> Callable[..., Any]:
     """
     home = _homes.get(method) or dict(of_packs("discreet.methods")).get(method)
     if home is None:
-        pack = "discovery" if method == "Project.of_names" else "interchange"
+        pack = {"Project": "discovery", "Query": "questions", "Answers": "questions"}.get(
+            method.partition(".")[0], "interchange"
+        )
         raise InputError(f"{method} is in the pack discreet.{pack}, which is not installed; install it")
     module, _, name = home.partition(":")
     function: Callable[..., Any] = getattr(load_module(module), name)
