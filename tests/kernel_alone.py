@@ -18,10 +18,21 @@ TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "discreet"
 FILES = "interchange"
 """The pack that reads network files, which most tests and the demo begin with."""
-PACKS = (FILES, "discovery", "deciding", "questions", "accuracy", "designs", "research", "estimators", "server")
+PACKS = (
+    FILES,
+    "discovery",
+    "deciding",
+    "predicting",
+    "questions",
+    "accuracy",
+    "designs",
+    "research",
+    "estimators",
+    "server",
+)
 OF_PACKS = re.compile(
     rf"\b(dc|discreet)[./]({'|'.join(PACKS[1:])})\b|\bserve\b|\"(exact|particles)\"|noisy_(gradients|moments)|factored"
-    r"|grouped_moments|objective_perturbation|--design\b|\bdc\.(decide|decisions|plan_accuracy)\b|decide_number"
+    r"|grouped_moments|objective_perturbation|--design\b|\bdc\.(decide|decisions|plan_accuracy|predict)\b|decide_number"
     r"|\"decide\"|--within|--workload"
 )
 BESIDE = ("pages", "mutants")

@@ -48,7 +48,8 @@ except dc.InputError as error:
 for options in ("--score score.json", "--score score.json --option draws=2", "--design design.json"):
     told = CliRunner().invoke(app, ["plan", *options.split(), "--epsilon", "1", "--records", "9"])
     assert isinstance(told.exception, dc.InputError) and "not installed" in str(told.exception), told.exception
-for wanted in (lambda: dc.decide, lambda: dc.decisions.payoff, lambda: dc.plan_accuracy, lambda: dc.tools.to_arviz):
+doors = (lambda: dc.decide, lambda: dc.decisions.payoff, lambda: dc.plan_accuracy, lambda: dc.tools.to_arviz)
+for wanted in (*doors, lambda: dc.predict):
     try:
         print(wanted())
     except dc.InputError as error:
@@ -70,7 +71,17 @@ for wanted in (lambda: dc.Network.read(folder / "asia.bif"), lambda: asia().text
         print(error)
 packs = tuple(
     f"discreet.{pack}"
-    for pack in ("interchange", "deciding", "questions", "accuracy", "designs", "research", "estimators", "server")
+    for pack in (
+        "interchange",
+        "deciding",
+        "predicting",
+        "questions",
+        "accuracy",
+        "designs",
+        "research",
+        "estimators",
+        "server",
+    )  # fmt: skip
 )
 assert not [name for name in sys.modules if name.startswith(packs)]
 print("the kernel is at work")

@@ -25,6 +25,7 @@ PACKS = {
     "interchange": 1_340,
     "discovery": 1_560,
     "deciding": 560,
+    "predicting": 350,
     "questions": 1_160,
     "accuracy": 480,
     "designs": 3_390,

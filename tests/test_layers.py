@@ -42,16 +42,18 @@ MAY_IMPORT = {
     "interchange": {*CORE, "posterior"},
     "discovery": {*KERNEL, "cli"},
     "deciding": {*CORE, "posterior", "queries"},
+    "predicting": {*CORE, "posterior", "queries"},
     "questions": {*CORE, "posterior", "queries"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
-    "server": {*CORE, "posterior", "queries", "deciding"},
+    "server": {*CORE, "posterior", "queries", "deciding", "predicting"},
 }
-"""Besides itself and `errors`, which all folders may import. The last nine are packs: the kernel imports none."""
+"""Besides itself and `errors`, which all folders may import. The last ten are packs: the kernel imports none."""
 PACKS = (
-    "interchange", "discovery", "deciding", "questions", "accuracy", "designs", "research", "estimators", "server",
+    "interchange", "discovery", "deciding", "predicting", "questions", "accuracy", "designs", "research", "estimators",
+    "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {
@@ -70,7 +72,16 @@ PRIVATE = {
     "designs/mechanisms",
     "research/mechanisms",
 }
-PUBLIC = {"posterior", "queries", "deciding", "questions", "server", "designs/readers", "research/readers"}
+PUBLIC = {
+    "posterior",
+    "queries",
+    "deciding",
+    "predicting",
+    "questions",
+    "server",
+    "designs/readers",
+    "research/readers",
+}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

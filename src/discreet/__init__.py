@@ -35,12 +35,13 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Nine packs stand around this kernel, and use its doors:
+Ten packs stand around this kernel, and use its doors:
 
     interchange  files and objects of other programs: what `Network.read`, `Network.from_pgmpy`, `tools.to_arviz` need
     discovery    states, bounds and bins of columns that are declared by name and type, found in private: what `domain`,
                  `discreet domain` and `discreet quickstart` need
     deciding     what `decide` and `decisions` need
+    predicting   what `predict` needs
     questions    what `answer` needs for differences, ratios, events, counts and actions
     accuracy     what `plan_accuracy` needs
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,

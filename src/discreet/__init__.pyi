@@ -29,11 +29,11 @@ from .posterior.fit_check import check_fit as check_fit
 from .posterior.methods import noise_aware as noise_aware
 from .posterior.pooled.estimate import estimate as estimate
 from .posterior.read import read as read
+from .predicting.predict import predict as predict
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
 from .queries.explain import explain as explain
-from .queries.predict import predict as predict
 from .queries.query import answer as answer
 from .queries.query import answer_many as answer_many
 from .queries.query import marginals as marginals

@@ -4,12 +4,12 @@ from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .posterior.protocol import NetworkPosterior as NetworkPosterior
 from .posterior.protocol import Posterior as Posterior
+from .predicting.predict import Prediction as Prediction
 from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
 from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
 from .queries.explanation import Explanation as Explanation
-from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
 from .records.counts import Counts as Counts
 from .records.records import Records as Records

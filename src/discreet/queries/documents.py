@@ -15,7 +15,6 @@ from discreet.model.number_types import read_dates, write_dates
 from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answer, AnswerRow, EvidenceProbability
-from discreet.queries.predict import Prediction
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
@@ -166,56 +165,6 @@ def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats)
     """
     ends = {"mean": mean, "lower": lower, "upper": upper}
     return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
-
-
-def prediction_document(prediction: Prediction) -> Document:
-    """Convert a prediction to JSON; `read_prediction` reads it back.
-
-    Args:
-        prediction: prediction of any number of records.
-
-    Returns:
-        "target", "level" and "records", an entry for each record: "mean", "lower" and "upper", each a number by state;
-        "left_out", the fraction of draws left out; and "basis", None if it is unknown.
-    """
-    rows = [
-        {
-            **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
-            "left_out": float(prediction.left_out[at]),
-            "basis": prediction.basis[at] if prediction.basis else None,
-        }
-        for at in range(len(prediction.mean))
-    ]
-    return {"target": prediction.target, "level": prediction.level, "records": rows}
-
-
-def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
-    """Restore the prediction that `prediction_document` wrote, equal to the last bit.
-
-    Args:
-        documents: documents of consecutive parts of the records; at least one. Target and level are those of the first.
-        states: states of the target, in the order of the result's columns.
-
-    Returns:
-        The prediction of all records, in the order of the documents. If the basis of any record is None, that of all is
-        unknown: `basis` is empty.
-
-    Example:
-        >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
-        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
-        >>> read_prediction([prediction_document(found)], found.states).table() == found.table()
-        True
-    """
-    rows = [row for document in documents for row in document["records"]]
-    mean, lower, upper = (
-        np.array([[row[end][state] for state in states] for row in rows], np.float64).reshape(-1, len(states))
-        for end in ("mean", "lower", "upper")
-    )
-    left_out = np.array([row["left_out"] for row in rows], np.float64)
-    marks = tuple(row["basis"] for row in rows)
-    basis = () if None in marks else marks
-    first = documents[0]
-    return Prediction(first["target"], tuple(states), first["level"], mean, lower, upper, left_out, basis)
 
 
 def fit_document(checked: GoodnessOfFit) -> Document:

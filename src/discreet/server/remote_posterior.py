@@ -24,10 +24,10 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.tables import Tables
 from discreet.posterior.remote_dispatch import RemotePosteriorBase
+from discreet.predicting.predict import Prediction, read_evidence, read_prediction
 from discreet.queries.answers import Answer, Answers
 from discreet.queries.credible import check_level
-from discreet.queries.documents import read_answer, read_prediction, read_regression
-from discreet.queries.predict import Prediction, read_evidence
+from discreet.queries.documents import read_answer, read_regression
 from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema

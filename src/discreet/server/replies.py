@@ -18,17 +18,16 @@ from discreet.display.renderers import csv_text
 from discreet.errors import InputError
 from discreet.model.query_grammar import Query, check_names, parse_query, plain_queries
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.predicting.predict import predict, prediction_document
 from discreet.queries.answers import Answers
 from discreet.queries.documents import (
     answer_document,
     fit_document,
     named_ends,
-    prediction_document,
     regression_document,
     source_document,
 )
 from discreet.queries.explain import explain
-from discreet.queries.predict import predict
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.regress import regress
 from discreet.queries.release_report import report

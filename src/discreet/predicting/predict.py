@@ -1,8 +1,8 @@
 """Predictions: the probabilities of one variable for every record of a table, given its other values.
 
 This module reads a table of evidence, groups equal records, and computes them in blocks; probabilities and intervals
-are defined as in `query.py`. The records are the analyst's own. Still, errors do not quote their values: they name a
-column and a position.
+are defined as in `queries/query.py`. The records are the analyst's own. Still, errors do not quote their values: they
+name a column and a position.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.posterior.remote_dispatch import delegates_to_server
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.documents import Document, named_ends
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats
 from discreet.util.frames import arrow_column, arrow_table, read_guarded
@@ -660,3 +661,53 @@ def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, 
     merged = np.ascontiguousarray(np.moveaxis(picked, 0, axis_of_draws))
     merged = merged.reshape(*merged.shape[:axis_of_draws], -1, *merged.shape[axis_of_draws + 2 :])
     return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(axes))
+
+
+def prediction_document(prediction: Prediction) -> Document:
+    """Convert a prediction to JSON; `read_prediction` reads it back.
+
+    Args:
+        prediction: prediction of any number of records.
+
+    Returns:
+        "target", "level" and "records", an entry for each record: "mean", "lower" and "upper", each a number by state;
+        "left_out", the fraction of draws left out; and "basis", None if it is unknown.
+    """
+    rows = [
+        {
+            **named_ends(prediction.states, prediction.mean[at], prediction.lower[at], prediction.upper[at]),
+            "left_out": float(prediction.left_out[at]),
+            "basis": prediction.basis[at] if prediction.basis else None,
+        }
+        for at in range(len(prediction.mean))
+    ]
+    return {"target": prediction.target, "level": prediction.level, "records": rows}
+
+
+def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
+    """Restore the prediction that `prediction_document` wrote, equal to the last bit.
+
+    Args:
+        documents: documents of consecutive parts of the records; at least one. Target and level are those of the first.
+        states: states of the target, in the order of the result's columns.
+
+    Returns:
+        The prediction of all records, in the order of the documents. If the basis of any record is None, that of all is
+        unknown: `basis` is empty.
+
+    Example:
+        >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
+        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
+        >>> read_prediction([prediction_document(found)], found.states).table() == found.table()
+        True
+    """
+    rows = [row for document in documents for row in document["records"]]
+    mean, lower, upper = (
+        np.array([[row[end][state] for state in states] for row in rows], np.float64).reshape(-1, len(states))
+        for end in ("mean", "lower", "upper")
+    )
+    left_out = np.array([row["left_out"] for row in rows], np.float64)
+    marks = tuple(row["basis"] for row in rows)
+    basis = () if None in marks else marks
+    first = documents[0]
+    return Prediction(first["target"], tuple(states), first["level"], mean, lower, upper, left_out, basis)
