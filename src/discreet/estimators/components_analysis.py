@@ -174,12 +174,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         number = _require_at_most(most if n_components is None else n_components, most)
         return estimator._keep(release, estimator._plan_draws(), number)
 
-    @property
-    def posterior_(self) -> ComponentPosterior:
-        """Posterior draws of the covariance, computed on first access."""
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
         """Draw the covariance afresh.
 
@@ -225,7 +219,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: as `components_interval`.
         """
-        return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
+        return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)  # type: ignore[no-any-return]
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for the variance along each component, and for each of its entries, in scaled coordinates.

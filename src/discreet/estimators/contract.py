@@ -179,6 +179,16 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
 
     __str__ = object.__str__  # one line: rows may take long
 
+    @property
+    def posterior_(self) -> Any:
+        """Posterior draws that all intervals share, computed on first access.
+
+        Raises:
+            DiscreetError: much noise, where the reader of the release says so.
+        """
+        check_is_fitted(self, "release_")
+        return self._posterior.draw(self.release_)
+
     @abstractmethod
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List the estimates, a row for each number with its interval of this level."""
@@ -194,7 +204,7 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     def __dir__(self) -> list[str]:
         """List the names of attributes; a notebook looks all of them up, so refused ones are left out."""
         refused = {"score"} if getattr(self, "scored_records", None) == "private" else set()
-        late = {"posterior_", "components_"} if "release_" in vars(self) else set()  # drawn on lookup
+        late = {"posterior_", "components_"} if "_posterior" in vars(self) else set()  # drawn on lookup
         # scikit-learn's own `__dir__` looks up refused attributes.
         return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 

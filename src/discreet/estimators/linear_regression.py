@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from discreet.designs.design import Design, design_of, normal_of
 from discreet.designs.mechanisms.grouped_moments import grouped_moments
@@ -185,16 +184,6 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
         estimator._keep(release, posterior=LazyPosterior(draws, random_state, reader), reader=reader)
         return estimator
 
-    @property
-    def posterior_(self) -> WeightPosterior:
-        """Posterior draws of the weights, computed on first access.
-
-        Raises:
-            InputError: "exact" with too much noise.
-        """
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Compute intervals of the target's expectation, which include the sampling error and the noise.
 
@@ -208,7 +197,7 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
         Raises:
             InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
-        return self.posterior_.tails(self._draw_expected(X), level)
+        return self.posterior_.tails(self._draw_expected(X), level)  # type: ignore[no-any-return]
 
     def outcome_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Compute intervals of a new record's target: its expectation plus a residual.
@@ -227,7 +216,7 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
         assert self.posterior_.variance is not None
         spread = np.sqrt(self.posterior_.variance) * np.diff(self.posterior_.design.predicted(np.array([0.0, 1.0])))
         residuals = generator(self.random_state).standard_normal(expected.shape)
-        return self.posterior_.tails(expected + spread[:, None] * residuals, level)
+        return self.posterior_.tails(expected + spread[:, None] * residuals, level)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Tags:
         """Mark that noise may make the fit's score poor."""
@@ -275,7 +264,7 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """Return the draws that all intervals share."""
-        return self.posterior_
+        return self.posterior_  # type: ignore[no-any-return]
 
     def _draw_expected(self, X: Any) -> Floats:
         """Compute the target's expectation under each draw, shape (draws, records)."""

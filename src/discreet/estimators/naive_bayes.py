@@ -38,7 +38,6 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
-from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
@@ -242,16 +241,6 @@ class PrivateNaiveBayes(ScoredOnPublicRecords, ClassifierMixin, PrivateEstimator
             estimator.feature_names_in_ = np.array(names, object)
         estimator._posterior = _plan_draws(whole_number(draws, "draws", 1), random_state)
         return estimator
-
-    @property
-    def posterior_(self) -> PosteriorDraws:
-        """Posterior draws of all probabilities, computed on first access.
-
-        Raises:
-            DiscreetError: as of `noise_aware`.
-        """
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
         """Draw P(class) and P(feature | class) jointly afresh.

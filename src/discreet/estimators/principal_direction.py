@@ -165,12 +165,6 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return estimator
 
     @property
-    def posterior_(self) -> WeightPosterior:
-        """Posterior draws of theta, computed on first access."""
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
-    @property
     def components_(self) -> Floats:
         """Mean axis of the posterior, shape (1, features)."""
         return by_column(mean_axis(self.posterior_.weights), self._columns)[None]
@@ -194,7 +188,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for each coordinate of theta; arguments and errors are those of `posterior_.tidy`."""
-        return self.posterior_.tidy(level=level)
+        return self.posterior_.tidy(level=level)  # type: ignore[no-any-return]
 
     def transform(self, X: Any) -> Floats:
         """Project scaled records on the component.

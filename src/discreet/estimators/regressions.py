@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,7 +16,7 @@ from discreet.designs.kinds.gradient_trace import GradientTrace
 from discreet.designs.mechanisms.objective_perturbation import objective_perturbation
 from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.designs.records.rows import Rows
-from discreet.errors import InputError, require, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, design_behind, read_inputs
 from discreet.estimators.declared_designs import (
@@ -51,8 +52,27 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 EXPECTED_RECORDS = 10**6
 """Expected number of records if nothing is scaled by it. Noise that moves a weight by a thousandth hides the rounding
 of so many records, up to 30 features."""
+ENTANGLED = 0.95
+"""Least correlation of two slopes' draws that are not told apart: each alone has ten times the variance that it has
+given the other."""
 INTERVAL_NUMBERS = 2**24
 """Numbers in memory at once in the computation of intervals: 128 MiB."""
+
+
+class CollinearWarning(UserWarning):
+    """Warning that slopes of nearly collinear columns are not told apart; it names the columns.
+
+    Args:
+        message: the columns, and what their intervals mean.
+
+    Raises:
+        Nothing: it is a warning; `warnings.simplefilter("error", CollinearWarning)` makes an error of it.
+
+    Example:
+        >>> import discreet as dc
+        >>> issubclass(dc.estimators.CollinearWarning, UserWarning)
+        True
+    """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -264,7 +284,15 @@ class RegressionEstimator(PrivateEstimator):
         """Draw the posterior for an interval; refuse a level that its draws cannot resolve first."""
         draws = whole_number(self.draws, "draws", 2)
         require_level(level, draws)
-        return self.sample_posterior(draws)
+        posterior = self.sample_posterior(draws)
+        if names := entangled(posterior):
+            warnings.warn(
+                f"slopes of {listed(names)} are known together and not apart: these columns are nearly collinear, or "
+                "noise hides that they are not; each interval alone is mostly the prior's",
+                CollinearWarning,
+                stacklevel=3,
+            )
+        return posterior
 
     def predict(self, X: Any) -> Array:
         """Predict by `coef_` and `intercept_`: the target's expectation, or the most probable class.
@@ -310,6 +338,29 @@ class RegressionEstimator(PrivateEstimator):
         ]
         lower, upper = np.concatenate(intervals, axis=2)
         return lower, upper
+
+
+def entangled(posterior: WeightPosterior) -> list[str]:
+    """List the columns whose slopes hardly anything tells apart: those of pairs with a correlation of 0.95 or more.
+
+    Args:
+        posterior: draws, perhaps of several classes. Indicators of one category, which exclude each other, are no pair.
+
+    Returns:
+        Names, in the design's order.
+    """
+    design, slopes = (
+        posterior.design,
+        posterior.slopes[0].reshape(len(posterior.weights), -1, len(posterior.design.names)),
+    )
+    found = set[int]()
+    for drawn in slopes.swapaxes(0, 1) if len(design.names) > 1 and len(slopes) > 2 else ():
+        centred = drawn - drawn.mean(axis=0)
+        products = centred.T @ centred
+        squares = np.diagonal(products)
+        pairs = np.argwhere(np.triu(products**2, 1) > ENTANGLED**2 * np.outer(squares, squares))
+        found |= {at for pair in pairs.tolist() for at in pair if not any(set(pair) <= set(g) for g in design.groups)}
+    return [design.names[at] for at in sorted(found)]
 
 
 def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scaled: bool) -> int:
