@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from discreet.designs.indicators import first_state, gap_of
+from discreet.designs.indicators import first_state
 from discreet.designs.records.rows import fill_gaps
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import Variable
@@ -124,15 +124,20 @@ def mixed(columns: tuple[Variable, ...]) -> tuple[Variable, ...] | None:
         >>> mixed(declared_columns({"age": (0, 120)})) is None
         True
     """
-    plain = all(each.numeric and gap_of(each) is None and not each.number_type.is_calendar for each in columns)
+    plain = all(each.numeric and not has_gaps(each) and not each.number_type.is_calendar for each in columns)
     return None if plain else columns
 
 
+def has_gaps(variable: Variable) -> bool:
+    """True if values of a column may be missing, or not applicable."""
+    return variable.missing is not None or variable.not_applicable is not None
+
+
 def reading_options(estimator: BaseEstimator, columns: tuple[Variable, ...] | None, *, numeric: bool) -> dict[str, Any]:
-    """List the options of scikit-learn's `validate_data` for these columns, None for plain numbers."""
+    """List the options of scikit-learn's `validate_data` for these columns; None is for plain numbers, if numeric."""
     plain = numeric and columns is None
     sparse = "csr" if plain and get_tags(estimator).input_tags.sparse else False
-    finite = columns is None or not any(each.missing or each.not_applicable for each in columns)
+    finite = not any(map(has_gaps, columns or ()))
     return {"dtype": np.float64 if plain else None, "accept_sparse": sparse, "ensure_all_finite": finite}
 
 
@@ -270,7 +275,7 @@ def _is_gap(value: Any) -> bool:
 
 def _find_gaps(variable: Variable, values: Array) -> npt.NDArray[np.bool_]:
     """Find the gaps of a numeric column; none unless it is declared to have some."""
-    if variable.missing is None and variable.not_applicable is None:
+    if not has_gaps(variable):
         return np.zeros(len(values), np.bool_)
     return np.array([_is_gap(value) for value in values], np.bool_)
 

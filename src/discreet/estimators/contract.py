@@ -140,6 +140,8 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
         guarantee, account = promised(self, declared)
         y = y if get_tags(self).target_tags.required else None
         source = FitSource(X, y, target, table, features).of_project(declared)
+        if source.of_table:
+            source.require_target(supervised=get_tags(self).target_tags.required)
         self._release(self.adapt(source), guarantee, account)
         return self
 
@@ -319,7 +321,6 @@ def read_inputs(
         return X.select(read_inputs(estimator, FitSource(X.X, X.y), numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
     supervised, bounds = get_tags(estimator).target_tags.required, getattr(estimator, "bounds", None)
     if isinstance(estimator, PrivateEstimator) and source.of_table:
-        source.require_target(supervised=supervised)
         declared = source.columns(getattr(estimator, "features", None) or bounds)
         return TableInput(source, declared, estimator.one_record_a_unit, grouped(declared))
     require(
@@ -354,13 +355,16 @@ def design_behind(estimator: Any) -> Design:
     return design_of(estimator.release_) if reader is None else reader.design
 
 
-def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Any:
+def read_features(
+    estimator: BaseEstimator, X: Any, *, numeric: bool = True, columns: tuple[Variable, ...] | None = None
+) -> Any:
     """Read features alone, for `predict` and similar methods.
 
     Args:
         estimator: fitted.
         X: shape (records, features), with the columns of the fit.
         numeric: whether every column must hold numbers; X is then float64.
+        columns: if not, what the columns are declared to hold.
 
     Returns:
         The features; a sparse matrix by rows, if X is sparse or indicators are in groups.
@@ -369,7 +373,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
         InputError: as `read_inputs`, or columns other than those of the fit.
     """
     declared = getattr(estimator, "_mixed", None) if numeric else None
-    options = reading_options(estimator, declared, numeric=numeric)
+    options = reading_options(estimator, declared or columns, numeric=numeric)
     read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **options), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(design_behind(estimator).groups))
 

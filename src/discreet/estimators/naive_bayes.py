@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError, shown
-from discreet.estimators.columns import EXAMPLE, codes_of, declared_bounds, declared_columns, variable_codes
+from discreet.estimators.columns import EXAMPLE, codes_of, declared_bounds, declared_columns, mixed, variable_codes
 from discreet.estimators.contract import (
     ArrayInput,
     PrivateEstimator,
@@ -184,7 +184,7 @@ class PrivateNaiveBayes(ScoredOnPublicRecords, ClassifierMixin, PrivateEstimator
         posterior = _plan_draws(draws, self.random_state)
         labels = declared_labels(self.classes, source.target_column)
         declared = self._declare_features(source.X)
-        numeric = declared is None or all(variable.numeric for variable in declared)
+        numeric = declared is None or mixed(declared) is None
         inputs = read_inputs(self, source, numeric=numeric)
         if isinstance(inputs, TableInput):
             inputs = replace(inputs, columns=inputs.columns if declared is None else declared)
@@ -371,7 +371,7 @@ class PrivateNaiveBayes(ScoredOnPublicRecords, ClassifierMixin, PrivateEstimator
         network = self.release_.network
         target, *names = _list_star(network)
         variables = tuple(map(network.schema.__getitem__, names))
-        X = read_features(self, X, numeric=all(variable.numeric for variable in variables))
+        X = read_features(self, X, numeric=mixed(variables) is None, columns=mixed(variables))
         codes = _code_features(variables, X[:, self._columns])
         distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])

@@ -102,6 +102,8 @@ class FitSource:
         schema, source = project.network.schema, project.source if self.X is None else self.X
         require(source is not None, "the project file has no address of the records: fit(table, project=...)")
         require(self.y is None, "a project file names the target among its columns: target=, and no y")
+        unknown = [name for name in (self.target, *(self.features or ())) if name is not None and name not in schema]
+        require(not unknown, f"the project file has no variable {listed(map(shown, unknown))}")
         names = schema.names if self.features is None else (*self.features, *[self.target or ()][:1])
         wanted = schema.with_conditions(dict.fromkeys(name for name in names if name))
         options: dict[str, Any] = {"out_of_bounds": "clip", **project.reading}
