@@ -288,7 +288,7 @@ class RegressionEstimator(PrivateEstimator):
         if names := entangled(posterior):
             warnings.warn(
                 f"slopes of {listed(names)} are known together and not apart: these columns are nearly collinear, or "
-                "noise hides that they are not; each interval alone is mostly the prior's",
+                "noise hides that they are not; read them together, or leave some out",
                 CollinearWarning,
                 stacklevel=3,
             )
@@ -349,10 +349,8 @@ def entangled(posterior: WeightPosterior) -> list[str]:
     Returns:
         Names, in the design's order.
     """
-    design, slopes = (
-        posterior.design,
-        posterior.slopes[0].reshape(len(posterior.weights), -1, len(posterior.design.names)),
-    )
+    design, draws = posterior.design, len(posterior.weights)
+    slopes = posterior.slopes[0].reshape(draws, -1, len(design.names))
     found = set[int]()
     for drawn in slopes.swapaxes(0, 1) if len(design.names) > 1 and len(slopes) > 2 else ():
         centred = drawn - drawn.mean(axis=0)
