@@ -46,11 +46,6 @@ LEAST_EIGENVALUE = 1e-6
 NOISE_EDGE = 0.12
 """Least eigenvalue of a drawn correlation matrix, relative to the root of p times the residual variance of its entries,
 the order of the largest eigenvalue of the noise."""
-COLLINEAR = 0.8
-"""Correlation of two features from which on, at a deviation of its noise, they may be one: what noise hides of the
-eigenvalues is then drawn from a law that is even in logarithms over the last three decades below that edge, and not put
-there, which would tell their slopes apart. Set on seeds 100 to 111 of two features correlated by .99 to .9999, and
-confirmed on seeds 1000 to 1039 (docs/estimators.md, "Collinear columns")."""
 LEAST_CORRELATION_WIDTH = 0.4
 """Least prior width of the correlations, in units of 1 / sqrt(p + 1). This and `NOISE_EDGE` were set on seeds 100 to
 105 of the data sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
@@ -451,9 +446,7 @@ def _draw_correlations(
     matrices[:, i, j] = matrices[:, j, i] = gain * noisy + np.sqrt(residual) * rng.standard_normal(residual.shape)
     # Raise small eigenvalues, then rescale to a unit diagonal.
     eigenvalues, axes = np.linalg.eigh(matrices)
-    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * residual.mean(axis=1)))[:, None]
-    if np.any(np.abs(noisy.mean(axis=0)) - np.sqrt(variances.mean(axis=0)) > COLLINEAR):
-        least = np.where(eigenvalues < least, least * 10.0 ** (-3 * rng.random(eigenvalues.shape)), least)
-    matrices = (axes * np.maximum(eigenvalues, least)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * residual.mean(axis=1)))
+    matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)
     unit = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
     return np.asarray(matrices * unit[:, :, None] * unit[:, None, :])
