@@ -24,8 +24,8 @@ NEAR = ("records", "mechanisms", "estimators", "designs/records", "designs/mecha
 """Folders of the code near records; in those of that name all functions may see them."""
 SEEN = {
     "Any", "Array", "ArrayLike", "Block", "Counts", "FitSource", "Floats", "ArrayInput", "TableInput", "Gradients",
-    "Integers", "Ints", "MaskedInput", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic",
-    "T", "Table", "Values", "object",
+    "Integers", "Ints", "MaskedInput", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums",
+    "Statistic", "T", "Table", "Values", "object",
 }  # fmt: skip
 """Types of what may be private: a function without an argument of one of them refuses what is public."""
 REFUSING = {"_guard", "_read_quietly", "refuse_faulty", "require"}
