@@ -23,7 +23,7 @@ from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.network_regression import NetworkReader
 from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredOnPublicRecords
-from discreet.estimators.regressions import RegressionEstimator
+from discreet.estimators.regressions import RegressionEstimator, warned
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.schema import Variable
 from discreet.posterior.read import is_read_by
@@ -264,7 +264,7 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """Return the draws that all intervals share."""
-        return self.posterior_  # type: ignore[no-any-return]
+        return warned(self.posterior_)
 
     def _draw_expected(self, X: Any) -> Floats:
         """Compute the target's expectation under each draw, shape (draws, records)."""

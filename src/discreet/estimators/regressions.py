@@ -284,15 +284,7 @@ class RegressionEstimator(PrivateEstimator):
         """Draw the posterior for an interval; refuse a level that its draws cannot resolve first."""
         draws = whole_number(self.draws, "draws", 2)
         require_level(level, draws)
-        posterior = self.sample_posterior(draws)
-        if names := entangled(posterior):
-            warnings.warn(
-                f"slopes of {listed(names)} are known together and not apart: these columns are nearly collinear, or "
-                "noise hides that they are not; read them together, or leave some out",
-                CollinearWarning,
-                stacklevel=3,
-            )
-        return posterior
+        return warned(self.sample_posterior(draws))
 
     def predict(self, X: Any) -> Array:
         """Predict by `coef_` and `intercept_`: the target's expectation, or the most probable class.
@@ -338,6 +330,18 @@ class RegressionEstimator(PrivateEstimator):
         ]
         lower, upper = np.concatenate(intervals, axis=2)
         return lower, upper
+
+
+def warned(posterior: WeightPosterior) -> WeightPosterior:
+    """Return a posterior for intervals of its slopes, with a warning where some are not told apart."""
+    if names := entangled(posterior):
+        warnings.warn(
+            f"slopes of {listed(names)} are known together and not apart: these columns are nearly collinear, or noise "
+            "hides that they are not; read them together, or leave some out",
+            CollinearWarning,
+            stacklevel=4,
+        )
+    return posterior
 
 
 def entangled(posterior: WeightPosterior) -> list[str]:
