@@ -71,7 +71,7 @@ for wanted in (lambda: dc.Network.read(folder / "asia.bif"), lambda: asia().text
         print(error)
 packs = tuple(
     f"discreet.{pack}"
-    for pack in (
+    for pack in [
         "interchange",
         "deciding",
         "predicting",
@@ -81,7 +81,7 @@ packs = tuple(
         "research",
         "estimators",
         "server",
-    )  # fmt: skip
+    ]
 )
 assert not [name for name in sys.modules if name.startswith(packs)]
 print("the kernel is at work")

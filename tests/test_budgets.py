@@ -28,10 +28,10 @@ PACKS = {
     "predicting": 350,
     "questions": 1_160,
     "accuracy": 480,
-    "designs": 3_390,
+    "designs": 3_430,
     "research": 6_050,
     "server": 3_800,
-    "estimators": 2_420,
+    "estimators": 2_610,
 }
 """Lines of code, without docstrings, comments and empty lines: who explains less must not gain by it. Files that one
 other file alone imports; lines of code of a function, and its arguments. A file has no most lines: that makes

@@ -376,3 +376,137 @@ def test_more_blocks_than_one_are_summed_like_one(
     monkeypatch.setattr(reading, "BLOCK", 37)
     monkeypatch.setattr(reading, "HELD_BYTES", held)
     assert np.array_equal(summed(made(kind, account), monkeypatch, frame, target="cost"), expected)
+
+
+# ------------------------------------------------------------------------------------------ project files, gaps, dates
+
+PROJECT = """
+[source]
+data = "visits.csv"
+na_values = ["?"]
+missing = "{missing}"
+[unit]
+name = "patient"
+column = "who"
+max_records = 2
+[account]
+name = "records"
+ledger = "sqlite:///{ledger}"
+[[variables]]
+name = "age"
+bounds = [0, 100]
+bins = [30, 60]
+missing = "unknown"
+[[variables]]
+name = "ward"
+states = [{{code = "A", label = "first"}}, {{code = "B", label = "second"}}]
+other = "other"
+[[variables]]
+name = "day"
+bounds = ["2020-01-01", "2020-12-31"]
+type = "date"
+[[variables]]
+name = "cost"
+bounds = [0, 12]
+[[variables]]
+name = "ill"
+states = ["yes", "no"]
+"""
+
+
+@pytest.fixture
+def project(frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A table with gaps, two records a patient, and its project file."""
+    monkeypatch.chdir(tmp_path)
+    visits = frame.assign(who=np.arange(400) // 2, day=pd.date_range("2020-01-01", periods=400).strftime("%Y-%m-%d"))
+    visits["age"] = visits.age.round().astype(int).astype(str).where(np.arange(400) % 10 > 0, "?")
+    visits.to_csv("visits.csv", index=False)
+    patient = dc.Guarantee(epsilon=1000, delta=0, relation="add-remove", unit="patient")
+    dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("records", patient)
+
+    def written(missing: str) -> str:
+        Path("hospital.toml").write_text(PROJECT.format(missing=missing, ledger=tmp_path / "ledger.db"))
+        return "hospital.toml"
+
+    return written
+
+
+FEATURES = ["age", "ward", "day"]
+
+
+@EACH
+def test_a_project_file_says_all_that_is_public(kind: type[Any], project: Any, frame: pd.DataFrame) -> None:
+    estimator = kind(epsilon=4, random_state=1)
+    fitted = estimator.fit(project=project("keep"), features=FEATURES, **target_of(kind))
+    policy = fitted.release_.policy
+    assert (policy.missing, policy.unit_column, policy.max_records) == ("keep", "who", 2)
+    assert str(fitted.release_.guarantee).endswith("add-remove one patient")
+    assert fitted.feature_names_in_.tolist() == FEATURES
+    fresh = frame[:6].assign(day=["2020-02-29"] * 6, age=[30, None, np.nan, "40", -5, 1000.0])[FEATURES]
+    outcome = fitted.predict if hasattr(fitted, "predict") else fitted.transform
+    first = outcome(fresh)
+    assert len(first) == 6 and np.array_equal(first, outcome(fresh.assign(day=pd.to_datetime(fresh.day))))
+    if is_classifier(fitted):
+        assert fitted.classes_.tolist() == ["no", "yes"]
+    if kind is not dc.estimators.PrivateNaiveBayes:
+        assert fitted.release_.over.names == ("age", "age=unknown", "ward=second", "ward=other", "day")
+        assert np.array_equal(first[1], first[2]) and np.array_equal(outcome(fresh.assign(ward="C"))[0], first[0]) == (
+            fresh.ward.iloc[0] not in "AB"
+        )
+    with pytest.raises(dc.InputError, match="column 'day' holds a value that is missing"):
+        outcome(fresh.assign(day=CANARY))
+
+
+def test_gaps_are_a_feature_or_leave_records_out(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record by itself: what one changes is one row, at the middle of the bounds where a number is not known."""
+    estimator = dc.estimators.PrivateLinearRegression(epsilon=1, find_bounds=None)
+    read: list[Any] = []
+    whole = reading.read_rows
+    monkeypatch.setattr(
+        "discreet.estimators.table_input.read_rows", lambda *a, **b: read.append(whole(*a, **b)) or read[-1]
+    )
+    words = {"target": "cost", "features": ["age"]}
+    kept, dropped = (estimator.fit(project=project(missing), **words).release_ for missing in ("keep", "drop"))
+    rows = read[0].coordinates
+    gaps = rows[:, 1] == 4096
+    assert gaps.sum() == 40 and np.all(rows[gaps, 0] == 0) and np.all(rows[~gaps, 1] == -4096)
+    assert kept.over.names == ("age", "age=unknown") and dropped.over.names == ("age",)
+    assert read[1].records == 360 and dropped.policy.missing == "drop"
+    with pytest.raises(dc.InputError, match="in column 'age'"):
+        estimator.fit(project=project("error"), **words)
+    replacing = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="patient")
+    other = dc.Ledger("sqlite://").open("others", replacing)
+    with pytest.raises(dc.InputError, match="dropping incomplete records changes the number"):
+        estimator.set_params(epsilon=None, guarantee=replacing, account=other).fit(project=project("drop"), **words)
+    assert not other.charges()
+
+
+WRONG_PROJECTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no such file": ({"project": "none.toml"}, "none.toml"),
+    "an unknown target": ({"target": "size"}, "size"),
+    "an unknown feature": ({"features": ["size"]}, "size"),
+    "the target is a feature": ({"features": ["cost", "age"]}, "cannot be a feature"),
+    "no target": ({"target": None}, "a table has its target as a column"),
+    "arrays": ({"X": [[1.0]], "y": [1.0]}, "a project file names the target"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_PROJECTS)
+def test_a_project_file_that_does_not_fit_costs_nothing(wrong: str, project: Any, tmp_path: Path) -> None:
+    changed, message = WRONG_PROJECTS[wrong]
+    given = {"project": project("keep"), "target": "cost", **changed}
+    with pytest.raises(dc.InputError, match=message):
+        dc.estimators.PrivateLinearRegression(epsilon=1).fit(**given)
+    assert not dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").account("records").charges()
+
+
+def test_a_project_for_patients_is_not_paid_by_an_account_for_records(
+    project: Any,
+) -> None:
+    account = dc.Ledger("sqlite://").open("records", promise(1000))
+    estimator = dc.estimators.PrivateLinearRegression(epsilon=1, account=account)
+    with pytest.raises(dc.InputError, match="protects each 'patient', and the account that pays does not"):
+        estimator.fit(project=project("keep"), target="cost")
+    with pytest.raises(dc.InputError, match="column 'age' has gaps and is predicted"):
+        dc.estimators.PrivateLinearRegression(epsilon=1).fit(project=project("keep"), target="age", features=["cost"])
+    assert not account.charges()

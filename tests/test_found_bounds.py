@@ -15,7 +15,7 @@ import discreet as dc
 from discreet.estimators import found_bounds
 from discreet.estimators.contract import ArrayInput
 from discreet.estimators.found_bounds import HISTOGRAM_CELLS, ClippedWarning
-from discreet.estimators.table_input import TableInput
+from discreet.estimators.table_input import FitSource, TableInput
 from discreet.mechanisms.noise import ExactNoise
 from discreet.noise.noise_laws import Laplace
 
@@ -336,7 +336,8 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
     columns = tuple(dc.Variable(name, bounds=pair) for name, pair in bounds.items())
     wide = found_bounds._widen_design(DESIGN)
     array = ArrayInput(frame[["a", "b"]].to_numpy(), y, None, (None, 2), None).rows(wide, np.arange(2), None, False)
-    table = TableInput(tmp_path / "records.parquet", None, "y", columns, False, DESIGN.target)
+    source = FitSource(tmp_path / "records.parquet", target="y")
+    table = TableInput(source, columns, False, target_column=DESIGN.target)
     one, two = (
         found_bounds._count_histograms(rows, NETWORK).tables
         for rows in (array, table.rows(wide, np.arange(2), None, False))

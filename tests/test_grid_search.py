@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import discreet as dc
-from discreet.estimators import grid_search
+from discreet.estimators import grid_search, table_input
 from discreet.estimators.contract import PrivateEstimator
 from discreet.estimators.grid_search import check_score, gains
 from discreet.mechanisms import private_selection
@@ -100,7 +102,9 @@ def test_a_search_finds_a_good_setting(kind: str) -> None:
 
 
 BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
-    "a delta": (lambda pay: searching("PrivateNaiveBayes", pay, promise(delta="1e-6")), lambda X, y: (X, y), "pure"),
+    "a delta of gradients": (
+        lambda pay: searching("PrivateLogisticRegression", pay, promise(delta="1e-6")), lambda X, y: (X, y), "delta",
+    ),
     "a tiny epsilon": (
         lambda pay: searching("PrivateNaiveBayes", pay, promise("1e-4")), lambda X, y: (X, y), "at least 0.0001",
     ),
@@ -116,7 +120,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
         lambda pay: searching("PrivateLinearRegression", pay), lambda X, y: (X, [np.inf, *y[1:]]), "inf",
     ),
     "another number": (lambda pay: searching("PrivateNaiveBayes", pay), lambda X, y: (X, y[1:]), "different numbers"),
-    "a table": (lambda pay: searching("PrivateNaiveBayes", pay), lambda X, y: ("a.csv", None), "array or a frame"),
+    "a table": (lambda pay: searching("PrivateNaiveBayes", pay), lambda X, y: ("a.csv", None), "target as a column"),
     "weights in the grid": (
         lambda pay: searching("PrivateNaiveBayes", pay, grid={"guarantee": [promise(), promise(2)]}),
         lambda X, y: (X, y), "cannot vary",
@@ -161,6 +165,44 @@ def test_options_and_poor_accounts_are_refused() -> None:
     with pytest.raises(dc.InputError, match="sample_weight"):
         searching("PrivateNaiveBayes", poor).fit(*records(), sample_weight=records()[1])
     assert not poor.charges()
+
+
+def test_a_search_takes_a_delta_and_a_pipeline_of_public_scalers() -> None:
+    X, y = records()
+    promised = promise(100, delta="1e-6")
+    paying = dc.Ledger("sqlite://").open("records", promise(1000, delta="1e-5"))
+    last = made("PrivateNaiveBayes", paying, promised)
+    steps = make_pipeline(dc.estimators.PublicScaler(bounds=(-1, 1)), last)
+    search = dc.estimators.PrivateGridSearch(steps, {"privatenaivebayes__bins": [2, 5]}).fit(X, y)
+    (charge,) = paying.charges()
+    assert charge.guarantee == promised == search.best_estimator_[-1].release_.guarantee
+    assert search.best_estimator_[-1].bins == search.best_params_["privatenaivebayes__bins"]
+    assert search.score_.release.id == charge.release and np.mean(search.predict(X) == y) > 0.8
+    learning = make_pipeline(StandardScaler(), last)
+    with pytest.raises(dc.InputError, match="nothing but PublicScaler"):
+        dc.estimators.PrivateGridSearch(learning, {"privatenaivebayes__bins": [2, 5]}).fit(X, y)
+    with pytest.raises(dc.InputError, match="cannot vary publicscaler__bounds"):
+        dc.estimators.PrivateGridSearch(steps, {"publicscaler__bounds": [(-1, 1)]}).fit(X, y)
+    assert len(paying.charges()) == 1
+
+
+@pytest.mark.parametrize("kind", ["PrivateNaiveBayes", "PrivateLinearRegression"])
+def test_a_search_reads_a_table_once_for_all_its_tries(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = records()
+    frame, target = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}), {"target": "y"}
+    frame.loc[::7, "a"] = np.nan
+    bounds = {"a": dc.Variable("a", bounds=(-1, 1), missing="none"), "b": (-1, 1)}
+    opens: list[Any] = []
+    monkeypatch.setattr(table_input, "read_records", lambda *a, **b: opens.append(a) or dc.read_records(*a, **b))
+    grid = {"draws": [40, 50]}
+    search = searching(kind, opened(), grid=grid, bounds=bounds).fit(pa.Table.from_pandas(frame), **target)
+    assert len(opens) == 1
+    assert search.best_estimator_.release_.policy.missing == "keep" == search.score_.release.policy.missing
+    assert len(search.predict(frame[["a", "b"]])) == 200
+    schema = dc.Schema((dc.Variable("b", bounds=(-1, 1)), dc.Variable("y", ("0", "1"))))
+    several = dc.read_records(frame.assign(who=1), schema, unit_column="who", max_records=2)
+    with pytest.raises(dc.InputError, match="one record of each unit"):
+        searching("PrivateNaiveBayes", opened(), grid=grid, bounds=None).fit(several, **target)
 
 
 # -------------------------------------------------------------------------------------------------- nothing is kept
@@ -215,7 +257,7 @@ def test_two_fits_are_there_at_most_while_a_search_runs(kind: str, monkeypatch: 
 
     monkeypatch.setattr(grid_search, "_attempt", watched)
     search = searching(kind, opened()).fit(*records())
-    assert len(there) == 12 and max(there) == 2 and search.best_estimator_ in [one() for one in fits]
+    assert len(there) >= 12 and max(there) == 2 and search.best_estimator_ in [one() for one in fits]
 
 
 def test_the_bounds_of_the_winner_are_of_the_one_charge() -> None:

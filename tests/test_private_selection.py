@@ -258,6 +258,32 @@ class Fit:
     """Something large."""
 
 
+def test_a_delta_of_the_fits_is_counted_for_every_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a chance of its delta a fit tells all, and would be chosen: of five tries the search loses its own delta."""
+    plan = SearchPlan(promise("0.2", delta="0.1"), 1, 5)
+    chance = float(plan.fit.delta)
+    ends, gains = ([1 - chance, chance], [1.0, 0.0]), [[0, FAR]]
+    law, beside = (search_law(plan, lambda _, end=end: [end], gains, monkeypatch) for end in ends)
+    lost = sum(max(law[each] - math.exp(0.2) * beside[each], 0.0) for each in law)
+    assert 0.4 * 0.1 <= lost <= 0.1
+
+
+def test_a_search_makes_all_its_tries_whatever_their_number_is() -> None:
+    """So that neither its time nor a count of fits tells how many tries could be chosen."""
+    tried: list[int] = []
+    for number in range(1, 21):
+        _, chosen, _ = search(SearchPlan(promise(), 4, 24), lambda at, _: (FULL_GAIN, tried.append(at)), Free())  # type: ignore
+        assert len(tried) == 24 * number and chosen in tried[-24:]
+
+
+def test_no_try_beyond_their_number_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [2, 2])
+    monkeypatch.setattr(private_selection, "below", lambda entropy, limit: 0)
+    rising = iter(range(0, 24 * 2000, 2000))
+    _, candidate, _ = search(SearchPlan(promise(), 4, 24), lambda at, _: (next(rising) * FULL_GAIN, at), Free())  # type: ignore
+    assert candidate == 2
+
+
 def test_a_search_holds_two_tries_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1] * 20)
     fits: list[weakref.ref[Fit]] = []
@@ -287,7 +313,6 @@ def test_plans_spend_exactly_what_is_promised() -> None:
 @pytest.mark.parametrize(
     ("guarantee", "candidates", "most"),
     [
-        (promise(delta="1e-6"), 3, 5),
         (dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 mmHg in one reading"), 3, 5),
         (promise(), 0, 5), (promise(), MOST_TRIES + 1, 5), (promise(), 3, 0), (promise(), 3, MOST_TRIES + 1),
     ],

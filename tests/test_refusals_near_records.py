@@ -23,33 +23,36 @@ NEAR = ("records", "mechanisms", "estimators", "designs/records", "designs/mecha
         "discovery/records", "discovery/mechanisms", "research/mechanisms")  # fmt: skip
 """Folders of the code near records; in those of that name all functions may see them."""
 SEEN = {
-    "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "TableInput", "Gradients", "Integers",
-    "Ints", "MaskedInput", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic", "T",
-    "Table", "Values", "object",
+    "Any", "Array", "ArrayLike", "Block", "Counts", "FitSource", "Floats", "ArrayInput", "TableInput", "Gradients",
+    "Integers", "Ints", "MaskedInput", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums",
+    "Statistic", "T", "Table", "Values", "object",
 }  # fmt: skip
 """Types of what may be private: a function without an argument of one of them refuses what is public."""
 REFUSING = {"_guard", "_read_quietly", "refuse_faulty", "require"}
 """Functions that refuse by being called."""
 PUBLIC = {
     "estimators/accounts.py": "promised*5 paying",
-    "estimators/columns.py": "declared_bounds*2 declared_pair",
-    "estimators/components_analysis.py": "PrivatePCA.fit*2 PrivatePCA.from_release PrivatePCA.inverse_transform "
+    "estimators/columns.py": "declared_bounds*2 declared_pair declared_columns",
+    "estimators/components_analysis.py": "PrivatePCA._release*2 PrivatePCA.from_release PrivatePCA.inverse_transform "
     "_require_at_most",
-    "estimators/contract.py": "columns_of*2 class_labels*5",
+    "estimators/contract.py": "columns_of*2 class_labels*5 PrivateEstimator._release",
     "estimators/declared_designs.py": "declared_features*2 positive_number written_bounds",
     "estimators/found_bounds.py": "_list_shares*2",
-    "estimators/table_input.py": "require_target*2 declared_of*2 TableInput.records",
-    "estimators/grid_search.py": "PrivateGridSearch._check_setting _attempt _toss_coins release_score _find_private*3",
+    "estimators/table_input.py": "FitSource.of_project*3 FitSource.require_target*2 FitSource.columns*4 "
+    "FitSource.target_column MaskedInput.of_table TableInput.records",
+    "estimators/grid_search.py": "PrivateGridSearch._check_setting PrivateGridSearch._read_records _attempt "
+    "_toss_coins release_score _find_private*3",
     "estimators/groups.py": "declared_groups*3",
     "estimators/linear_regression.py": "PrivateLinearRegression.from_release PrivateLinearRegression._require",
     "estimators/logistic_regression.py": "PrivateLogisticRegression.from_release*2",
-    "estimators/naive_bayes.py": "PrivateNaiveBayes.from_release PrivateNaiveBayes._declare_features*2 _make_mechanism",
+    "estimators/naive_bayes.py": "PrivateNaiveBayes.from_release PrivateNaiveBayes._declare_features*2 _make_mechanism "
+    "PrivateNaiveBayes._release",
     "estimators/options.py": "generator refuse_options*2 yes_or_no whole_number*2",
     "estimators/poisson_regression.py": "PrivatePoissonRegression.from_release",
-    "estimators/principal_direction.py": "PrivatePrincipalDirection.fit PrivatePrincipalDirection.from_release "
+    "estimators/principal_direction.py": "PrivatePrincipalDirection._release PrivatePrincipalDirection.from_release "
     "_list_lengths",
     "estimators/public_records.py": "_require_public",
-    "estimators/regressions.py": "expected_records",
+    "estimators/regressions.py": "expected_records RegressionEstimator._expect",
     "estimators/scaling.py": "PublicScaler.fit",
     "mechanisms/__init__.py": "MechanismEntry.from_text*2",
     "mechanisms/crossing.py": "statistic_of require_mechanism _calibrate*4",
@@ -67,7 +70,7 @@ PUBLIC = {
     "discovery/mechanisms/found_domain.py": "_take_values",
     "designs/records/moments.py": "Moments.__reduce__ sum_moments",
     "records/records.py": "Records.__reduce__ read_records*2 _take_one_slice*3",
-    "designs/records/rows.py": "Rows.__reduce__",
+    "designs/records/rows.py": "Rows.__reduce__ _order_states",
     "research/mechanisms/score_sums.py": "ScoreSums.__reduce__",
     "records/sources.py": "_open_server _open_base*2",
     "records/spark.py": "open_spark",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -284,3 +285,21 @@ def test_a_slope_along_an_axis_is_the_mean_under_a_mixture_of_normal_priors() ->
     assert law.mean * 2 == pytest.approx(wanted, rel=1e-3)
     slopes, _ = law.draw(50_000, RNG(3))
     assert slopes.mean() * 2 == pytest.approx(wanted, rel=0.02)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.999])
+def test_columns_whose_slopes_are_not_told_apart_are_named(rho: float) -> None:
+    """Of 20,000 records at an ample epsilon: the pair by name where it is nearly one column, else no warning."""
+    rng = RNG(4)
+    X = rng.uniform(-0.7, 0.7, (20_000, 3))
+    X[:, 1] = rho * X[:, 0] + np.sqrt(1 - rho**2) * X[:, 1]
+    columns = dict.fromkeys(("pulse", "rate", "age"), (-1, 1))
+    options = {"bounds": columns, "target_bounds": (-3, 3), "find_bounds": None, "random_state": 1}
+    account = dc.Ledger("sqlite://").open("records", promise(20))
+    fitted = dc.estimators.PrivateLinearRegression(guarantee=promise(20), account=account, **options)
+    fitted.fit(X, X @ [1.0, -0.5, 0.5] + 0.1 * rng.standard_normal(20_000))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        fitted.coef_interval()
+    told = [str(each.message) for each in seen if issubclass(each.category, dc.estimators.CollinearWarning)]
+    assert len(told) == (rho > 0) and all("slopes of pulse, rate are" in text for text in told)

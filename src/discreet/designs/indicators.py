@@ -8,6 +8,9 @@ In groups a column of three or more states becomes k features, one for each stat
 diamond grows with the number of groups, not of features, and a reference state would have the noise of all others. A
 column of two states stays one feature from -1 to 1: it is as long as a group, and moves twice as far.
 
+A number that may have a gap becomes two features: the number, which is the middle of its bounds in a gap, and an
+indicator of the gap. Both depend on the record alone and stay within their bounds, so that no proof changes.
+
 Which of the two has less noise (`worth_groups`). Let a record be in each of a column's k states alike, and take the sum
 over its states of the variance of that state's effect, less the column's mean effect, in units of a state's share 1/k.
 With noise of variance V in each coordinate from -1 to 1, the states but the first have `V (1/4 + (1/2 - 1/k)^2)` each,
@@ -22,6 +25,25 @@ from collections.abc import Iterable, Sequence
 
 from discreet.errors import InputError, shown
 from discreet.model.schema import Variable
+
+
+def gap_of(variable: Variable) -> str | None:
+    """Name the state of a number's gaps, whether values are missing or not applicable; None if it has none.
+
+    Raises:
+        InputError: whether the number applies depends on another column.
+
+    Example:
+        >>> gap_of(Variable("age", bounds=(0, 90), missing="unknown"))
+        'unknown'
+    """
+    if not variable.numeric:
+        return None
+    if variable.applies_if is not None:
+        raise InputError(
+            f"column {shown(variable.name)} applies by another column, which no regression reads: leave out applies_if"
+        )
+    return variable.not_applicable or variable.missing
 
 
 def first_state(variable: Variable, *, grouped: bool = False) -> int:
@@ -66,8 +88,17 @@ def features_of(columns: Iterable[Variable], *, grouped: bool = False) -> tuple[
         >>> [feature.name for feature in features_of([ward, age])]
         ['ward=B', 'ward=C', 'age']
     """
-    by_column = ((column,) if column.numeric else indicators(column, grouped=grouped) for column in columns)
-    return tuple(feature for features in by_column for feature in features)
+    return tuple(feature for column in columns for feature in _list_features(column, grouped=grouped))
+
+
+def _list_features(column: Variable, *, grouped: bool) -> tuple[Variable, ...]:
+    """List the features of one column."""
+    if not column.numeric:
+        return indicators(column, grouped=grouped)
+    if (gap := gap_of(column)) is None:
+        return (column,)
+    number = Variable(column.name, bounds=column.bounds, type=column.type)
+    return number, Variable(f"{column.name}={gap}", bounds=(0, 1))
 
 
 def state_groups(columns: Iterable[Variable]) -> tuple[tuple[int, ...], ...]:
@@ -81,7 +112,7 @@ def state_groups(columns: Iterable[Variable]) -> tuple[tuple[int, ...], ...]:
     groups, at = [], 0
     for column in columns:
         width = len(features_of((column,), grouped=True))
-        if width > 1:
+        if width > 1 and not column.numeric:
             groups.append(tuple(range(at, at + width)))
         at += width
     return tuple(groups)
@@ -99,8 +130,8 @@ def worth_groups(columns: Sequence[Variable]) -> bool:
         (True, False)
     """
     sizes = [column.size for column in columns if not column.numeric]
-    numbers = len(columns) - len(sizes)
-    coordinates, longest = numbers + sum(sizes) - len(sizes) + 1, len(columns) + 1
+    numbers = len(features_of(column for column in columns if column.numeric))
+    coordinates, longest = numbers + sum(sizes) - len(sizes) + 1, numbers + len(sizes) + 1
     others = 3 * numbers + 1
     cube = (coordinates + 1) * (coordinates + 2) / 3
     alone = cube * (others + sum((k - 1) * (k * k - 2 * k + 4) / 4 for k in sizes))

@@ -79,11 +79,8 @@ class DomainTask:
         if project.source is None:
             raise InputError(f"{shown_path(data)} has no address of the records: add data to [source]")
         options = ReadingOptions(project.source, {**project.reading, **reading}, project)
-        there = _names_in(options)
-        searched = {*listed} - {*left}
-        return DomainTask(
-            options, {**listed, **wanted}, tuple(name for name in there if name not in searched), declared
-        )
+        others = tuple(name for name in _names_in(options) if name not in listed or name in left)
+        return DomainTask(options, {**listed, **wanted}, others, declared)
 
     def likely_identifiers(self) -> list[str]:
         """List columns that are wanted and whose names look like those of identifiers; no value is looked at."""

@@ -12,4 +12,5 @@ from .naive_bayes import PrivateNaiveBayes as PrivateNaiveBayes
 from .pipelines import check_pipeline as check_pipeline
 from .poisson_regression import PrivatePoissonRegression as PrivatePoissonRegression
 from .principal_direction import PrivatePrincipalDirection as PrivatePrincipalDirection
+from .regressions import CollinearWarning as CollinearWarning
 from .scaling import PublicScaler as PublicScaler

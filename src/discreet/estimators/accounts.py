@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
+from discreet.formats.project_file import Project
 from discreet.privacy.default_account import DEFAULT_LIMIT, default_account
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.ledger import Account
+from discreet.privacy.ledger import Account, Ledger
+from discreet.privacy.settings import ledger_address
 
 IN_ONE_LINE = "or pass epsilon=1 alone: adding or removing a record, charged to the default account"
 
 
-def promised(estimator: Any) -> tuple[Guarantee, Account]:
+def promised(estimator: Any, project: Project | None = None) -> tuple[Guarantee, Account]:
     """Find the guarantee of a fit and the account that can pay for it, before a record is read.
 
     Args:
         estimator: with the public attributes `guarantee` and `account`, and perhaps `epsilon` and `delta`, which stand
             for a guarantee of the account's relation and unit, or of the default account's.
+        project: project file, whose account pays where the estimator has none.
 
     Returns:
         Both.
@@ -30,6 +33,8 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
     epsilon, delta = getattr(estimator, "epsilon", None), getattr(estimator, "delta", None)
     if not isinstance(account, Account | None):
         raise InputError("fit needs account=Ledger(url).open(...) or .account(name): every fit spends from it")
+    if project is not None:
+        account = _project_account(account, project)
     if epsilon is not None:
         if guarantee is not None:
             raise InputError("fit takes guarantee=, or epsilon= and delta= instead, and not both")
@@ -37,7 +42,7 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
         guarantee = Guarantee(
             epsilon=epsilon, delta=0 if delta is None else delta, relation=limit.relation, unit=limit.unit
         )
-        account = paying(estimator)
+        account = paying(estimator) if account is None else account
     elif not isinstance(guarantee, Guarantee):
         raise InputError(
             "fit needs guarantee=Guarantee(epsilon=1, delta=0, relation='add-remove', unit='record'), the promise, "
@@ -52,6 +57,19 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
         )
     account.check(guarantee)
     return guarantee, account
+
+
+def _project_account(account: Account | None, project: Project) -> Account | None:
+    """Find the account that a project file names, unless another is given; it must protect the project's unit."""
+    section, unit = project.sections.get("account", {}), project.sections.get("unit", {}).get("name")
+    if account is None and "name" in section:
+        account = Ledger(ledger_address(section.get("ledger"))).account(section["name"])
+    if unit not in (None, (DEFAULT_LIMIT if account is None else account.limit).unit):
+        raise InputError(
+            f"the project file protects each {shown(unit)}, and the account that pays does not: name one that does, in "
+            "its section [account] or as account="
+        )
+    return account
 
 
 def paying(estimator: Any) -> Account:

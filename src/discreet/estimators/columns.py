@@ -10,14 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from discreet.designs.indicators import first_state
+from discreet.designs.records.rows import fill_gaps
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.schema import Variable
+from discreet.records.dates import array_numbers
 from discreet.util.arrays import Array, Floats, Positions
 
 EXAMPLE = "bounds={'age': (0, 120), 'sex': ('f', 'm')}"
@@ -86,8 +90,9 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
     """Read columns that are declared by name.
 
     Args:
-        bounds: from names to pairs `(lower, upper)` of numbers, or to the categories of a column: an ordered list or
-            tuple of texts, of which the first is the reference category.
+        bounds: from names to pairs `(lower, upper)` of numbers, to the categories of a column: an ordered list or tuple
+            of texts, of which the first is the reference category; or to a `Variable` of that name, such as for dates
+            or missing values.
 
     Returns:
         Variables with bounds, or with states.
@@ -101,7 +106,10 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
     """
     columns = []
     for name, declared in bounds.items():
-        if isinstance(declared, list | tuple) and declared and all(isinstance(state, str) for state in declared):
+        if isinstance(declared, Variable):
+            require(declared.name == name, f"the variable of {shown(name)} has another name")
+            columns.append(declared)
+        elif isinstance(declared, list | tuple) and declared and all(isinstance(state, str) for state in declared):
             columns.append(Variable(name, states=tuple(declared)))
         else:
             subject = f"categories of {shown(name)} must be texts, such as ('f', 'm'), and bounds of {shown(name)}"
@@ -109,20 +117,28 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
     return tuple(columns)
 
 
-def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
-    """Read columns that are declared by name, if some of them are categories; else return None.
+def mixed(columns: tuple[Variable, ...]) -> tuple[Variable, ...] | None:
+    """Return columns unless all hold plain numbers: not states, dates or numbers with gaps.
 
     Example:
-        >>> with_categories({"age": (0, 120)}) is None
+        >>> mixed(declared_columns({"age": (0, 120)})) is None
         True
     """
-    declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
-    return declared if any(not variable.numeric for variable in declared) else None
+    plain = all(each.numeric and not has_gaps(each) and not each.number_type.is_calendar for each in columns)
+    return None if plain else columns
 
 
-def sparse_format(estimator: BaseEstimator, mixed: tuple[Variable, ...] | None) -> str | bool:
-    """Choose the format of sparse matrices: by rows, or False if the estimator or columns of texts exclude them."""
-    return "csr" if mixed is None and get_tags(estimator).input_tags.sparse else False
+def has_gaps(variable: Variable) -> bool:
+    """True if values of a column may be missing, or not applicable."""
+    return variable.missing is not None or variable.not_applicable is not None
+
+
+def reading_options(estimator: BaseEstimator, columns: tuple[Variable, ...] | None, *, numeric: bool) -> dict[str, Any]:
+    """List the options of scikit-learn's `validate_data` for these columns; None is for plain numbers, if numeric."""
+    plain = numeric and columns is None
+    sparse = "csr" if plain and get_tags(estimator).input_tags.sparse else False
+    finite = not any(map(has_gaps, columns or ()))
+    return {"dtype": np.float64 if plain else None, "accept_sparse": sparse, "ensure_all_finite": finite}
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -173,10 +189,18 @@ def variable_codes(variable: Variable, values: Array) -> Positions:
         >>> variable_codes(Variable("age", bounds=(0, 100), bins=(18, 65)), np.array([3, 18, 130])).tolist()
         [0, 1, 2]
     """
+    gap = len(variable.values)
     if variable.bounds is not None:
-        return np.searchsorted(variable.bins, _read_numbers(variable, values), side="right")
+        gaps = _find_gaps(variable, values)
+        codes = np.searchsorted(variable.bins, _read_numbers(variable, values, gaps), side="right")
+        return np.asarray(np.where(gaps, gap, codes), np.intp)
     refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
-    return codes_of(values, _list_keys(variable), refusal + listed(variable.states))
+    keys: Mapping[Any, int] = _list_keys(variable)
+    if gap < variable.size or variable.other is not None:
+        other = -1 if variable.other is None else variable.states.index(variable.other)
+        absent = variable.size - 1 if gap < variable.size else -1
+        keys = {each: absent if _is_gap(each) else keys.get(each, other) for each in set(values.tolist())}
+    return codes_of(values, keys, refusal + listed(variable.states))
 
 
 def indicated(columns: Sequence[Variable], X: Array, *, grouped: bool = False) -> Any:
@@ -202,7 +226,8 @@ def indicated(columns: Sequence[Variable], X: Array, *, grouped: bool = False) -
     blocks: list[Any] = []
     for variable, values in zip(columns, X.T, strict=True):
         if variable.numeric:
-            blocks.append(_read_numbers(variable, values)[:, None])
+            gaps = _find_gaps(variable, values)
+            blocks.append(np.column_stack(fill_gaps(variable, _read_numbers(variable, values, gaps), gaps)))
         else:
             codes, first = variable_codes(variable, values), first_state(variable, grouped=grouped)
             if grouped:
@@ -243,11 +268,27 @@ def refuse_standardised(X: Array) -> None:
         )
 
 
-def _read_numbers(variable: Variable, values: Array) -> Floats:
-    """Read finite numbers; refuse other values without showing them."""
-    require(not variable.number_type.is_calendar, f"column {variable.name!r} has dates; give a table, not an array")
+def _is_gap(value: Any) -> bool:
+    """True for None, NaN, and what frames write for a missing value."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _find_gaps(variable: Variable, values: Array) -> npt.NDArray[np.bool_]:
+    """Find the gaps of a numeric column; none unless it is declared to have some."""
+    if not has_gaps(variable):
+        return np.zeros(len(values), np.bool_)
+    return np.array([_is_gap(value) for value in values], np.bool_)
+
+
+def _read_numbers(variable: Variable, values: Array, gaps: npt.NDArray[np.bool_]) -> Floats:
+    """Read finite numbers, and dates as numbers; any number in a gap. Refuse other values without showing them."""
+    numbers = np.zeros(len(values))
     try:
-        numbers = values.astype(np.float64)
+        dates = pa.array(values[~gaps]) if variable.number_type.is_calendar else None
+        if dates is not None and not pa.types.is_floating(dates.type):
+            numbers[~gaps] = array_numbers(variable, np.asarray)(dates)
+        else:
+            numbers[~gaps] = values[~gaps].astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         numbers = np.array([np.nan])
     if not np.isfinite(numbers).all():

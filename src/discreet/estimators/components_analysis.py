@@ -16,14 +16,14 @@ from discreet.designs.mechanisms.noisy_moments import noisy_moments
 from discreet.designs.records.moments import moment_sensitivity
 from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
-from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
 from discreet.estimators.declared_designs import by_column, declared_features, of_release, scaled_blocks
 from discreet.estimators.lazy_posterior import LazyPosterior
-from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
+from discreet.estimators.options import generator_after, require_drawable, whole_number
+from discreet.estimators.table_input import FitSource
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.posterior.read import is_read_by, read
-from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
@@ -102,40 +102,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     """
 
     n_components: int | None = None
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
     method: str = "auto"
     centred: bool = False
-    draws: int = 1000
-    random_state: Any = None
-    one_record_a_unit: bool = False
 
-    def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
-        """Sum, charge the account, release, and estimate; the posterior is drawn on first access.
-
-        Args:
-            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
-                or Spark table, or `Records`.
-            y: not read.
-            table: name of the table where X is the URL of a database.
-            options: none is accepted; sample weights raise an InputError.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
-        """
-        refuse_options(options)
-        guarantee, account = promised(self)
+    def _release(self, source: FitSource, guarantee: Guarantee, account: Account) -> None:
+        """Release the moments, or choose a direction, and keep what follows."""
         if self.method not in METHODS:
             raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
         posterior = self._plan_draws()
-        inputs = read_inputs(self, X, None, table=table)
+        inputs = read_inputs(self, source)
         design = Design(declared_features(self.bounds, inputs))
         require_drawable(self.draws, design.size**2)
         columns = columns_of(design.names, inputs, by_name=isinstance(self.bounds, Mapping))
@@ -156,7 +131,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         released = release(mechanism, statistic_of(mechanism, rows, design), prior, guarantee, account=account)
         inputs.describe(self)
         self._columns = columns
-        return self._keep(released, posterior, number)
+        self._keep(released, posterior, number)
 
     @classmethod
     def from_release(
@@ -198,12 +173,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         )
         number = _require_at_most(most if n_components is None else n_components, most)
         return estimator._keep(release, estimator._plan_draws(), number)
-
-    @property
-    def posterior_(self) -> ComponentPosterior:
-        """Posterior draws of the covariance, computed on first access."""
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
         """Draw the covariance afresh.
@@ -250,7 +219,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: as `components_interval`.
         """
-        return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
+        return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)  # type: ignore[no-any-return]
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for the variance along each component, and for each of its entries, in scaled coordinates.

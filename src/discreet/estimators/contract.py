@@ -13,7 +13,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -24,14 +25,25 @@ from discreet.designs.design import Design, design_of
 from discreet.designs.indicators import features_of
 from discreet.designs.records.rows import Rows, read_rows
 from discreet.display.renderers import IntervalTable, text_of
-from discreet.errors import InputError, listed
-from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
-from discreet.estimators.options import InputTypeError
-from discreet.estimators.table_input import MaskedInput, TableInput, declared_of, is_table, require_target
+from discreet.errors import InputError, listed, require
+from discreet.estimators.accounts import promised
+from discreet.estimators.columns import (
+    codes_of,
+    declared_columns,
+    indicated,
+    mixed,
+    reading_options,
+    refuse_standardised,
+)
+from discreet.estimators.options import InputTypeError, refuse_options
+from discreet.estimators.table_input import FitSource, MaskedInput, TableInput
+from discreet.formats.project_file import Project
 from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.util.arrays import Array, Floats, Positions
-from discreet.util.option_texts import DEFAULT_LEVEL
+from discreet.util.option_texts import DEFAULT_LEVEL, MissingValues
 from discreet.util.tabular import Block, Result
 
 T = TypeVar("T")
@@ -64,8 +76,11 @@ REPLACED_MESSAGES = (
 the replacement does not depend on the words in a record."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     """Abstract estimator, whose state after `fit` is a release and functions of it.
+
+    A subclass implements `_release`: it declares its task, releases, and keeps what follows from the release.
 
     The constructor takes public arguments by name and stores them unchanged. The account is a handle: a clone, a copy
     or a pickle of the estimator spends from the same budget. (The ledger `sqlite://` lives in the memory of one object
@@ -75,8 +90,68 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     them, and `summary` adds the guarantee and the cost. Notebooks show scikit-learn's own diagram.
     """
 
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
+
     _named = "name"
     """Heading of the rows' names in `summary`."""
+
+    def fit(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        target: str | None = None,
+        table: str | None = None,
+        project: str | Path | None = None,
+        features: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Check the arguments and records, charge the account, and release; draws are made on first access.
+
+        Args:
+            X: array or frame, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis or Spark
+                table, a frame with the target in it, or `Records`. Numbers outside their bounds are moved to the
+                nearest bound. None for the records that a project file names.
+            y: numbers, counts or declared labels, shape (records,); not read by an estimator that predicts nothing.
+            target: name of a table's column that is predicted; y is then left out.
+            table: name of the table where X is the URL of a database.
+            project: project file (.toml) with what is public of the table: its columns, which stand for bounds and
+                classes that are not given, how it is read, its unit, and the account that pays.
+            features: names of the columns that are features, of a project file or of `Records`; None for all others.
+            options: none is accepted; sample weights raise an InputError.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless another process empties it between two
+                releases.
+        """
+        refuse_options(options)
+        declared = None if project is None else Project.read(project)
+        guarantee, account = promised(self, declared)
+        y = y if get_tags(self).target_tags.required else None
+        source = FitSource(X, y, target, table, features).of_project(declared)
+        if source.of_table:
+            source.require_target(supervised=get_tags(self).target_tags.required)
+        self._release(self.adapt(source), guarantee, account)
+        return self
+
+    def adapt(self, source: FitSource) -> FitSource:
+        """Read the variables of `Records` as this estimator needs them: numbers without bins."""
+        return source.adapted(lambda each: replace(each, bins=(), states=()) if each.numeric else each)
+
+    def _release(self, source: FitSource, guarantee: Guarantee, account: Account) -> None:
+        """Check the other arguments, read the records, release, and keep what follows; charge nothing before that."""
+        raise NotImplementedError
 
     def summary(self, *, level: float = DEFAULT_LEVEL, width: int | None = None) -> str:
         """Format the release, its guarantee and cost, and the estimates with intervals as aligned text.
@@ -106,6 +181,16 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
 
     __str__ = object.__str__  # one line: rows may take long
 
+    @property
+    def posterior_(self) -> Any:
+        """Posterior draws that all intervals share, computed on first access.
+
+        Raises:
+            DiscreetError: much noise, where the reader of the release says so.
+        """
+        check_is_fitted(self, "release_")
+        return self._posterior.draw(self.release_)
+
     @abstractmethod
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List the estimates, a row for each number with its interval of this level."""
@@ -121,7 +206,7 @@ class PrivateEstimator(BaseEstimator, Result):  # type: ignore[misc]
     def __dir__(self) -> list[str]:
         """List the names of attributes; a notebook looks all of them up, so refused ones are left out."""
         refused = {"score"} if getattr(self, "scored_records", None) == "private" else set()
-        late = {"posterior_", "components_"} if "release_" in vars(self) else set()  # drawn on lookup
+        late = {"posterior_", "components_"} if "_posterior" in vars(self) else set()  # drawn on lookup
         # scikit-learn's own `__dir__` looks up refused attributes.
         return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 
@@ -150,7 +235,7 @@ class ArrayInput:
         y: shape (records,), or None.
         names: of the features, if X has names; they and their number are taken to be public.
         columns: names of the columns, if X has names, and their number.
-        declared: variables of the columns, in their order, if some are categories.
+        declared: variables of the columns, in their order, unless all are plain numbers.
         grouped: whether categories are in groups of the design.
     """
 
@@ -163,6 +248,11 @@ class ArrayInput:
 
     target = None
     """Name of the target's column; y has none."""
+
+    @property
+    def missing(self) -> MissingValues:
+        """What is done with missing values: they are features where a column is declared to have some."""
+        return "keep" if any(each.missing is not None for each in self.declared or ()) else "error"
 
     @property
     def width(self) -> int:
@@ -191,7 +281,8 @@ class ArrayInput:
             codes = codes_of(np.asarray(y), {label: code for code, label in enumerate(labels.tolist())}, refusal)
             y = states[codes]
         X = self.X if np.array_equal(columns, np.arange(self.width)) else self.X[:, columns]
-        return read_rows(design, X, y, one_record_a_unit=one_record_a_unit)
+        rows = read_rows(design, X, y, one_record_a_unit=one_record_a_unit)
+        return replace(rows, policy=replace(rows.policy, missing=self.missing))
 
     def describe(self, estimator: BaseEstimator) -> None:
         """Set scikit-learn's attributes of the columns, at the end of a fit, so that a failed fit changes nothing."""
@@ -205,23 +296,16 @@ class ArrayInput:
 
 def read_inputs(
     estimator: BaseEstimator,
-    X: Any,
-    y: Any,
+    source: FitSource,
     *,
-    target: str | None = None,
-    table: str | None = None,
     numeric: bool = True,
     grouped: Callable[[tuple[Variable, ...]], bool] = lambda columns: False,
 ) -> ArrayInput | TableInput:
-    """Read the arguments of `fit`: arrays, checked as scikit-learn does, or a table.
+    """Read the records of a fit: arrays, checked as scikit-learn does, or a table.
 
     Args:
         estimator: to be fitted; it is not changed.
-        X: array, list, pandas or Polars frame; shape (records, features). Or a table in the sense of `is_table`; a
-            frame is also a table if a target is named.
-        y: one value for each record; None for an estimator that needs none, and for a table.
-        target: name of the table's column to predict.
-        table: name of the table if X is the URL of a database.
+        source: arguments of `fit`.
         numeric: whether features must be numbers; X is then float64, with indicators for declared categories.
         grouped: whether declared columns have their states in groups of the design.
 
@@ -232,26 +316,28 @@ def read_inputs(
         InputError: they cannot be read, hold NaN or infinite numbers, or differ in length. No message has a value or a
             number of records.
     """
+    X, y = source.X, source.y
     if isinstance(X, MaskedInput):
-        return X.select(read_inputs(estimator, X.X, X.y, numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
-    supervised = get_tags(estimator).target_tags.required
-    if isinstance(estimator, PrivateEstimator) and (target is not None or table is not None or is_table(X, y)):
-        require_target(target, y, supervised=supervised)
-        declared = declared_of(getattr(estimator, "features", None) or estimator.bounds, X, target)
-        return TableInput(X, table, target, declared, estimator.one_record_a_unit, grouped(declared))
+        return X.select(read_inputs(estimator, FitSource(X.X, X.y), numeric=numeric, grouped=grouped))  # type: ignore[no-any-return]
+    supervised, bounds = get_tags(estimator).target_tags.required, getattr(estimator, "bounds", None)
+    if isinstance(estimator, PrivateEstimator) and source.of_table:
+        declared = source.columns(getattr(estimator, "features", None) or bounds)
+        return TableInput(source, declared, estimator.one_record_a_unit, grouped(declared))
+    require(
+        source.features is None, "features= names columns of a project file or of Records; an array has all of its own"
+    )
     # scikit-learn sets the columns on the estimator that it reads for; `describe` does so after the fit.
     reader = type(estimator)(**estimator.get_params(deep=False))
-    categories = with_categories(getattr(estimator, "bounds", None)) if numeric else None
-    dtype = np.float64 if numeric and categories is None else None
+    columns = mixed(declared_columns(bounds)) if numeric and isinstance(bounds, Mapping) else None
     no_target = y is None and not supervised
-    options = {"dtype": dtype, "accept_sparse": sparse_format(estimator, categories)}
+    options = reading_options(estimator, columns, numeric=numeric)
     read = _read_quietly(lambda: validate_data(reader, X, "no_validation" if no_target else y, **options), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if no_target else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
     inputs = ArrayInput(X, y, names, (names, X.shape[1]), None)
-    return inputs if categories is None else _put_indicators(inputs, categories, grouped=grouped(categories))
+    return inputs if columns is None else _put_indicators(inputs, columns, grouped=grouped(columns))
 
 
 def _put_indicators(inputs: ArrayInput, declared: tuple[Variable, ...], *, grouped: bool) -> ArrayInput:
@@ -269,13 +355,16 @@ def design_behind(estimator: Any) -> Design:
     return design_of(estimator.release_) if reader is None else reader.design
 
 
-def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> Any:
+def read_features(
+    estimator: BaseEstimator, X: Any, *, numeric: bool = True, columns: tuple[Variable, ...] | None = None
+) -> Any:
     """Read features alone, for `predict` and similar methods.
 
     Args:
         estimator: fitted.
         X: shape (records, features), with the columns of the fit.
         numeric: whether every column must hold numbers; X is then float64.
+        columns: if not, what the columns are declared to hold.
 
     Returns:
         The features; a sparse matrix by rows, if X is sparse or indicators are in groups.
@@ -284,8 +373,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
         InputError: as `read_inputs`, or columns other than those of the fit.
     """
     declared = getattr(estimator, "_mixed", None) if numeric else None
-    dtype = np.float64 if numeric and declared is None else None
-    options = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
+    options = reading_options(estimator, declared or columns, numeric=numeric)
     read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **options), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(design_behind(estimator).groups))
 
@@ -381,6 +469,11 @@ def class_labels(classes: Any) -> Array:
     if distinct.size < labels.size:
         raise InputError("a class is declared twice; list each class once")
     return distinct
+
+
+def declared_labels(classes: Any, column: Variable | None) -> Array:
+    """Read the declared classes; those of the target's public variable if none are given."""
+    return class_labels(column.states if classes is None and column is not None and column.states else classes)
 
 
 def _read_quietly(read: Callable[[], T], name: str) -> T:

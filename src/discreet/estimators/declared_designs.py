@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.designs.design import Design, design_of
 from discreet.designs.indicators import features_of
 from discreet.errors import InputError, listed
-from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
+from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns, mixed
 from discreet.estimators.contract import ArrayInput, design_behind, generated_names, read_features
 from discreet.estimators.table_input import TableInput
 from discreet.model.schema import Variable
@@ -160,7 +160,8 @@ def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
                 f"{_list_bounds(features) or 'none'}"
             )
         narrowed = {variable.name: variable.bounds for variable in design.features}
-        return {column.name: narrowed[column.name] if column.numeric else bounds[column.name] for column in columns}
+        plain = {column.name for column in columns if mixed((column,)) is None}
+        return {column.name: (narrowed if column.name in plain else bounds)[column.name] for column in columns}
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
@@ -226,7 +227,7 @@ def of_release(
     named = isinstance(estimator.bounds, Mapping)
     columns = declared_columns(estimator.bounds) if named else design.features
     estimator.n_features_in_, estimator._columns = len(columns), np.arange(len(design.features))
-    estimator._mixed = None if all(variable.numeric for variable in columns) else columns
+    estimator._mixed = mixed(columns)
     if named:
         estimator.feature_names_in_ = np.array([variable.name for variable in columns], object)
     return estimator

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from discreet.designs.design import GRID_STEPS, Design, Normal
+from discreet.designs.indicators import gap_of
 from discreet.designs.records.rows import Rows
 from discreet.errors import listed, require
 from discreet.estimators.contract import ArrayInput
@@ -266,7 +267,8 @@ def _list_searched(design: Design, inputs: ArrayInput | TableInput) -> list[Vari
     """List numeric columns: features that are no indicators, and the target, unless it is a count."""
     columns = inputs.columns if isinstance(inputs, TableInput) else inputs.declared
     names = {design.features[at].name for at in design.alone}
-    names &= names if columns is None else {column.name for column in columns if column.numeric}
+    # Gaps stand in the middle of the bounds, where a histogram would count them.
+    names &= names if columns is None else {each.name for each in columns if each.numeric and gap_of(each) is None}
     target = [design.target] if design.target is not None and design.predicts == "number" else []
     return [each for each in (*(f for f in design.features if f.name in names), *target) if _is_divisible(each)]
 

@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
@@ -30,18 +31,21 @@ from discreet.designs.records.rows import read_rows
 from discreet.errors import BudgetError, DiscreetError, InputError, listed
 from discreet.estimators.accounts import paying, promised
 from discreet.estimators.columns import codes_of, declared_pair
-from discreet.estimators.contract import RELEASES, PrivateEstimator, design_behind, read_target
+from discreet.estimators.contract import RELEASES, PrivateEstimator, declared_labels, design_behind, read_target
 from discreet.estimators.options import generator, refuse_options, require_drawable, whole_number
 from discreet.estimators.scaling import PublicScaler
-from discreet.estimators.table_input import MaskedInput, is_table
+from discreet.estimators.table_input import FitSource, MaskedInput
+from discreet.formats.project_file import Project
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace
 from discreet.mechanisms.private_selection import FULL_GAIN, MOST_TRIES, SearchPlan, prepaid, search, unpaid
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.schema import Variable
 from discreet.posterior.protocol import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.records.counts import count_codes
+from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.util.arrays import Array, Floats, Positions
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -214,7 +218,14 @@ def _find_private(estimator: Any) -> PrivateEstimator:
     return fitted
 
 
-def release_hits(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
+def release_hits(
+    fitted: Any,
+    predicted: Array,
+    target: Array,
+    guarantee: Guarantee,
+    account: Account,
+    policy: RecordsPolicy | None = None,
+) -> Release:
     """Release the number of right predictions, or the errors of predictions.
 
     Args:
@@ -223,6 +234,7 @@ def release_hits(fitted: Any, predicted: Array, target: Array, guarantee: Guaran
         target: read by `read_target`, shape (records,).
         guarantee: pure; checked by `check_score`.
         account: pays.
+        policy: by which records were read; None if they were in memory.
 
     Returns:
         The release that `read_score` reads.
@@ -230,8 +242,17 @@ def release_hits(fitted: Any, predicted: Array, target: Array, guarantee: Guaran
     Raises:
         InputError, BudgetError: as `release`, or an undeclared label.
     """
-    publish = _release_error if is_regressor(fitted) else _release_accuracy
-    return publish(fitted, predicted, target, guarantee, account)
+    if is_regressor(fitted):
+        errors, width = _measure_errors(design_behind(fitted).target.bounds, predicted, target)  # type: ignore[union-attr,arg-type]
+        design = error_design(width)
+        rows = read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit)
+        statistic = sum_moments(replace(rows, policy=policy or rows.policy))
+        return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)
+    network = accuracy_network()
+    counts = count_codes(network, {"prediction": _judge(fitted, predicted, target).astype(np.intp)})
+    policy = policy or replace(counts.policy, one_record_a_unit=fitted.one_record_a_unit)
+    counts = replace(counts, policy=policy)
+    return release(laplace(), counts, Dirichlet.uniform(network, 1.0), guarantee, account=account)
 
 
 def check_score(estimator: Any, guarantee: Guarantee) -> None:
@@ -297,23 +318,6 @@ def _measure_errors(bounds: tuple[float, float], predicted: Array, target: Array
         return np.fmin(np.abs(target - predicted), upper - lower), upper - lower
 
 
-def _release_accuracy(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
-    """Release counts of wrong and right predictions."""
-    right = _judge(fitted, predicted, target)
-    network = accuracy_network()
-    counts = count_codes(network, {"prediction": right.astype(np.intp)})
-    counts = replace(counts, policy=replace(counts.policy, one_record_a_unit=fitted.one_record_a_unit))
-    return release(laplace(), counts, Dirichlet.uniform(network, 1.0), guarantee, account=account)
-
-
-def _release_error(fitted: Any, predicted: Array, target: Array, guarantee: Guarantee, account: Account) -> Release:
-    """Release sums of absolute errors and of their squares."""
-    errors, width = _measure_errors(design_behind(fitted).target.bounds, predicted, target)  # type: ignore[union-attr,arg-type]
-    design = error_design(width)
-    statistic = sum_moments(read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
-    return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)
-
-
 PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
 """Arguments that each try replaces, and that are restored on the chosen estimator. `random_state` is among them because
 the state of a generator that all tries drew from would reveal their number."""
@@ -337,12 +341,13 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
     settings are all tried once, at the same cost or less.
 
     Args:
-        estimator: a private classifier or regression. Its guarantee, pure, is that of the whole search, and its account
-            is charged once.
-        param_grid: as for `GridSearchCV`: lists of values by argument, or a list of such grids. All of it is public. It
-            cannot vary the guarantee, the classes or the target's bounds.
-        tries: largest number of tries, of which half are made on average; None takes 8 for each setting, or each of up
-            to three once. More tries find the best setting more often and take longer.
+        estimator: a private classifier or regression, or a pipeline of `PublicScaler` steps and one. Its guarantee is
+            that of the whole search, and its account is charged once.
+        param_grid: as for `GridSearchCV`: lists of values by argument (of a pipeline `step__argument`, of the last
+            step), or a list of such grids. All of it is public. It cannot vary the guarantee, the classes or the
+            target's bounds.
+        tries: number of tries that are made; a random number of them, half on average, may be chosen. None takes 8 for
+            each setting, or each of up to three once. More tries find the best setting more often and take longer.
         holdout: share of the records on which settings are compared.
 
     Attributes:
@@ -356,9 +361,9 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         Nothing: `fit` checks the arguments, as scikit-learn requires.
 
     Guarantee:
-        `fit` promises the estimator's guarantee for `best_estimator_`, `best_params_` and `score_` together, if the
-        number of tries stays secret: do not publish the duration of a search, nor let anybody watch it. Intervals of
-        the chosen estimator and of its score ignore the selection; docs/estimators.md has their coverage.
+        `fit` promises the estimator's guarantee for `best_estimator_`, `best_params_` and `score_` together. The number
+        of tries that may be chosen stays secret, as all others are made, too, in the same time and memory. Intervals
+        of the chosen estimator and of its score ignore the selection; docs/estimators.md has their coverage.
 
     Source:
         `discreet.mechanisms.private_selection` has the proof and the papers.
@@ -392,12 +397,22 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         self.tries = tries
         self.holdout = holdout
 
-    def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+    def fit(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        target: str | None = None,
+        table: str | None = None,
+        project: str | Path | None = None,
+        features: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Self:
         """Check the arguments and records, charge the account once, and search.
 
         Args:
-            X: array or frame, shape (records, features).
-            y: labels or targets, shape (records,).
+            X, y, target, table, project, features: as of the estimator's own `fit`. A table is read into memory once,
+                and a unit has one record in it; in a pipeline X is an array or a frame.
             options: none is accepted.
 
         Returns:
@@ -409,38 +424,41 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             DiscreetError: the noise is too large to read the chosen fit. The account was charged.
         """
         refuse_options(options)
-        settings = self._list_settings()
-        guarantee, account = promised(self.estimator)
+        settings, private = self._list_settings(), _last_step(self.estimator)
+        declared = None if project is None else Project.read(project)
+        guarantee, account = promised(private, declared)
         tries = self.tries if self.tries is None else whole_number(self.tries, "tries", 1, MOST_TRIES)
         plan = SearchPlan.of(guarantee, len(settings), tries)
-        seed = int(generator(self.estimator.random_state).integers(2**31))
-        check_score(self.estimator, plan.score)
-        if is_table(X, y):
-            raise InputError("a search takes an array or a frame X, and y: a table would be read again for every try")
-        self._check_setting(plan, settings[0], X, y)
-        held_out = _toss_coins(_num_samples(X), self.holdout)
-        training = MaskedInput(X, y, ~held_out)
+        seed = int(generator(private.random_state).integers(2**31))
+        records, private = self._read_records(FitSource(X, y, target, table, features).of_project(declared))
+        check_score(private, plan.score)
+        self._check_setting(plan, private, settings[0], records)
+        held_out = _toss_coins(_num_samples(records.X), self.holdout)
+        training = replace(records, mask=~held_out)
         for setting in settings:
-            self._check_setting(plan, setting, training, None)
-        target = read_target(self.estimator, y, len(held_out), numeric=is_regressor(self.estimator))[held_out]
+            self._check_setting(plan, private, setting, training)
+        truth = read_target(private, records.y, len(held_out), numeric=is_regressor(private))[held_out]
 
         def attempt(index: int, fit_account: Account) -> tuple[int, tuple[Any, Array] | None]:
-            return _attempt(self._make_estimator(plan, settings[index], fit_account, seed), training, target)
+            estimator = self._make_estimator(plan, private, settings[index], fit_account, seed)
+            return _attempt(estimator, training, truth)
 
         with under_way("searching"):  # it hides inner progress bars, which would reveal the number of tries
             number, index, chosen = search(plan, attempt, account)
         if chosen is None:
             raise DiscreetError("the noise is too large to read the chosen fit; the account was charged")
-        fitted, predicted = chosen
-        released = release_hits(fitted, predicted, target, plan.score, prepaid(plan.score))
+        whole, predicted = chosen
+        fitted = _last_step(whole)
+        policy = fitted.release_.policy if records.source is not None else None
+        released = release_hits(fitted, predicted, truth, plan.score, prepaid(plan.score), policy)
         # All documents state the guarantee that they have together, and were paid by one charge.
         shared: dict[str, Any] = {"id": number, "account": account.id, "guarantee": guarantee}
         released = replace(released, **shared)
         for name in RELEASES & {name for name, value in vars(fitted).items() if value is not None}:
             setattr(fitted, name, replace(getattr(fitted, name), **shared))
         fitted.__setstate__(fitted.__getstate__())  # draws refer to their release, which was replaced
-        caller = {name: getattr(self.estimator, name) for name in PAYING}
-        self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**caller), settings[index], index
+        fitted.set_params(**{name: getattr(private, name) for name in PAYING})
+        self.best_estimator_, self.best_params_, self.best_index_ = whole, settings[index], index
         self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=np.random.default_rng(seed))
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
         return self
@@ -509,33 +527,84 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
 
     def _list_settings(self) -> list[dict[str, Any]]:
         """List all settings of the grid, in scikit-learn's order."""
-        estimator = self.estimator
-        if not isinstance(estimator, PrivateEstimator) or not (is_classifier(estimator) or is_regressor(estimator)):
-            raise InputError("a search needs a private classifier or regression of this package, and no pipeline")
+        estimator, private = self.estimator, _last_step(self.estimator)
+        if not isinstance(private, PrivateEstimator) or not (is_classifier(private) or is_regressor(private)):
+            raise InputError("a search needs a private classifier or regression of this package, alone or a last step")
+        _find_private(estimator)
         try:
             settings: list[dict[str, Any]] = list(ParameterGrid(self.param_grid))
         except (TypeError, ValueError):
             raise InputError("param_grid must be a dictionary of lists, or a list of such dictionaries") from None
-        allowed = set(estimator.get_params(deep=False)) - {*FIXED}
+        prefix = f"{self._last_name}__" if self._last_name else ""
+        allowed = {f"{prefix}{name}" for name in set(private.get_params(deep=False)) - {*FIXED}}
         if wrong := sorted({name for setting in settings for name in setting} - allowed):
             raise InputError(
-                f"a grid of {type(estimator).__name__} cannot vary {listed(wrong)}, but {listed(sorted(allowed))}"
+                f"a grid of {type(private).__name__} cannot vary {listed(wrong)}, but {listed(sorted(allowed))}"
             )
         return settings
 
-    def _make_estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account, seed: int) -> Any:
-        """Make an estimator of one setting, with its share of the guarantee and an account of its own."""
-        arguments = {**self.estimator.get_params(deep=False), **setting}
-        paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
-        return type(self.estimator)(**{**arguments, **paying})
+    def _read_records(self, source: FitSource) -> tuple[MaskedInput, Any]:
+        """Read a table into memory, and declare its target in the private estimator."""
+        private = _last_step(self.estimator)
+        if not source.of_table:
+            return MaskedInput(source.X, source.y), private
+        if isinstance(self.estimator, Pipeline):
+            raise InputError("a pipeline takes an array or a frame X, and y: a table is for an estimator alone")
+        source.require_target(supervised=True)
+        source, classifies = private.adapt(source), is_classifier(private)
+        column = source.target_column
+        if classifies:
+            labels = declared_labels(private.classes, column)
+            declared, states = {"classes": tuple(labels.tolist())}, {str(label): label for label in labels.tolist()}
+            column = column or Variable(source.target or "", tuple(states))
+        else:
+            bounds = column.bounds if private.target_bounds is None and column is not None else private.target_bounds
+            declared, states = {"target_bounds": declared_pair(bounds, "target_bounds")}, {}
+            column = column or Variable(source.target or "", bounds=declared["target_bounds"])
+        columns = source.columns(getattr(private, "features", None) or private.bounds)
+        records = MaskedInput.of_table(source, columns, column)
+        if classifies:
+            records = replace(records, y=np.array([states[state] for state in records.y.tolist()], labels.dtype))
+        return records, type(private)(**{**private.get_params(deep=False), **declared})
 
-    def _check_setting(self, plan: SearchPlan, setting: Mapping[str, Any], X: Any, y: Any) -> None:
+    def _make_estimator(
+        self, plan: SearchPlan, private: Any, setting: Mapping[str, Any], account: Account, seed: int
+    ) -> Any:
+        """Make an estimator of one setting, with its share of the guarantee and an account of its own."""
+        own = {name.removeprefix(f"{self._last_name}__"): value for name, value in setting.items()}
+        paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
+        made = type(private)(**{**private.get_params(deep=False), **own, **paying})
+        if not isinstance(self.estimator, Pipeline):
+            return made
+        return Pipeline([*((name, clone(step)) for name, step in self.estimator.steps[:-1]), (self._last_name, made)])
+
+    @property
+    def _last_name(self) -> str:
+        """Name of a pipeline's last step."""
+        return str(self.estimator.steps[-1][0]) if isinstance(self.estimator, Pipeline) else ""
+
+    def _check_setting(self, plan: SearchPlan, private: Any, setting: Mapping[str, Any], records: MaskedInput) -> None:
         """Refuse what a fit would refuse, before any charge: the fit stops at an account that cannot pay."""
         try:
-            self._make_estimator(plan, setting, unpaid(plan.fit), 0).fit(X, y)
+            _fit(self._make_estimator(plan, private, setting, unpaid(plan.fit), 0), records)
         except BudgetError:
             return
         raise DiscreetError("an account that cannot pay did not stop a fit; please report this as a bug")
+
+
+def _last_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline, or the estimator itself."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _fit(estimator: Any, records: MaskedInput) -> MaskedInput:
+    """Fit an estimator, or the last step of a pipeline behind its public scalers; return what that step is given."""
+    if isinstance(estimator, Pipeline):
+        for _, step in estimator.steps[:-1]:
+            if step not in (None, "passthrough"):
+                records = replace(records, X=step.fit_transform(records.X))
+    records.fit(_last_step(estimator))
+    return records
 
 
 def _toss_coins(records: int, holdout: Any) -> npt.NDArray[np.bool_]:
@@ -554,9 +623,9 @@ def _attempt(estimator: Any, training: MaskedInput, target: Array) -> tuple[int,
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = estimator.fit(training)
-            predicted = np.asarray(fitted.predict(training.X))[~training.mask]
-            return int(gains(fitted, predicted, target).sum()), (fitted, predicted)
+            records, fitted = _fit(estimator, training), _last_step(estimator)
+            predicted = np.asarray(fitted.predict(records.X))[~records.mask]
+            return int(gains(fitted, predicted, target).sum()), (estimator, predicted)
     except KeyboardInterrupt:
         raise
     except BaseException:  # also SystemExit: no error of a try may be seen

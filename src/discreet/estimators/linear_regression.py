@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from discreet.designs.design import Design, design_of, normal_of
 from discreet.designs.mechanisms.grouped_moments import grouped_moments
@@ -17,22 +17,20 @@ from discreet.designs.mechanisms.noisy_moments import noisy_moments
 from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
-from discreet.estimators.columns import declared_pair
 from discreet.estimators.contract import design_behind
 from discreet.estimators.declared_designs import of_release, positive_number, scaled_blocks
 from discreet.estimators.lazy_posterior import LazyPosterior
 from discreet.estimators.network_regression import NetworkReader
 from discreet.estimators.options import generator, whole_number
-from discreet.estimators.public_records import ScoredRecords, of_public_records
-from discreet.estimators.regressions import RegressionEstimator
+from discreet.estimators.public_records import ScoredOnPublicRecords
+from discreet.estimators.regressions import RegressionEstimator, warned
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.schema import Variable
 from discreet.posterior.read import is_read_by
-from discreet.privacy.guarantee import Guarantee, Number
-from discreet.privacy.ledger import Account
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.release import Release
 from discreet.research import WeightDraws, truncated_posterior
-from discreet.util.arrays import Floats
+from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
@@ -42,7 +40,7 @@ FIXED = "without an intercept, and by methods other than 'moments', models are d
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
+class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionEstimator):  # type: ignore[misc]
     """Bayesian linear regression under differential privacy, with intervals that include the privacy noise.
 
     Features and target are scaled from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
@@ -113,24 +111,15 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         (True, True)
     """
 
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
     target_bounds: tuple[float, float] | None = None
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
     method: str = "moments"
     fit_intercept: bool = True
     prior_deviation: float = 1.0
     residual_variance: float | None = None
     radius: float = 1.0
     released_draws: int = 1
-    scored_records: ScoredRecords = "private"
-    draws: int = 1000
-    random_state: Any = None
-    one_record_a_unit: bool = False
-    find_bounds: Number | str | None = "auto"
-    records: int | None = None
+
+    _metric = staticmethod(r2_score)
 
     @classmethod
     def from_release(
@@ -195,48 +184,6 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         estimator._keep(release, posterior=LazyPosterior(draws, random_state, reader), reader=reader)
         return estimator
 
-    @property
-    def posterior_(self) -> WeightPosterior:
-        """Posterior draws of the weights, computed on first access.
-
-        Raises:
-            InputError: "exact" with too much noise.
-        """
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the target's expectation by `coef_` and `intercept_`.
-
-        Args:
-            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
-
-        Returns:
-            Shape (records,), in the target's unit.
-
-        Raises:
-            InputError: columns other than those of the fit.
-        """
-        scaled = self._predict_linearly(X)[0]
-        return design_behind(self).predicted(scaled)
-
-    @of_public_records
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute R2 of `predict` exactly: for public records only.
-
-        Args:
-            X: as in `fit`.
-            y: numbers, shape (records,).
-            sample_weight: of each record.
-
-        Returns:
-            At most 1.
-
-        Raises:
-            InputError: `scored_records` is not "public", or as `predict`.
-        """
-        return float(super().score(X, y, sample_weight))
-
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Compute intervals of the target's expectation, which include the sampling error and the noise.
 
@@ -250,7 +197,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         Raises:
             InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
-        return self.posterior_.tails(self._draw_expected(X), level)
+        return self.posterior_.tails(self._draw_expected(X), level)  # type: ignore[no-any-return]
 
     def outcome_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Compute intervals of a new record's target: its expectation plus a residual.
@@ -269,7 +216,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         assert self.posterior_.variance is not None
         spread = np.sqrt(self.posterior_.variance) * np.diff(self.posterior_.design.predicted(np.array([0.0, 1.0])))
         residuals = generator(self.random_state).standard_normal(expected.shape)
-        return self.posterior_.tails(expected + spread[:, None] * residuals, level)
+        return self.posterior_.tails(expected + spread[:, None] * residuals, level)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Tags:
         """Mark that noise may make the fit's score poor."""
@@ -277,13 +224,15 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _declare_target(self) -> tuple[Variable, None]:
-        """Check the target's bounds and the method."""
+    def _declare_target(self, column: Variable | None) -> tuple[Variable, Array | None]:
+        """Check the method, then the target's bounds."""
         if self.method not in ("moments", "exact", "sampler"):
             raise InputError(f"method is 'moments', 'exact' or 'sampler', not {self.method!r}")
-        if self.target_bounds is None:
-            raise InputError("fit needs target_bounds=(lower, upper); they are never read off records")
-        return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
+        return super()._declare_target(column)
+
+    def _expect(self, predictors: Floats) -> Floats:
+        """Put the first predictor into the target's unit."""
+        return design_behind(self).predicted(predictors[0])
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the mechanism of the method."""
@@ -315,7 +264,7 @@ class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ign
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """Return the draws that all intervals share."""
-        return self.posterior_
+        return warned(self.posterior_)
 
     def _draw_expected(self, X: Any) -> Floats:
         """Compute the target's expectation under each draw, shape (draws, records)."""

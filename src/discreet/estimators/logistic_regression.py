@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 
 from discreet.designs.design import Design, design_of, normal_of
@@ -17,16 +18,15 @@ from discreet.designs.readers.weight_posterior import PublicRecords, require_kno
 from discreet.designs.records.rows import Rows
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import class_labels
+from discreet.estimators.contract import class_labels, declared_labels
 from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.options import whole_number, yes_or_no
-from discreet.estimators.public_records import ScoredRecords, of_public_records
+from discreet.estimators.public_records import ScoredOnPublicRecords
 from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.schema import Variable
-from discreet.privacy.guarantee import Guarantee, Number
-from discreet.privacy.ledger import Account
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.release import Release
 from discreet.research import noisy_gradients
 from discreet.util.arrays import Array, Floats
@@ -64,7 +64,7 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(ScoredOnPublicRecords, ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
     """Logistic regression of two or more classes under differential privacy; an intercept is always fitted.
 
     Features are scaled from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
@@ -146,14 +146,8 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
     """
 
     classes: Sequence[Any] | None = None
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
     groups: Sequence[Sequence[Any]] | None = None
     norm: float | None = None
-    records: int | None = None
     symmetric: bool = False
     method: str = "auto"
     steps: int = 2
@@ -162,11 +156,8 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
     prior_deviation: float = 2.5
     covariates: Law | None = None
     public_records: PublicRecords | None = None
-    scored_records: ScoredRecords = "private"
-    draws: int = 1000
-    random_state: Any = None
-    one_record_a_unit: bool = False
-    find_bounds: Number | str | None = "auto"
+
+    _metric = staticmethod(accuracy_score)
 
     @classmethod
     def from_release(
@@ -238,40 +229,6 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
         odds = self._predict_linearly(X)
         return odds[0] if len(odds) == 1 else odds.T
 
-    def predict(self, X: Any) -> Array:
-        """Predict the most probable class of each record by the log odds.
-
-        Args:
-            X: as in `fit`; nothing is charged.
-
-        Returns:
-            Labels, shape (records,).
-
-        Raises:
-            InputError: as `decision_function`.
-        """
-        odds = self._predict_linearly(X)
-        best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
-        labels: Array = self.classes_[best]
-        return labels
-
-    @of_public_records
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy of `predict` exactly: for public records only.
-
-        Args:
-            X: as in `fit`.
-            y: labels, shape (records,).
-            sample_weight: of each record.
-
-        Returns:
-            Between 0 and 1.
-
-        Raises:
-            InputError: `scored_records` is not "public", or as `predict`.
-        """
-        return float(super().score(X, y, sample_weight))
-
     def predict_proba(self, X: Any) -> Floats:
         """Compute probabilities of the classes by the log odds, without their uncertainty.
 
@@ -331,12 +288,18 @@ class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: 
             return None
         return "norm, symmetric, covariates, public_records and gradients use features scaled by the declared bounds"
 
-    def _declare_target(self) -> tuple[Variable, Array]:
+    def _declare_target(self, column: Variable | None) -> tuple[Variable, Array]:
         """Check the classes; the labels that y may hold are their states."""
-        labels = class_labels(self.classes)
+        labels = declared_labels(self.classes, column)
         if len(labels) < 2:
             raise InputError("a classifier needs at least two classes; one class leaves nothing to predict")
         return Variable("class", tuple(str(label) for label in labels.tolist())), labels
+
+    def _expect(self, predictors: Floats) -> Array:
+        """Find the class of the largest log odds."""
+        best = (predictors[0] > 0).astype(np.intp) if len(predictors) == 1 else predictors.argmax(axis=0)
+        labels: Array = self.classes_[best]
+        return labels
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the mechanism of the method, or of the rule for "auto"."""

@@ -12,34 +12,34 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.errors import InputError
-from discreet.estimators.accounts import promised
-from discreet.estimators.columns import EXAMPLE, codes_of, declared_bounds, declared_columns, variable_codes
+from discreet.errors import InputError, shown
+from discreet.estimators.columns import EXAMPLE, codes_of, declared_bounds, declared_columns, mixed, variable_codes
 from discreet.estimators.contract import (
     ArrayInput,
     PrivateEstimator,
     class_labels,
     columns_of,
+    declared_labels,
     generated_names,
     read_features,
     read_inputs,
 )
 from discreet.estimators.lazy_posterior import LazyPosterior
-from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
-from discreet.estimators.public_records import ScoredRecords, of_public_records
-from discreet.estimators.table_input import TableInput
+from discreet.estimators.options import generator_after, require_drawable, whole_number
+from discreet.estimators.public_records import ScoredOnPublicRecords
+from discreet.estimators.table_input import FitSource, TableInput
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
-from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.queries.credible import credible_interval
 from discreet.records.counts import Counts, count, count_codes
@@ -108,7 +108,7 @@ UNREADABLE = "map_estimate"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateNaiveBayes(ScoredOnPublicRecords, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private naive Bayes classifier for categorical and binned numeric features.
 
     Args:
@@ -168,49 +168,24 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     classes: Sequence[Any] | None = None
     features: Sequence[Variable] | None = None
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
     bins: int = 6
     mechanism: str | Mechanism = "planned"
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
-    scored_records: ScoredRecords = "private"
-    draws: int = 1000
     target: str = "class"
-    random_state: Any = None
-    one_record_a_unit: bool = False
 
-    def fit(
-        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
-    ) -> Self:
-        """Count, charge the account, and release.
+    _metric = staticmethod(accuracy_score)
 
-        Args:
-            X: array or frame of features, shape (records, features). Numbers outside their bounds are moved to the
-                nearest bound. Or a table: a path or glob, a URL, an Arrow, Ibis or Spark table, a frame with the target
-                in it, or `Records`.
-            y: declared labels, shape (records,).
-            target: name of the table's column to predict; y is then left out, and the class of the release has this
-                name.
-            table: name of the table where X is the URL of a database.
-            options: none is accepted; sample weights raise an InputError.
+    def adapt(self, source: FitSource) -> FitSource:
+        """Read the variables of `Records` with bins."""
+        return source.adapted(lambda variable: _bin(variable, self.bins))
 
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
-        """
-        refuse_options(options)
-        guarantee, account = promised(self)
+    def _release(self, source: FitSource, guarantee: Guarantee, account: Account) -> None:
+        """Count, release, and plan the posterior."""
         mechanism, draws = _make_mechanism(self.mechanism), whole_number(self.draws, "draws", 1)
         posterior = _plan_draws(draws, self.random_state)
-        labels = class_labels(self.classes)
-        declared = self._declare_features(X)
-        numeric = declared is None or all(variable.numeric for variable in declared)
-        inputs = read_inputs(self, X, y, target=target, table=table, numeric=numeric)
+        labels = declared_labels(self.classes, source.target_column)
+        declared = self._declare_features(source.X)
+        numeric = declared is None or mixed(declared) is None
+        inputs = read_inputs(self, source, numeric=numeric)
         if isinstance(inputs, TableInput):
             inputs = replace(inputs, columns=inputs.columns if declared is None else declared)
             variables, columns = inputs.columns, np.arange(len(inputs.columns))
@@ -218,12 +193,11 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             variables = self._bound_features(inputs.width) if declared is None else declared
             columns = columns_of([variable.name for variable in variables], inputs, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        network = _make_star(inputs.target or self.target, labels, variables, X)
+        network = _make_star(inputs.target or self.target, labels, variables, source.target_column)
         counts = self._count_inputs(network, inputs, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         inputs.describe(self)
         self.release_, self.classes_, self._columns, self._posterior = released, labels, columns, posterior
-        return self
 
     @classmethod
     def from_release(
@@ -264,16 +238,6 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         estimator._posterior = _plan_draws(whole_number(draws, "draws", 1), random_state)
         return estimator
 
-    @property
-    def posterior_(self) -> PosteriorDraws:
-        """Posterior draws of all probabilities, computed on first access.
-
-        Raises:
-            DiscreetError: as of `noise_aware`.
-        """
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
         """Draw P(class) and P(feature | class) jointly afresh.
 
@@ -306,23 +270,6 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         probabilities = self.predict_proba(X)
         labels: Array = self.classes_[probabilities.argmax(axis=1)]
         return labels
-
-    @of_public_records
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the accuracy of `predict` exactly: for public records only.
-
-        Args:
-            X: as in `fit`.
-            y: labels, shape (records,).
-            sample_weight: of each record.
-
-        Returns:
-            Between 0 and 1.
-
-        Raises:
-            InputError: `scored_records` is not "public", or as `predict`.
-        """
-        return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: Any) -> Floats:
         """Compute posterior means of P(class | features).
@@ -386,7 +333,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             target, *_ = _list_star(network)
             return count(inputs.records(inputs.columns, network.schema[target]), network, tuple(scopes))
         counts = _count_codes(network, inputs.X[:, columns], inputs.y, labels, scopes)
-        return replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
+        return replace(counts, policy=RecordsPolicy(inputs.missing, "clip", one_record_a_unit=self.one_record_a_unit))
 
     def _declare_features(self, X: Any) -> tuple[Variable, ...] | None:
         """List the declared features; None if a pair of bounds or the schema of `Records` replaces them."""
@@ -420,7 +367,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         network = self.release_.network
         target, *names = _list_star(network)
         variables = tuple(map(network.schema.__getitem__, names))
-        X = read_features(self, X, numeric=all(variable.numeric for variable in variables))
+        X = read_features(self, X, numeric=mixed(variables) is None, columns=mixed(variables))
         codes = _code_features(variables, X[:, self._columns])
         distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
@@ -462,12 +409,13 @@ def _classify_blocks(cells: Tables, codes: Positions) -> Iterator[Floats]:
 # -------------------------------------------------------------------------------------------------------- the network
 
 
-def _make_star(target: str, labels: Array, variables: Sequence[Variable], X: Any) -> Network:
-    """Make the network in which the class is the parent of every feature; `Records` may know its codes."""
-    coded = isinstance(X, Records) and target in X.schema and _names_classes(X.schema[target], labels)
-    variable = X.schema[target] if coded else Variable(target, tuple(map(str, labels.tolist())))
-    parents: dict[str, tuple[str, ...]] = {each.name: (target,) for each in variables}
-    return Network((variable, *variables), {**parents, target: ()})
+def _make_star(target: str, labels: Array, variables: Sequence[Variable], declared: Variable | None) -> Network:
+    """Make the network in which the class is the parent of every feature; a declared class may have codes."""
+    if declared is not None and not _names_classes(declared, labels):
+        raise InputError(f"classes and the declared states of column {shown(declared.name)} differ")
+    variable = declared or Variable(target, tuple(map(str, labels.tolist())))
+    parents: dict[str, tuple[str, ...]] = {each.name: (variable.name,) for each in variables}
+    return Network((variable, *variables), {**parents, variable.name: ()})
 
 
 def _names_classes(variable: Variable, labels: Array) -> bool:
@@ -494,9 +442,10 @@ def _bin(feature: Variable, bins: int) -> Variable:
     """Give a numeric feature without cut points equally wide bins."""
     if feature.bounds is None or feature.size > 1:
         return feature
-    return Variable(
-        feature.name, bounds=feature.bounds, bins=tuple(np.linspace(*feature.bounds, bins + 1)[1:-1].tolist())
-    )
+    _require_room(bins, 1)
+    if feature.whole:
+        return replace(feature, bins=Variable.binned(feature.name, feature.bounds, bins, type="integer").bins)
+    return replace(feature, bins=tuple(np.linspace(*feature.bounds, bins + 1)[1:-1].tolist()))
 
 
 def _require_room(bins: Any, features: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,22 +14,20 @@ from sklearn.utils import Tags
 
 from discreet.designs.design import Design, design_of
 from discreet.errors import InputError
-from discreet.estimators.columns import declared_columns, declared_pair
+from discreet.estimators.columns import declared_columns
 from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
-from discreet.estimators.public_records import ScoredRecords, of_public_records
+from discreet.estimators.public_records import ScoredOnPublicRecords
 from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
-from discreet.model.schema import Variable
-from discreet.privacy.guarantee import Guarantee, Number
-from discreet.privacy.ledger import Account
+from discreet.privacy.guarantee import Guarantee
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
+class PrivatePoissonRegression(ScoredOnPublicRecords, RegressorMixin, RegressionEstimator):  # type: ignore[misc]
     """Poisson regression of counts under differential privacy, with a log link; an intercept is always fitted.
 
     Features are scaled from their public bounds to [-1, 1]. Numbers outside, and counts above their bound, are moved to
@@ -91,24 +90,14 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         (True, True)
     """
 
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
     target_bounds: tuple[float, float] | None = None
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
     groups: Sequence[Sequence[Any]] | None = None
     norm: float | None = None
-    records: int | None = None
     regularisation: float | None = None
     curvature: bool = True
-    scored_records: ScoredRecords = "private"
-    draws: int = 1000
-    random_state: Any = None
-    one_record_a_unit: bool = False
-    find_bounds: Number | str | None = "auto"
 
     _counted = True
+    _metric = staticmethod(partial(d2_tweedie_score, power=1))
 
     @classmethod
     def from_release(
@@ -144,37 +133,6 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         estimator._keep(release)
         return estimator
 
-    def predict(self, X: Any) -> Floats:
-        """Predict expected counts by `coef_` and `intercept_`.
-
-        Args:
-            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
-
-        Returns:
-            Shape (records,).
-
-        Raises:
-            InputError: columns other than those of the fit.
-        """
-        return self._expect_counts(self._predict_linearly(X)[0])
-
-    @of_public_records
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the share of the deviance that `predict` explains (D2), exactly: for public records only.
-
-        Args:
-            X: as in `fit`.
-            y: counts, shape (records,).
-            sample_weight: of each record.
-
-        Returns:
-            At most 1.
-
-        Raises:
-            InputError: `scored_records` is not "public", or as `predict`.
-        """
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
-
     def predict_interval(self, X: Any, *, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
         """Compute intervals of the expected count, which include the sampling error and the noise.
 
@@ -198,11 +156,9 @@ class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ig
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _declare_target(self) -> tuple[Variable, None]:
-        """Check the bounds of the counts."""
-        if self.target_bounds is None:
-            raise InputError("fit needs target_bounds=(0, upper) of the counts; they are never read off records")
-        return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
+    def _expect(self, predictors: Floats) -> Floats:
+        """Compute expected counts from the first predictor."""
+        return self._expect_counts(predictors[0])
 
     def _expect_counts(self, logs: Floats) -> Floats:
         """Compute expected counts, at most their bound."""

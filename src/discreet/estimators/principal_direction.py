@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.designs.design import Design, Normal, normal_of
 from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.errors import InputError, require, require_word
-from discreet.estimators.accounts import promised
 from discreet.estimators.contract import PrivateEstimator, columns_of, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
@@ -23,10 +22,11 @@ from discreet.estimators.declared_designs import (
     scaled_blocks,
 )
 from discreet.estimators.lazy_posterior import LazyPosterior
-from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
+from discreet.estimators.options import generator_after, require_drawable, whole_number
+from discreet.estimators.table_input import FitSource
 from discreet.mechanisms.crossing import release
 from discreet.posterior.read import is_read_by, read
-from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, FactoredChoice, factored, spread_candidates
@@ -92,41 +92,17 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         True
     """
 
-    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
-    guarantee: Guarantee | None = None
-    account: Account | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
     directions: int = 12
     lengths: tuple[float, ...] = (0.1, 0.2, 0.4)
     noise_variance: float = 0.01
     tau: float = 4.0
     likelihood: ChoiceLikelihood = "clt"
     prior_deviation: float = 0.5
-    draws: int = 1000
-    random_state: Any = None
-    one_record_a_unit: bool = False
 
-    def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
-        """Charge the account and choose a direction; the posterior is drawn on first access.
-
-        Args:
-            X: array or frame of numbers, shape (records, features), two features at least.
-            y: not read.
-            table: name of the table where X is the URL of a database.
-            options: none is accepted; sample weights raise an InputError.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
-        """
-        refuse_options(options)
-        guarantee, account = promised(self)
+    def _release(self, source: FitSource, guarantee: Guarantee, account: Account) -> None:
+        """Choose a direction, and keep what follows."""
         posterior = self._plan_draws()
-        inputs = read_inputs(self, X, None, table=table)
+        inputs = read_inputs(self, source)
         features = declared_features(self.bounds, inputs)
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
@@ -145,7 +121,6 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         inputs.describe(self)
         self._columns = columns
         self.release_, self._posterior = released, posterior
-        return self
 
     @classmethod
     def from_release(
@@ -190,12 +165,6 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return estimator
 
     @property
-    def posterior_(self) -> WeightPosterior:
-        """Posterior draws of theta, computed on first access."""
-        check_is_fitted(self, "release_")
-        return self._posterior.draw(self.release_)  # type: ignore[no-any-return]
-
-    @property
     def components_(self) -> Floats:
         """Mean axis of the posterior, shape (1, features)."""
         return by_column(mean_axis(self.posterior_.weights), self._columns)[None]
@@ -219,7 +188,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def tidy(self, *, level: float = DEFAULT_LEVEL) -> list[dict[str, Any]]:
         """List a row for each coordinate of theta; arguments and errors are those of `posterior_.tidy`."""
-        return self.posterior_.tidy(level=level)
+        return self.posterior_.tidy(level=level)  # type: ignore[no-any-return]
 
     def transform(self, X: Any) -> Floats:
         """Project scaled records on the component.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MethodType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from discreet.errors import InputError, require_word
 
@@ -47,3 +48,34 @@ def _require_public(estimator: Any) -> None:
             "score is an exact function of its records, and on one record it reveals the target: use release_score, or "
             "scoring=private_scorer(guarantee); if the records are public, declare scored_records='public'"
         )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ScoredOnPublicRecords:
+    """Exact score of an estimator that predicts; it stands before the mixin of scikit-learn, which has another.
+
+    Args:
+        scored_records: whether the records passed to `score` are "private" or "public".
+    """
+
+    scored_records: ScoredRecords = "private"
+
+    _metric: ClassVar[Callable[..., float]]
+    """Score of scikit-learn by targets, predictions and `sample_weight`."""
+
+    @of_public_records
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the score of `predict` exactly, for public records only: accuracy, R2, or D2 of counts.
+
+        Args:
+            X: as in `fit`.
+            y: labels or targets, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            At most 1.
+
+        Raises:
+            InputError: `scored_records` is not "public", or as `predict`.
+        """
+        return float(type(self)._metric(y, self.predict(X), sample_weight=sample_weight))  # type: ignore[attr-defined]

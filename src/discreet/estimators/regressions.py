@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,9 +16,8 @@ from discreet.designs.kinds.gradient_trace import GradientTrace
 from discreet.designs.mechanisms.objective_perturbation import objective_perturbation
 from discreet.designs.readers.weight_posterior import WeightPosterior
 from discreet.designs.records.rows import Rows
-from discreet.errors import InputError
-from discreet.estimators.accounts import promised
-from discreet.estimators.columns import declared_columns
+from discreet.errors import InputError, listed, require, shown
+from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, design_behind, read_inputs
 from discreet.estimators.declared_designs import (
     by_column,
@@ -33,17 +34,17 @@ from discreet.estimators.network_regression import NetworkReader
 from discreet.estimators.options import (
     generator,
     generator_after,
-    refuse_options,
     require_drawable,
     whole_number,
     yes_or_no,
 )
-from discreet.estimators.table_input import TableInput
+from discreet.estimators.table_input import FitSource, TableInput
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.model.schema import Variable
 from discreet.posterior.protocol import require_level, tails
 from discreet.posterior.read import is_read_by, quick_estimate, read
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, Number
+from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.util.arrays import Array, Floats
 from discreet.util.option_texts import DEFAULT_LEVEL
@@ -51,52 +52,51 @@ from discreet.util.option_texts import DEFAULT_LEVEL
 EXPECTED_RECORDS = 10**6
 """Expected number of records if nothing is scaled by it. Noise that moves a weight by a thousandth hides the rounding
 of so many records, up to 30 features."""
+ENTANGLED = 0.95
+"""Least correlation of two slopes' draws that are not told apart: each alone has ten times the variance that it has
+given the other."""
 INTERVAL_NUMBERS = 2**24
 """Numbers in memory at once in the computation of intervals: 128 MiB."""
 
 
+class CollinearWarning(UserWarning):
+    """Warning that slopes of nearly collinear columns are not told apart; it names the columns.
+
+    Args:
+        message: the columns, and what their intervals mean.
+
+    Raises:
+        Nothing: it is a warning; `warnings.simplefilter("error", CollinearWarning)` makes an error of it.
+
+    Example:
+        >>> import discreet as dc
+        >>> issubclass(dc.estimators.CollinearWarning, UserWarning)
+        True
+    """
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class RegressionEstimator(PrivateEstimator):
     """Abstract regression, whose release holds weights, moments or gradients over a design.
 
-    A subclass has the arguments `bounds`, `find_bounds`, `records`, `draws`, `random_state` and `one_record_a_unit`,
-    and perhaps some of the attributes below. Its methods `_declare_target` and `_make_mechanism` define the target and
-    the mechanism.
+    Its methods `_declare_target` and `_make_mechanism` define the target and the mechanism. A subclass may have the
+    attributes that are no fields as arguments.
     """
 
-    prior_deviation: float = 2.5
-    fit_intercept: bool = True
-    groups: Any = None
-    norm: float | None = None
+    records: int | None = None
+    find_bounds: Number | str | None = "auto"
+    prior_deviation = 2.5
+    fit_intercept = True
+    groups = norm = cast(Any, None)
     _counted = False
     _reader: NetworkReader | None = None
     _named = "coefficient"
 
-    def fit(
-        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
-    ) -> Self:
-        """Charge the account, release, and estimate the coefficients; the posterior is drawn on first access.
-
-        Args:
-            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
-                or Spark table, a frame with the target in it, or `Records`.
-            y: numbers, counts or declared labels, shape (records,).
-            target: name of the column of a table that is predicted; y is then left out.
-            table: name of the table where X is the URL of a database.
-            options: none is accepted; sample weights raise an InputError.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged, unless another process empties it between two
-                releases.
-        """
-        refuse_options(options)
-        guarantee, account = promised(self)
-        predicted, labels = self._declare_target()
+    def _release(self, source: FitSource, guarantee: Guarantee, account: Account) -> None:
+        """Release, perhaps found bounds first, and keep the estimate."""
+        predicted, labels = self._declare_target(source.target_column)
         posterior = self._plan_draws()
-        inputs = read_inputs(self, X, y, target=target, table=table, grouped=self._are_grouped)
+        inputs = read_inputs(self, source, grouped=self._are_grouped)
         design = self._make_design(inputs, predicted)
         require_drawable(self.draws, design.weights)
         reading = (columns_of(design.names, inputs, by_name=isinstance(self.bounds, Mapping)), labels)
@@ -115,14 +115,27 @@ class RegressionEstimator(PrivateEstimator):
         inputs.describe(self)
         self._columns = reading[0]
         self._keep(released, labels, posterior, found_bounds)
-        return self
 
-    def _declare_target(self) -> tuple[Variable, Array | None]:
+    def _declare_target(self, column: Variable | None) -> tuple[Variable, Array | None]:
         """Check the target's declaration: its states or bounds, and the labels that y may hold, if any.
 
-        The variable's name is the default for a target without a column name.
+        Args:
+            column: public variable of the target, if the records have one; it stands for what is not declared.
+
+        Returns:
+            Variable, whose name is the default for a target without a column name; and the labels of classes.
         """
-        raise NotImplementedError
+        return Variable("target", bounds=self._bound_target(column)), None
+
+    def _bound_target(self, column: Variable | None) -> tuple[float, float]:
+        """Check the bounds of a number to predict."""
+        bounds = getattr(self, "target_bounds", None)
+        if bounds is None and column is not None:
+            require(column.numeric, f"column {shown(column.name)} has states; this regression predicts numbers")
+            bounds = column.bounds
+        if bounds is None:
+            raise InputError("fit needs target_bounds=(lower, upper); they are never read off records")
+        return declared_pair(bounds, "target_bounds")
 
     def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the mechanism of the arguments.
@@ -271,7 +284,25 @@ class RegressionEstimator(PrivateEstimator):
         """Draw the posterior for an interval; refuse a level that its draws cannot resolve first."""
         draws = whole_number(self.draws, "draws", 2)
         require_level(level, draws)
-        return self.sample_posterior(draws)
+        return warned(self.sample_posterior(draws))
+
+    def predict(self, X: Any) -> Array:
+        """Predict by `coef_` and `intercept_`: the target's expectation, or the most probable class.
+
+        Args:
+            X: as in `fit`; nothing is charged. Numbers outside their bounds are moved to the nearest bound.
+
+        Returns:
+            Shape (records,): numbers in the target's unit, expected counts, or labels.
+
+        Raises:
+            InputError: columns other than those of the fit.
+        """
+        return self._expect(self._predict_linearly(X))
+
+    def _expect(self, predictors: Floats) -> Array:
+        """Convert linear predictors, shape (outputs, records), to predictions."""
+        raise NotImplementedError
 
     def _predict_linearly(self, X: Any) -> Floats:
         """Compute linear predictors by the estimate, each record by itself, shape (outputs, records)."""
@@ -299,6 +330,39 @@ class RegressionEstimator(PrivateEstimator):
         ]
         lower, upper = np.concatenate(intervals, axis=2)
         return lower, upper
+
+
+def warned(posterior: WeightPosterior) -> WeightPosterior:
+    """Return a posterior for intervals of its slopes, with a warning where some are not told apart."""
+    if names := entangled(posterior):
+        warnings.warn(
+            f"slopes of {listed(names)} are known together and not apart: these columns are nearly collinear, or noise "
+            "hides that they are not; read them together, or leave some out",
+            CollinearWarning,
+            stacklevel=4,
+        )
+    return posterior
+
+
+def entangled(posterior: WeightPosterior) -> list[str]:
+    """List the columns whose slopes hardly anything tells apart: those of pairs with a correlation of 0.95 or more.
+
+    Args:
+        posterior: draws, perhaps of several classes. Indicators of one category, which exclude each other, are no pair.
+
+    Returns:
+        Names, in the design's order.
+    """
+    design, draws = posterior.design, len(posterior.weights)
+    slopes = posterior.slopes[0].reshape(draws, -1, len(design.names))
+    found = set[int]()
+    for drawn in slopes.swapaxes(0, 1) if len(design.names) > 1 and len(slopes) > 2 else ():
+        centred = drawn - drawn.mean(axis=0)
+        products = centred.T @ centred
+        squares = np.diagonal(products)
+        pairs = np.argwhere(np.triu(products**2, 1) > ENTANGLED**2 * np.outer(squares, squares))
+        found |= {at for pair in pairs.tolist() for at in pair if not any(set(pair) <= set(g) for g in design.groups)}
+    return [design.names[at] for at in sorted(found)]
 
 
 def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scaled: bool) -> int:

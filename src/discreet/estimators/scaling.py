@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_bounds
 from discreet.estimators.contract import ArrayInput, read_features, read_inputs
+from discreet.estimators.table_input import FitSource
 from discreet.util.arrays import Floats
 
 
@@ -51,7 +52,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         Raises:
             InputError: invalid bounds, or records that cannot be read.
         """
-        inputs = read_inputs(self, X, None)
+        inputs = read_inputs(self, FitSource(X))
         assert isinstance(inputs, ArrayInput)  # a scaler takes no tables
         if any(not upper / 4 - lower / 4 > 0 for lower, upper in declared_bounds(self.bounds, inputs.X.shape[1])):
             raise InputError("bounds are too close to each other for floating point; declare wider ones")

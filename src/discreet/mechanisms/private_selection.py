@@ -29,10 +29,16 @@ independent of each other and of all values, so the law of the search is a mixtu
 and of this one, and a bound that holds in every part of a mixture holds for the whole. One split serves all tries: the
 bounds are for given coins.
 
-**What it takes.** Fits must be pure: a delta of theirs would count for every try. K must stay unknown: whoever learns
-that there were many (from the time that it took, from a count of fits) has more than this promise, so nothing of K is
-kept, told or raised, and a fit that fails after its release is a try with gain 0.
-While a search runs, memory has the fit that is chosen so far and the one that is made, and a number for each gain.
+**A delta of the fits.** Two laws of a fit within (e, d) of each other, in both directions, are mixtures: with
+probability 1 - d laws that are within (e, 0), else anything (Kairouz, Oh and Viswanath 2015). A search in which no try
+is among "anything" is one of pure fits, and by the above its law S changes to S' with `S <= exp(3 e) S'`. Each of the
+two searches is within `E[K] d = (M + 1) d / 2` of such a one, in total variation; so the first group's promise is
+`(3 e, (1 + exp(3 e)) (M + 1) d / 2)`, and `SearchPlan` solves this for d. The choice and the score are pure.
+
+**What it takes.** K must stay unknown: whoever learns that there were many has more than this promise. So always M
+tries are made, of which the last M - K cannot be chosen: neither the time of a search nor a count of fits tells K.
+Nothing of K is kept, told or raised, and a fit that fails after its release is a try with gain 0. While a search runs,
+memory has the fit that is chosen so far and the one that is made, and a number for each gain.
 Arithmetic is exact: K and the choice by integers, gains in whole parts of a record.
 """
 
@@ -41,7 +47,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -71,12 +77,12 @@ class SearchPlan:
     """Public plan by which a search spends its guarantee.
 
     Args:
-        guarantee: of the whole search; pure, for records.
+        guarantee: of the whole search, for records.
         candidates: how many there are.
         most: the number of tries is uniform from 1 to this; None tries each candidate once.
 
     Raises:
-        InputError: a guarantee with a delta or under a metric, no candidate, or a number of tries out of range.
+        InputError: a guarantee under a metric, no candidate, or a number of tries out of range.
 
     Example:
         >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
@@ -91,8 +97,8 @@ class SearchPlan:
 
     def __post_init__(self) -> None:
         """Refuse settings that the proof does not cover."""
-        if self.guarantee.delta or self.guarantee.relation is Relation.METRIC:
-            raise InputError("a search needs a pure guarantee for records: a delta would count for every try")
+        if self.guarantee.relation is Relation.METRIC:
+            raise InputError("a search needs a guarantee for records, not under a metric")
         if not 1 <= self.candidates <= MOST_TRIES:
             raise InputError(f"a search needs 1 to {MOST_TRIES:,} candidates")
         if self.most is not None and not 1 <= self.most <= MOST_TRIES:
@@ -120,7 +126,13 @@ class SearchPlan:
     @property
     def fit(self) -> Guarantee:
         """Guarantee of each fit: all fits compose, or cost the price of a random number of tries."""
-        return for_each(self.guarantee, self.candidates if self.most is None else min(SEARCH_PRICE, self.most))
+        number = self.candidates if self.most is None else min(SEARCH_PRICE, self.most)
+        each = for_each(self.guarantee, number)
+        if self.most is None or self.most < SEARCH_PRICE or not each.delta:
+            return each
+        # Group privacy of 2 has the delta d / (1 + exp(epsilon / 2)) for each: of twice epsilon it is the sum above.
+        doubled = for_each(replace(self.guarantee, epsilon=2 * self.guarantee.epsilon), 2)
+        return replace(each, delta=doubled.delta * 2 / (self.most + 1))
 
     @property
     def choice(self) -> Fraction:
@@ -129,11 +141,11 @@ class SearchPlan:
 
     @property
     def score(self) -> Guarantee:
-        """Guarantee of the release of the chosen try's score."""
-        return for_each(self.guarantee, 2)
+        """Guarantee of the release of the chosen try's score, which is pure."""
+        return replace(self.guarantee, epsilon=self.guarantee.epsilon / 2, delta=Fraction(0))
 
     def order(self, entropy: Entropy) -> list[int]:
-        """Draw the candidates to try, in order; their number is private."""
+        """Draw the candidates of the tries that may be chosen, in order; their number is private."""
         if self.most is None:
             return list(range(self.candidates))
         return [below(entropy, self.candidates) for _ in range(1 + below(entropy, self.most))]
@@ -202,13 +214,15 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
     """
     charge_id = secrets.token_hex(16)
     account.charge(charge_id, LEDGER_NAME, plan.guarantee, anew=True)
-    gains: list[int] = []
-    for candidate in plan.order(os.urandom):
+    order, gains = plan.order(os.urandom), list[int]()
+    idle = [below(os.urandom, plan.candidates) for _ in range(len(order), plan.most or 0)]
+    for place, candidate in enumerate((*order, *idle)):
         gain, fitted = attempt(candidate, prepaid(plan.fit))
         gains.append(gain)
         # A try takes the place of those before with its share of all weights so far, w_j / (w_1 + .. + w_j), and keeps
         # it against a later one with (w_1 + .. + w_(i-1)) / (w_1 + .. + w_i). The product is w_j / (w_1 + .. + w_K).
-        if choose_try(os.urandom, gains, plan) == len(gains) - 1:
+        # Those beyond the number of tries take the same time, and no place.
+        if choose_try(os.urandom, gains, plan) == len(gains) - 1 and place < len(order):
             chosen = candidate, fitted
         del fitted  # before the next one is made: of all tries two are there at most
     return charge_id, *chosen

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import starmap
 from typing import Any, NoReturn, TypeVar
 
+import ibis.expr.types as ir
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
 from discreet.designs.design import GRID_STEPS, Design
-from discreet.designs.indicators import first_state
-from discreet.errors import InputError, listed
+from discreet.designs.indicators import first_state, gap_of
+from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema, Variable
+from discreet.records.dates import column_number
 from discreet.records.local_counts import local_columns
 from discreet.records.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.records.sources import arrow_blocks
 from discreet.releases.policy import RecordsPolicy
-from discreet.util.arrays import Floats, Ints
+from discreet.util.arrays import Floats, Ints, Positions
 from discreet.util.progress import under_way
 
 RECORDS_LIMIT = 2**29
@@ -41,6 +43,8 @@ HELD_BYTES = 2**28
 is read anew at every pass."""
 STEP_BYTES = 2
 """Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
+GAP = 2.0**1000
+"""Number in place of a gap that has a feature; a record that holds this very number has one, too."""
 
 Steps = npt.NDArray[np.int16]
 Block = tuple[Ints, Ints]
@@ -246,14 +250,15 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    clip, read_columns = records.policy.out_of_bounds == "clip", _plan_pass(records, wanted, _size_blocks(design))
-    width = len(columns)
+    clip, read_columns = records.policy.out_of_bounds == "clip", read_blocks(records, wanted, _size_blocks(design))
+    width, positions = len(columns), _order_states(design, target)
 
     def gridded(values: list[Floats]) -> Held:
         coordinates = _put_on_grid(design, _make_indicators(design, columns, values[:width]))
         last = np.empty(0) if design.target is None else values[width]
         numeric = design.target is not None and design.target.numeric
-        return coordinates, _freeze((_read_target(design, last) if numeric else last).astype(np.int16))
+        codes = _read_target(design, last) if numeric else positions[last.astype(np.intp)]
+        return coordinates, _freeze(codes.astype(np.int16))
 
     def read() -> Iterator[Block]:
         for values in read_columns():
@@ -283,18 +288,25 @@ def _size_blocks(design: Design) -> int:
     return min(BLOCK, max(BLOCK_NUMBERS // design.size, 1))
 
 
-def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
-    """Make the function that starts a pass over the columns: numbers (NaN if none) and codes; at least one block."""
+def read_blocks(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
+    """Make the function that starts a pass over columns of a table, as private as its records.
+
+    Args:
+        records: private.
+        wanted: variables of their schema.
+        step: most records of a block.
+
+    Returns:
+        A function that yields, of each block, an array for each variable: numbers, NaN if there is none and `GAP` for a
+        gap that has a feature; or codes of states. There is at least one block.
+    """
     local_pass = None
-    if records.unit is None and records.local is not None:
+    if records.unit is None and records.local is not None and not any(map(gap_of, wanted)):
         local_pass = local_columns(records.local, records.table, tuple(wanted), records.policy)
-    counted = kept(records, wanted)
+    counted = kept(records, map(_coded, wanted))
     names = [f"c{at}" for at in range(len(wanted))]
     chosen = counted.table.select(
-        **{
-            name: numbers(counted, variable) if variable.numeric else codes(counted, variable)
-            for name, variable in zip(names, wanted, strict=True)
-        }
+        **{name: _read_column(counted, variable) for name, variable in zip(names, wanted, strict=True)}
     )
 
     def by_engine() -> Iterator[list[Floats]]:
@@ -313,6 +325,33 @@ def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iter
     return by_engine if local_pass is None else partial(by_hand, local_pass)
 
 
+def _coded(variable: Variable) -> Variable:
+    """Give a number that may have a gap two bins, so that its gap has a code of its own: 2."""
+    if gap_of(variable) is None or variable.bounds is None:
+        return variable
+    middle = variable.bounds[0] / 2 + variable.bounds[1] / 2
+    coded = Variable(variable.name, bounds=variable.bounds, bins=(middle,))
+    return replace(coded, states=(), missing=variable.missing, not_applicable=variable.not_applicable)
+
+
+def _read_column(records: Records, variable: Variable) -> ir.Column:
+    """Read the numbers or codes of a column."""
+    if not variable.numeric:
+        return codes(records, variable)
+    if gap_of(variable) is None:
+        return numbers(records, variable)
+    return (codes(records, _coded(variable)) == 2).ifelse(GAP, column_number(records.table[variable.name], variable))
+
+
+def _order_states(design: Design, target: Variable | None) -> Positions:
+    """Find the position in the design of each state of a target's column, which may have them in another order."""
+    if design.target is None or target is None or target.numeric:
+        return np.empty(0, np.intp)
+    if sorted(target.states) != sorted(design.target.states):
+        raise InputError(f"column {shown(target.name)} has states other than the design's: {listed(target.states)}")
+    return np.array([design.target.states.index(state) for state in target.states], np.intp)
+
+
 def _widen(coordinates: Steps, target: Steps) -> Block:
     """Widen a held block to integers whose products do not overflow."""
     return coordinates.astype(np.int64), target.astype(np.int64)
@@ -327,17 +366,26 @@ def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequen
     indicators, grouped = list[Floats](), bool(design.groups)
     for variable, column in zip(columns, values, strict=True):
         if variable.numeric:
-            indicators.append(column)
+            indicators += fill_gaps(variable, column, column == GAP)
         else:
             codes = range(first_state(variable, grouped=grouped), variable.size)
             indicators += [(column == code).astype(np.float64) for code in codes]
     return np.array(indicators).T
 
 
+def fill_gaps(variable: Variable, column: Floats, gaps: npt.NDArray[np.bool_]) -> list[Floats]:
+    """Make the features of a numeric column: the middle of its public bounds in gaps, and an indicator of these."""
+    if gap_of(variable) is None or variable.bounds is None:
+        return [column]
+    return [np.where(gaps, variable.bounds[0] / 2 + variable.bounds[1] / 2, column), gaps.astype(np.float64)]
+
+
 def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
     """True if a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
+    if gap_of(variable) is not None:
+        column = column[column != GAP]
     if clip and not variable.whole:
         return bool(np.isnan(column).any())
     inside = np.clip(column, *variable.bounds)  # NaN (no number) stays
