@@ -197,9 +197,9 @@ def variable_codes(variable: Variable, values: Array) -> Positions:
     refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
     keys: Mapping[Any, int] = _list_keys(variable)
     if gap < variable.size or variable.other is not None:
-        other = -1 if variable.other is None else variable.states.index(variable.other)
+        unlisted = -1 if variable.other is None else variable.states.index(variable.other)
         absent = variable.size - 1 if gap < variable.size else -1
-        keys = {each: absent if _is_gap(each) else keys.get(each, other) for each in set(values.tolist())}
+        keys = {each: absent if _is_gap(each) else keys.get(each, unlisted) for each in set(values.tolist())}
     return codes_of(values, keys, refusal + listed(variable.states))
 
 

@@ -251,7 +251,7 @@ class ArrayInput:
 
     @property
     def missing(self) -> MissingValues:
-        """What is done with missing values: they are features where a column is declared to have some."""
+        """Treatment of missing values: they are features where a column is declared to have some."""
         return "keep" if any(each.missing is not None for each in self.declared or ()) else "error"
 
     @property

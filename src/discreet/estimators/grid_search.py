@@ -447,8 +447,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             number, index, chosen = search(plan, attempt, account)
         if chosen is None:
             raise DiscreetError("the noise is too large to read the chosen fit; the account was charged")
-        whole, predicted = chosen
-        fitted = _last_step(whole)
+        pipeline, predicted = chosen
+        fitted = _last_step(pipeline)
         policy = fitted.release_.policy if records.source is not None else None
         released = release_hits(fitted, predicted, truth, plan.score, prepaid(plan.score), policy)
         # All documents state the guarantee that they have together, and were paid by one charge.
@@ -458,7 +458,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             setattr(fitted, name, replace(getattr(fitted, name), **shared))
         fitted.__setstate__(fitted.__getstate__())  # draws refer to their release, which was replaced
         fitted.set_params(**{name: getattr(private, name) for name in PAYING})
-        self.best_estimator_, self.best_params_, self.best_index_ = whole, settings[index], index
+        self.best_estimator_, self.best_params_, self.best_index_ = pipeline, settings[index], index
         self.score_ = read_score(released, level=SCORE_LEVEL, draws=SCORE_DRAWS, rng=np.random.default_rng(seed))
         self.best_score_ = self.score_.mean if is_classifier(fitted) else -self.score_.mean
         return self
@@ -571,12 +571,13 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         self, plan: SearchPlan, private: Any, setting: Mapping[str, Any], account: Account, seed: int
     ) -> Any:
         """Make an estimator of one setting, with its share of the guarantee and an account of its own."""
-        own = {name.removeprefix(f"{self._last_name}__"): value for name, value in setting.items()}
+        values = {name.removeprefix(f"{self._last_name}__"): value for name, value in setting.items()}
         paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
-        made = type(private)(**{**private.get_params(deep=False), **own, **paying})
+        estimator = type(private)(**{**private.get_params(deep=False), **values, **paying})
         if not isinstance(self.estimator, Pipeline):
-            return made
-        return Pipeline([*((name, clone(step)) for name, step in self.estimator.steps[:-1]), (self._last_name, made)])
+            return estimator
+        before = ((name, clone(step)) for name, step in self.estimator.steps[:-1])
+        return Pipeline([*before, (self._last_name, estimator)])
 
     @property
     def _last_name(self) -> str:

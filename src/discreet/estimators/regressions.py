@@ -355,14 +355,14 @@ def entangled(posterior: WeightPosterior) -> list[str]:
     """
     design, draws = posterior.design, len(posterior.weights)
     slopes = posterior.slopes[0].reshape(draws, -1, len(design.names))
-    found = set[int]()
-    for drawn in slopes.swapaxes(0, 1) if len(design.names) > 1 and len(slopes) > 2 else ():
-        centred = drawn - drawn.mean(axis=0)
+    close = set[int]()
+    for by_class in slopes.swapaxes(0, 1) if len(design.names) > 1 and len(slopes) > 2 else ():
+        centred = by_class - by_class.mean(axis=0)
         products = centred.T @ centred
         squares = np.diagonal(products)
         pairs = np.argwhere(np.triu(products**2, 1) > ENTANGLED**2 * np.outer(squares, squares))
-        found |= {at for pair in pairs.tolist() for at in pair if not any(set(pair) <= set(g) for g in design.groups)}
-    return [design.names[at] for at in sorted(found)]
+        close |= {at for pair in pairs.tolist() for at in pair if not any(set(pair) <= set(g) for g in design.groups)}
+    return [design.names[at] for at in sorted(close)]
 
 
 def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scaled: bool) -> int:

@@ -77,7 +77,7 @@ class FitSource:
 
     @property
     def of_table(self) -> bool:
-        """Whether the records are those of a table."""
+        """True if the records are those of a table."""
         return self.target is not None or self.table is not None or is_table(self.X, self.y)
 
     @property
