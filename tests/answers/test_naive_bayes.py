@@ -73,7 +73,7 @@ def made_up(features: int, draws: int, seed: int, classes: int = 3, states: int 
     rng = np.random.default_rng(seed)
     variables = [dc.Variable(f"x{j}", bounds=(0, states), bins=range(1, states)) for j in range(features)]
     names = tuple(f"c{k}" for k in range(classes))
-    network = module._make_star("class", np.array(names), variables)
+    network = module._make_star("class", np.array(names), variables, None)
     codes = {node: rng.integers(0, network.schema[node].size, 50) for node in network.nodes}
     release = dc.simulate(
         dc.laplace(), dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network), PROMISE, rng=rng
