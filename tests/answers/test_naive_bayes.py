@@ -221,7 +221,7 @@ def test_intervals_cover_the_true_probabilities(runs: int) -> None:
     """
     rng = np.random.default_rng(7)
     variables = [dc.Variable(f"x{j}", bounds=(0, 3), bins=(1, 2)) for j in range(4)]
-    network = module._make_star("class", np.array(["a", "b"]), variables)
+    network = module._make_star("class", np.array(["a", "b"]), variables, None)
     inside = []
     for _ in range(runs):
         true = dc.Tables(
