@@ -201,7 +201,7 @@ def budgets_from_the_counts() -> dc.tools.Mechanism:
 
     def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
         network, scales = counts.network, own.first.scales
-        first = NoisyCounts(network, noisy_tables(counts.tables, scales, DiscreteLaplace, noise), scales)
+        first = NoisyCounts(network, noisy_tables(network, counts.tables, scales, DiscreteLaplace, noise), scales)
         exact = NoisyCounts(network, {node: counts.tables[node] for node in scales}, scales)
         steps = 2**40
         budgets = {
@@ -209,7 +209,7 @@ def budgets_from_the_counts() -> dc.tools.Mechanism:
             for node, share in table_shares(exact, "kl", 1.0).items()
         }
         second = table_noise(budgets, own.first.sensitivity).scales
-        tables = noisy_tables(counts.tables, second, DiscreteLaplace, noise)
+        tables = noisy_tables(counts.network, counts.tables, second, DiscreteLaplace, noise)
         return TwoStageCounts(first, NoisyCounts(network, tables, second), Fraction(1))
 
     return replace(honest, draw=draw)
