@@ -220,7 +220,7 @@ def test_what_cannot_be_shown_is_refused(posterior: dc.results.PosteriorDraws, m
 
     for name in ("polars", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(dc.InputError, match="polars is not installed"):
+    with pytest.raises(dc.InputError, match="needs polars, which is not installed"):
         frame_of([{"a": 1}], "polars")
     with pytest.raises(dc.InputError, match=r"'\.\[plot\]'"):
         found.plot()
