@@ -26,6 +26,7 @@ from discreet.discovery.kinds.found_columns import MISSING_NAMES, OTHER_NAMES
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import threshold_for
 from discreet.discovery.number_cells import coarse_edges, regroup, whole_edges
+from discreet.errors import shown
 from discreet.formats.project_file import Project
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.guarantee import for_each
@@ -556,6 +557,26 @@ def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
     assert not Path("first").exists() and not Path("own.db").exists()
     assert "would be published" in run.fails("init no_header.csv --output draft.toml")
     assert "need states" in run.fails("init visits.csv --network arcs.bif --output draft.toml")
+
+
+def test_a_wrong_delimiter_makes_no_single_column(run: Shell) -> None:
+    for right, wrong in ((",", ";"), (";", ","), ("\t", ";"), ("|", ",")):
+        Path("few.csv").write_text(f"city{right}age\nLyon{right}47\nGraz{right}30\n")
+        form = f"--form 'delimiter=\"{wrong}\"'"
+        for command in (
+            f"quickstart few.csv --epsilon 1 {form}",
+            f"domain few.csv --epsilon 1 --account visits {form}",
+        ):
+            said = run.fails(f"{command} --epsilon 1 --output first {form}")
+            assert f"{shown(right)} 2" in said and "nothing was spent" in said and "Lyon" not in said
+    assert not Path("first").exists() and not Path("private-few").exists()
+    Path("one.csv").write_text('"city,age"\nLyon\n')
+    assert dc.discovery.columns_of("one.csv", delimiter=";").names == ("city,age",)
+
+
+def test_a_public_table_that_cannot_be_drafted_says_what_to_do(run: Shell) -> None:
+    Path("wide.csv").write_text("name\n" + "".join(f"x{at}\n" for at in range(60)))
+    assert "draft a copy without it" in run.fails("init wide.csv --public --output draft.toml")
 
 
 def test_odd_input_of_a_quickstart_is_refused_in_a_sentence(run: Shell) -> None:
