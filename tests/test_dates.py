@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.deciding.decide_number import read_number_decision
 from discreet.formats.project_file import Project, draft_project
 from discreet.model.number_types import DATES, TIMES, Day, Second
-from discreet.queries.documents import answer_document, read_answer
+from discreet.queries.documents import answer_document, read_answer, read_regression, regression_document
 from discreet.records import dialects
 from discreet.records.dates import column_number, number_dates
 from engines import DATABASES, ENGINES, on_parquet
@@ -229,6 +230,13 @@ def test_what_is_no_date_is_no_bound(wrong: Any) -> None:
         dc.Variable("x", bounds=("2020-01-01", wrong), type="date")
 
 
+@every("type", ["date", "datetime"])
+@every("ends", ["bounds = [1, 5]", "bounds = [1.5, 5.5]", "bounds = [2020-01-01, 2024-12-31]\nbins = [18300]"])
+def test_a_number_in_a_file_is_no_date(type: str, ends: str) -> None:
+    with pytest.raises(dc.InputError, match="'day': bounds and bins are dates, such as 2024-02-29, no numbers"):
+        Project.parse(f'[[variables]]\nname = "day"\ntype = "{type}"\n{ends}\n')
+
+
 def test_a_project_file_declares_dates_as_toml_writes_them() -> None:
     text = (
         '[[variables]]\nname = "day"\ntype = "date"\nbounds = [2020-01-01, 2024-12-31]\nbins = "year"\n'
@@ -329,3 +337,56 @@ def test_dates_are_numbered_in_the_sql_of_engines_that_do_not_run_here(engine: s
             continue
         text = str(ibis.to_sql(table.select(n=number_dates(table.x, variable)), dialect=engine))
         assert len(text) < 12_000 and text.upper().count("CASE") >= 1
+
+
+def fixed(*days: float) -> dc.results.PosteriorDraws:
+    """Draws of a day that has two bins, and of a state: the share of the later bin is that of each draw."""
+    day = dc.Variable("day", bounds=("2020-01-01", "2020-12-31"), bins=("2020-07-01",), type="date")
+    network = dc.Network((day, dc.Variable("g", ("a", "b"))), {"day": (), "g": ("day",)})
+    early = np.array(days)
+    cells = {"day": np.array([early, 1 - early]), "g": np.array([[early, 1 - early], [1 - early, early]])}
+    return dc.results.PosteriorDraws(dc.Tables(network, cells, draws=len(days)))
+
+
+@every("loss", ["squared", "absolute", "interval:0.9"])
+@every("type", ["date", "datetime"])
+def test_a_decision_on_a_date_is_a_date_with_its_unit(loss: str, type: str) -> None:
+    posterior = fixed(0.3, 0.5, 0.6)
+    schema = posterior.network.schema
+    if type == "datetime":
+        moment = dc.Variable("day", bounds=("2020-01-01", "2020-12-31"), bins=("2020-07-01",), type="datetime")
+        network = dc.Network((moment, schema["g"]), {"day": (), "g": ("day",)})
+        cells = {name: posterior.probabilities[name] for name in ("day", "g")}
+        posterior = dc.results.PosteriorDraws(dc.Tables(network, cells, draws=3))
+    decision = dc.decisions.decide_number(posterior, "E(day)", loss)
+    ends = decision.response if isinstance(decision.response, tuple) else (decision.response,)
+    unit = {"date": "days", "datetime": "seconds"}[type]
+    for text in (*map(str, ends), str(decision.lower), str(decision.upper)):
+        assert text.startswith("2020-") and ("T" in text) == (type == "datetime")
+        assert text in "\n".join(map(str, decision.content()))
+    assert f"{' squared' * (loss == 'squared')} {unit} but" in str(decision)
+    assert math.floor(decision.lower) == DATES.read(str(decision.lower)) or type == "datetime"
+    document = json.loads(json.dumps(decision.document("E(day)")))
+    assert document["dates"]["lower"] == str(decision.lower)
+    assert document["dates"]["response"] == (list(map(str, ends)) if len(ends) == 2 else str(ends[0]))
+    read = read_number_decision(document)
+    assert read == decision and str(read) == str(decision)
+    spread = dc.decisions.decide_number(posterior, "sd(day)", loss)
+    assert "-" not in str(spread) and "dates" not in spread.document("sd(day)")
+
+
+def test_a_regression_on_dates_says_its_unit_and_where_its_intercept_is() -> None:
+    posterior = fixed(0.3, 0.5, 0.6)
+    on_day = dc.regress(posterior, "g", ["day"])
+    assert "day: coefficient per day, intercept at 1970-01-01" in str(on_day)
+    of_day = dc.regress(posterior, "day", ["g"])
+    slope, intercept = of_day.rows()
+    assert str(intercept["mean"]).startswith("2020-") and not isinstance(slope["mean"], Day)
+    assert str(intercept["lower"]) in str(of_day) and "day: coefficients in days, intercept as a date" in str(of_day)
+    assert str(of_day.at({"g=b": 1})["mean"]) == str(Day(slope["mean"] + intercept["mean"]))
+    for found in (on_day, of_day):
+        document = json.loads(json.dumps(regression_document(found, 0.95, draws=True)))
+        assert str(read_regression(document)) == str(found)
+    assert document["coefficients"][-1]["dates"]["mean"] == str(intercept["mean"])
+    plain = dc.regress(posterior, "g", ["day"], kind="logistic")
+    assert not isinstance(plain.rows()[-1]["mean"], Day)

@@ -26,6 +26,7 @@ from discreet.discovery.kinds.found_columns import MISSING_NAMES, OTHER_NAMES
 from discreet.discovery.made_up_columns import MADE_UP
 from discreet.discovery.mechanisms.found_domain import threshold_for
 from discreet.discovery.number_cells import coarse_edges, regroup, whole_edges
+from discreet.errors import shown
 from discreet.formats.project_file import Project
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.privacy.guarantee import for_each
@@ -332,7 +333,7 @@ def test_a_first_record_is_not_taken_for_names() -> None:
         account = dc.Ledger("sqlite://").open("visits", promise())
         reads = dc.discovery.columns_of, partial(dc.domain, guarantee=promise(), account=account)
         for read in reads:
-            with pytest.raises(dc.InputError, match="a record would be published") as caught:
+            with pytest.raises(dc.InputError, match="a record, which would be published") as caught:
                 read(io.BytesIO(text))
             assert not any(value in str(caught.value) for value in (name, "north")), "a message has no value"
             assert account.balance().epsilon_spent == 0
@@ -554,8 +555,33 @@ def test_a_quickstart_that_is_refused_leaves_no_account(run: Shell) -> None:
         code, out, err = run(f"{command} --epsilon 1 --output first")
         assert code == 2 and "seems to be a record" in err and "female" not in err + out
     assert not Path("first").exists() and not Path("own.db").exists()
-    assert "would be published" in run.fails("init no_header.csv --output draft.toml")
+    for table in ("no_header.csv", "words.csv"):
+        assert "would be published" in run.fails(f"init {table} --output draft.toml")
+    assert not Path("draft.toml").exists()
+    with pytest.raises(dc.InputError, match="seems to be a record"):
+        dc.discovery.columns_of("words.csv", types={"female": "text"})
+    assert dc.discovery.columns_of("words.csv", types=dict.fromkeys(("female", "lung"), "text")).size == 2
     assert "need states" in run.fails("init visits.csv --network arcs.bif --output draft.toml")
+
+
+def test_a_wrong_delimiter_makes_no_single_column(run: Shell) -> None:
+    for right, wrong in ((",", ";"), (";", ","), ("\t", ";"), ("|", ",")):
+        Path("few.csv").write_text(f"city{right}age\nLyon{right}47\nGraz{right}30\n")
+        form = f"--form 'delimiter=\"{wrong}\"'"
+        for command in (
+            f"quickstart few.csv --epsilon 1 {form}",
+            f"domain few.csv --epsilon 1 --account visits {form}",
+        ):
+            said = run.fails(f"{command} --epsilon 1 --output first {form}")
+            assert f"{shown(right)} 2" in said and "nothing was spent" in said and "Lyon" not in said
+    assert not Path("first").exists() and not Path("private-few").exists()
+    Path("one.csv").write_text('"city,age"\nLyon\n')
+    assert dc.discovery.columns_of("one.csv", delimiter=";").names == ("city,age",)
+
+
+def test_a_public_table_that_cannot_be_drafted_says_what_to_do(run: Shell) -> None:
+    Path("wide.csv").write_text("name\n" + "".join(f"x{at}\n" for at in range(60)))
+    assert "draft a copy without it" in run.fails("init wide.csv --public --output draft.toml")
 
 
 def test_odd_input_of_a_quickstart_is_refused_in_a_sentence(run: Shell) -> None:
@@ -580,10 +606,26 @@ def test_odd_input_of_a_domain_is_refused_in_a_sentence(run: Shell) -> None:
 
 
 def test_a_quickstart_that_finds_nothing_says_what_to_do(run: Shell) -> None:
-    Path("few.csv").write_text("city,age\nLyon,47\nGraz,30\n")
+    Path("few.csv").write_text("city,age\nLyon,47.25\nGraz,30\n")
     code, _, said = run("quickstart few.csv --epsilon 1")
-    assert code == 2 and "city" in said and "Nothing is found of dates" in said and "declare states or bounds" in said
-    assert "47" not in said and "Lyon" not in said and Path("private-few/domain.json").exists()
+    assert code == 2 and "city" in said and "fewer than some 209 records" in said and "declare states or bounds" in said
+    assert "47.25" not in said and "Lyon" not in said and Path("private-few/domain.json").exists()
+
+
+def test_a_quickstart_of_too_many_columns_is_refused_before_the_charge(run: Shell) -> None:
+    """By public figures alone: the refusal is the same for any number of records."""
+    for columns, epsilon in ((60, 1), (200, 2)):
+        refusals = []
+        for records in (3, 500):
+            names = ",".join(f"answer x{at}" for at in range(columns))
+            Path("wide.csv").write_text("\n".join([names, *[",".join(["yes"] * columns)] * records]))
+            code, _, said = run(f"quickstart wide.csv --epsilon {epsilon} --output wide --ledger sqlite:///own.db")
+            assert code == 2
+            refusals.append(said[said.index(f"of {columns} columns only what some ") :])
+        assert refusals[0] == refusals[1] and "--leave-out NAMES" in refusals[0] and "nothing was spent" in refusals[0]
+        assert not Path("wide").exists() and not Path("own.db").exists()
+    unwanted = ",".join(f"answer x{at}" for at in range(5, 200))
+    assert run(f"quickstart wide.csv --epsilon 4 --output wide --leave-out '{unwanted}'")[0] == 0
 
 
 def test_of_a_parquet_type_nothing_is_read_but_its_kind(tmp_path: Path) -> None:

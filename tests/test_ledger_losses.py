@@ -165,11 +165,12 @@ def test_noise_too_narrow_for_a_comparison_has_the_loss_of_its_guarantee() -> No
 @pytest.mark.costly("A thousand charges are what the promise is about.", always=True)
 def test_a_thousand_small_gaussian_releases_fit_and_never_more_than_the_exact_sum_allows() -> None:
     account, number = opened(), 0
-    with pytest.raises(dc.BudgetError, match=r"by Gaussian losses rho asked 0\.0003219, left"):
+    with pytest.raises(dc.BudgetError, match=r"pay: by Gaussian losses rho asked 0\.0003219, left") as refused:
         while True:
             account.charge(f"r{number}", "gaussian", SMALL, rho=SMALL_RHO)
             number += 1
     assert number >= 1000
+    assert "plain sums of epsilon have no room" in str(refused.value) and "spent" not in str(refused.value)
     assert exact_delta(3.0, number * float(SMALL_ZCDP)) <= 1e-4 < exact_delta(3.0, 1.06 * number * float(SMALL_ZCDP))
     balance = account.balance()
     assert balance.epsilon_spent == Fraction(number, 10) and balance.rho_spent == number * SMALL_RHO

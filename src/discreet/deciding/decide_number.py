@@ -7,7 +7,7 @@ responses and no union bound over them is needed: see `deciding/number_losses.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from discreet.deciding.decision_draws import check_bounds, condition, effective_
 from discreet.deciding.number_losses import Band, NumberLoss, number_loss
 from discreet.errors import InputError, shown
 from discreet.model.network import Network
+from discreet.model.number_types import NUMBERS, Calendar, NumberType, as_ends, read_dates, write_dates
 from discreet.model.query_grammar import NumberQuery, Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.protocol import NetworkPosterior
@@ -78,8 +79,13 @@ class NumberDecision(Result):
     def __str__(self) -> str:
         """Write `RESPONSE: loses at most REGRET but for a chance of FAILURE, CONDITION`; an interval is `A to B`."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
-        lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
+        lost = f"loses at most {self.regret:.3g}{self.unit} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of the loss after a blank, if the number is a date: days or seconds, or their squares; else empty."""
+        return f"{' squared' * (self.loss.power == 2)} {self.lower.unit}" if isinstance(self.lower, Calendar) else ""
 
     def tidy(self) -> list[dict[str, Any]]:
         """List one row: the number, its expected loss and interval.
@@ -95,7 +101,7 @@ class NumberDecision(Result):
     def content(self) -> Iterator[str]:
         """Yield two lines: the text of `str`; then the quantity's interval, the loss function and the expected loss."""
         between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
-        yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g} expected")
+        yield from (str(self), f"{between}; {self.loss} loss, {self.expected:.3g}{self.unit} expected")
 
     def document(self, query: str) -> Document:
         """Convert the decision to JSON.
@@ -105,10 +111,11 @@ class NumberDecision(Result):
 
         Returns:
             "kind" ("number"), "quantity", "loss" (its name), "response" (a number, or a list of two ends), "expected",
-            "lower" and "upper"; then "level", "regret", "failure", "fresh" and "effective".
+            "lower" and "upper"; then "level", "regret", "failure", "fresh" and "effective"; of dates, which are numbers
+            here, also "dates", their texts.
         """
         numbers = write_fields(self, "response", "expected", "lower", "upper", *BOUND)
-        return {"kind": "number", "quantity": query, "loss": str(self.loss), **numbers}
+        return {"kind": "number", "quantity": query, "loss": str(self.loss), **write_dates(numbers)}
 
 
 def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
@@ -126,7 +133,7 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
         >>> read_number_decision(made.document("P(lung=yes)")) == made
         True
     """
-    fields = read_fields(document, "response", "expected", "lower", "upper", *BOUND)
+    fields = read_dates(read_fields(document, "response", "expected", "lower", "upper", "dates", *BOUND))
     return NumberDecision(loss=number_loss(document["loss"]), **fields)
 
 
@@ -210,7 +217,15 @@ def decide_number(
     ends = credible_interval((values - low) / (high - low), level)
     lower, upper = (low + (high - low) * float(end) for end in ends)
     expected, regret = float(chosen.of(values, response).mean()), chosen.regret(band, response)
-    return NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
+    made = NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
+    numbers = {"response": response, "lower": lower, "upper": upper}
+    return replace(made, **as_ends(numbers, _type_of(posterior.network, query)))
+
+
+def _type_of(network: Network, query: object) -> NumberType:
+    """Find what the number of a query stands for: of a mean or quantile what those of its variable do."""
+    own = network.schema[query.variable].number_type if isinstance(query, NumberQuery) else NUMBERS
+    return own if getattr(query, "quantity", "") in ("mean", "quantile") else NUMBERS
 
 
 def one_number(network: Network, query: str) -> Probability | NumberQuery:

@@ -34,8 +34,6 @@ from discreet.util.option_texts import FORM_WORDS
 
 PROJECT = ".toml"
 """Suffix of a project file."""
-REPEATED = "columns have their own names among their values: the first line seems to be a record; nothing was spent"
-"""Refusal of a file without a header."""
 STAND_IN = ["any value"]
 """States of a variable that has none yet, for the parser of project files."""
 
@@ -93,8 +91,6 @@ class DomainTask:
         types = {name: kind for name, kind in self.types.items() if name not in self.leave_out}
         reading = {name: value for name, value in self.options.options.items() if name != "out_of_bounds"}
         columns, values = values_of(source_of(self.options.data), types, left, reading)
-        repeated = [name for name, counts in values.values.items() if name in counts]
-        require(not repeated or 2 * len(repeated) < columns.size, REPEATED)
         return NoPrior(columns), values
 
     @property
@@ -158,8 +154,7 @@ def find(
         files: of the release, and of the project.
         as_json: whether a summary is printed as JSON.
     """
-    epsilon, delta, bins = wanted
-    output, project_file = files
+    (epsilon, delta, bins), (output, project_file) = wanted, files
     payer = task.options.payer(*payment)
     limit = payer.limit
     promise = Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)

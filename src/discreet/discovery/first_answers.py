@@ -12,7 +12,7 @@ from typing import Any
 from discreet.cli.reading import source_of
 from discreet.discovery.domain_task import DomainTask, found_lines, release_domain
 from discreet.discovery.kinds.found_columns import FoundDomain
-from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, found_domain
+from discreet.discovery.mechanisms.found_domain import DEFAULT_BINS, SURE_DEVIATIONS, found_domain
 from discreet.display.renderers import IntervalTable
 from discreet.display.terminal import check_writable, say, show
 from discreet.errors import BudgetError, InputError, listed, require, shown, shown_path
@@ -33,6 +33,9 @@ from discreet.releases.release import Release
 
 DOMAIN_SHARE = Fraction(1, 4)
 """Share of epsilon that finds the domain."""
+MOST_NEEDED = 1000
+"""Records that a value may need to be found, by public figures alone; where it needs more, small tables would spend a
+quarter of their budget on nothing. At epsilon 1 it is reached with 36 columns of a text file."""
 MOST_ANSWERS = 6
 """Columns whose first answers are printed."""
 SHOWN = ("query", "state", "mean", "lower", "upper", "level")
@@ -42,7 +45,7 @@ answers: P is the share of a state, E the mean of a column clipped to its bounds
 with a probability of 95 %, noise and sampling counted."""
 """How the table of first answers is read."""
 NOTHING_FOUND = """  Nothing is found of dates, money and free text: too many values; of numbers beside many words
-  such as ? or NA (--na-values names them, or --leave-out the column); and of most columns if epsilon is too small."""
+  such as ? or NA (--na-values names them, or --leave-out the column); of what fewer than some {:,} records share."""
 """Remark below columns of which nothing was found."""
 DRAWS = 500
 """Draws of the posterior that answers come from."""
@@ -74,7 +77,13 @@ def run(
     say("\n".join(_explain_promise(promise, task)))
     first, second = _divide(promise)
     prior, values = task.values()  # refuses what cannot be found, before there is an account
-    calibrate(found_domain(gaps=task.gaps), prior, first, values.policy)
+    noise: Any = calibrate(found_domain(gaps=task.gaps), prior, first, values.policy)
+    needed = max([*noise.thresholds.values(), *(math.ceil(SURE_DEVIATIONS * each) for each in noise.scales.values())])
+    require(
+        needed <= MOST_NEEDED,
+        f"of {prior.columns.size} columns only what some {needed:,} records share is found: --leave-out NAMES, or "
+        "give a larger epsilon; or for a far larger table discreet domain, then discreet release; nothing was spent",
+    )
     book = Ledger(ledger_address(ledger))
     account = _open_account(book, name, promise)
     say(
@@ -87,7 +96,7 @@ def run(
     head = f"\nfound in the records with noise, for epsilon {as_text(first.epsilon)} of the budget:"
     say("\n  ".join((head, *found_lines(domain))))
     if not all(part.found for part in domain.payload_as(FoundDomain).parts):
-        say(NOTHING_FOUND)
+        say(NOTHING_FOUND.format(needed))
     project = task.project(domain, name)
     project.save(folder / "project.toml")
     _finish(_release(task, project, second, account), folder, as_json)

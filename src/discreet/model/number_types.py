@@ -34,6 +34,8 @@ STEPS: Mapping[str, tuple[int, int]] = {
     "day": (0, 1), "week": (0, 7), "month": (1, 0), "quarter": (3, 0), "year": (12, 0),
 }  # fmt: skip
 """Months and days of each word."""
+TYPED = ("mean", "lower", "upper", "response")
+"""How fields of a result end whose numbers are those of the column."""
 DEFAULT_STEPS = ("day", "month", "quarter", "year", "10 years", "100 years", "1000 years")
 MOST_DEFAULT_BINS = 40
 """Most bins of a column of dates that is declared by its bounds alone: about three years of months."""
@@ -72,6 +74,7 @@ class Calendar(Printed):
     """
 
     seconds: int
+    unit: str
     toward: int
 
     def __new__(cls, value: float, toward: int = 0) -> Calendar:
@@ -98,7 +101,7 @@ class Day(Calendar):
         ('2024-03-02', '2024-03-01', 19784.0)
     """
 
-    seconds = DAY_SECONDS
+    seconds, unit = DAY_SECONDS, "days"
 
 
 class Second(Calendar):
@@ -109,7 +112,7 @@ class Second(Calendar):
         '2024-03-01T00:01:01'
     """
 
-    seconds = 1
+    seconds, unit = 1, "seconds"
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,13 @@ class NumberType:
         if not self.is_calendar:
             return int(number) if number == int(number) else number
         return (date if self.of is Day else datetime).fromisoformat(str(self.of(number)))
+
+    def end(self, value: Any, toward: int) -> Any:
+        """Make a number print as what it stands for, a date with its rounding; of a pair both, rounded outwards."""
+        if isinstance(value, tuple):
+            return tuple(map(self.end, value, (-1, 1)))
+        number = self.of(value)
+        return type(number)(number, toward) if isinstance(number, Calendar) else value
 
     def name_bin(self, low: float, high: float) -> str:
         """Name a bin by the smallest and largest number in it."""
@@ -243,31 +253,29 @@ def _list_days(first: str, number: int, word: str) -> Iterator[date]:
 
 def as_ends(row: Mapping[str, Any], number_type: NumberType) -> dict[str, Any]:
     """Make the numbers of an answer print as what they stand for; ends of intervals are rounded outwards."""
-    toward = {name: ("upper" in name) - ("lower" in name) for name in row if name.endswith(("mean", "lower", "upper"))}
-    typed = {name: number_type.of(row[name]) for name in toward}
-    return {
-        **row,
-        **{name: type(each)(each, toward[name]) for name, each in typed.items() if isinstance(each, Calendar)},
-    }
+    toward = {name: ("upper" in name) - ("lower" in name) for name in row if name.endswith(TYPED)}
+    return {**row, **{name: number_type.end(row[name], way) for name, way in toward.items()}}
 
 
 def write_dates(row: Mapping[str, Any]) -> dict[str, Any]:
     """Add the dates of an answer's numbers as text, for a document."""
-    dates = {name: str(number) for name, number in row.items() if isinstance(number, Calendar)}
-    return {**row, "dates": dates} if dates else dict(row)
+    ends = {name: value if isinstance(value, list) else [value] for name, value in row.items()}
+    dates = {name: list(map(str, each)) for name, each in ends.items() if each and isinstance(each[0], Calendar)}
+    texts = {name: each if isinstance(row[name], list) else each[0] for name, each in dates.items()}
+    return {**row, "dates": texts} if texts else dict(row)
 
 
 def read_dates(row: Mapping[str, Any]) -> dict[str, Any]:
     """Read the row that `write_dates` wrote."""
     bare = {name: value for name, value in row.items() if name != "dates"}
-    is_time = any("T" in text for text in row.get("dates", {}).values())
+    is_time = "T" in str(row.get("dates", {}))
     return as_ends(bare, TIMES if is_time else DATES) if "dates" in row else bare
 
 
 NUMBERS, WHOLE_NUMBERS = NumberType("number", False), NumberType("whole number", True)
-DATES = NumberType("date", True, Day, Day.seconds, "days")
+DATES = NumberType("date", True, Day, Day.seconds, Day.unit)
 RANKS = NumberType("state", True)
-TIMES = NumberType("time", True, Second, Second.seconds, "seconds")
+TIMES = NumberType("time", True, Second, Second.seconds, Second.unit)
 NUMBER_TYPES: Mapping[str, NumberType] = {
     "real": NUMBERS, "integer": WHOLE_NUMBERS, "date": DATES, "datetime": TIMES,
 }  # fmt: skip

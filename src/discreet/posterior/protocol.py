@@ -31,6 +31,7 @@ class NamedRow(TypedDict):
     lower: float
     upper: float
     component: NotRequired[int]
+    dates: NotRequired[dict[str, str]]
 
 
 class Posterior(Result):

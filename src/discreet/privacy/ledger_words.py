@@ -149,15 +149,18 @@ def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee, rh
         price: requested.
         rho: Gaussian loss requested.
     """
-    losses = f"; by Gaussian losses rho asked {short_loss(rho)}, left {short_loss(balance.rho_left)} of " \
-        f"{short_loss(balance.rho_limit)}" if balance.rho_limit else ""  # fmt: skip
     whose = f" for {subject}" if subject else ""
-    return BudgetError(
-        f"account {shown(name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
-        f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
-        f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
-        f"left {as_text(balance.delta_left)}{losses}; nothing was charged"
+    sums = (
+        f"epsilon asked {as_text(price.epsilon)}, spent {as_text(balance.epsilon_spent)} of "
+        f"{as_text(balance.limit.epsilon)}, left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
+        f"left {as_text(balance.delta_left)}"
     )
+    if balance.rho_limit:
+        # Plain sums beyond the limit bind nothing: Gaussian losses have carried the charges since.
+        plain = f"by plain sums {sums}" if balance.epsilon_left else "plain sums of epsilon have no room"
+        losses = f"rho asked {short_loss(rho)}, left {short_loss(balance.rho_left)} of {short_loss(balance.rho_limit)}"
+        sums = f"by Gaussian losses {losses}; {plain}"
+    return BudgetError(f"account {shown(name)} cannot pay{whose}: {sums}; nothing was charged")
 
 
 def other_version(version: int, address: str) -> InputError:

@@ -124,15 +124,16 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
         draws: whether to include its coefficients in every draw, which are needed to read it back.
 
     Returns:
-        "target", "on", "kind", "given" if there is evidence, "level", "coefficients" (for each `{"name", "mean",
-        "lower", "upper"}`, the intercept last), "left_out", "basis", "unmeasured", "prior_only" and "assumes"; with
-        `draws` also "draws", a list of the coefficients of each draw.
+        "target", "on", "kind", "given" if there is evidence, "dates" if variables are dates, "level", "coefficients"
+        (for each `{"name", "mean", "lower", "upper"}`, the intercept last), "left_out", "basis", "unmeasured",
+        "prior_only" and "assumes"; with `draws` also "draws", a list of the coefficients of each draw.
 
     Raises:
         InputError: a level outside (0, 1).
     """
     document = write_fields(regression, "target", "on", "kind", *(("given",) if regression.given else ()))
-    document |= {"level": level, "coefficients": regression.rows(level=level)}
+    document |= write_fields(regression, "dates") if regression.dates else {}
+    document |= {"level": level, "coefficients": [write_dates(dict(row)) for row in regression.rows(level=level)]}
     document |= write_fields(regression, "left_out", *BASIS)
     return {**document, "draws": regression.coefficients.tolist()} if draws else document
 
@@ -152,7 +153,7 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
     """
     names = tuple(row["name"] for row in document["coefficients"])
     coefficients = np.array(document["draws"], np.float64).reshape(-1, len(names))
-    fields = read_fields(document, "target", "on", "kind", "given", "left_out", *BASIS)
+    fields = read_fields(document, "target", "on", "kind", "given", "dates", "left_out", *BASIS)
     return Regression(names=names, coefficients=coefficients, **fields)
 
 

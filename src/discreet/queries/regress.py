@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from discreet.display.renderers import IntervalTable, text_of
 from discreet.errors import InputError, listed, require, require_word, shown
 from discreet.inference.bin_laws import check_inside
 from discreet.inference.sampling import drawn_points
+from discreet.model.number_types import NUMBER_TYPES, NumberType, as_ends
 from discreet.model.query_grammar import Probability, check_names, parse_evidence, write_evidence
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -186,6 +187,11 @@ LEFT_OUT = 0.5
 """Fraction of draws with unidentified coefficients above which a regression is refused, as for impossible evidence."""
 
 
+DATED = (
+    "{}: coefficient per {}, intercept at 1970-01-01",
+    "{}: coefficients in {}s, intercept as a date",
+)
+"""Lines on a covariate, and on a target, that is a date."""
 INSIDE_BINS = (
     "{}: numbers are taken to lie in their bins by the {} law, which nothing measured; in tests 95 % intervals of "
     "slopes held the truth in 5 to 96 % of releases, by columns and bins"
@@ -212,6 +218,8 @@ class Regression(Result):
         prior_only: quantities that only the prior determines, as in `Answer.prior_only`.
         assumes: further assumptions, as in `Answer.assumes`; with numeric variables the law inside their bins.
         given: states that all its records have, as evidence of a query is written; empty for all records.
+        dates: its variables that are dates or times, each with its type. Their numbers are days or seconds since
+            1970-01-01: a coefficient is per day or second, and an intercept of dates is a date.
 
     Raises:
         Nothing.
@@ -236,6 +244,7 @@ class Regression(Result):
     prior_only: tuple[Scope, ...] = ()
     assumes: tuple[str, ...] = ()
     given: str = ""
+    dates: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Make the array `coefficients` read-only in place, without a copy."""
@@ -283,6 +292,7 @@ class Regression(Result):
         unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
         yield f"{unit} on {listed(self.on)}" + (f", given {self.given}" if self.given else "")
         yield IntervalTable([{**row, "level": level} for row in self.rows(level=level)], "coefficient")
+        yield from (DATED[name == self.target].format(name, NUMBER_TYPES[type].unit[:-1]) for name, type in self.dates)
         if self.left_out:
             yield f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out"
         if self.basis is not None:
@@ -326,7 +336,13 @@ class Regression(Result):
             InputError: a level outside (0, 1).
         """
         check_level(level)
-        return name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
+        rows = name_rows([{"name": name} for name in self.names], self.coefficients, equal_tails, level)
+        return (*rows[:-1], as_ends(rows[-1], self._target_type))
+
+    @property
+    def _target_type(self) -> NumberType:
+        """What a number of the target stands for."""
+        return NUMBER_TYPES[dict(self.dates).get(self.target, "real")]
 
     def at(self, values: Mapping[str, float], *, level: float = DEFAULT_LEVEL) -> NamedRow:
         """Compute the mean of the target at some values of the columns: their sum, each times its coefficient.
@@ -352,9 +368,8 @@ class Regression(Result):
         require(not missing, f"give a value of {listed(map(shown, missing))}")
         point = np.array([*(values.get(name, 0.0) for name in self.names[:-1]), 1.0])
         require(bool(np.isfinite(point).all()), "values are finite numbers")
-        row: NamedRow
         (row,) = name_rows([{"name": self.target}], self.coefficients @ point[:, None], equal_tails, level)
-        return row
+        return cast(NamedRow, as_ends(row, self._target_type))
 
 
 @delegates_to_server
@@ -451,7 +466,8 @@ def regress(
             "draws; leave some of them out"
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
-    regression = replace(regression, given=write_evidence(observed))
+    dates = tuple((name, schema[name].type) for name in (target, *names) if schema[name].number_type.is_calendar)
+    regression = replace(regression, given=write_evidence(observed), dates=dates)
     regression = _add_basis(regression, law, measured=measured)
     return replace(regression, assumes=(*regression.assumes, *follows))
 

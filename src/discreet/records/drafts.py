@@ -89,7 +89,7 @@ def draft_schema(
         lo, a, b, c, hi, count = (cuts[statistic][0].as_py() for statistic in ("lo", "a", "b", "c", "hi", "n"))
         if not count:
             raise InputError(
-                f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
+                f"column {name!r} has more than {most_states} distinct values and no numbers; draft a copy without it"
             )
         if column.type().is_integer():
             inner = sorted({math.ceil(cut) for cut in (a, b, c)} - {int(lo)})

@@ -576,8 +576,14 @@ def _find_dialect(line: str, form: TextForm) -> tuple[str, tuple[str, ...]]:
         )
     if form.quote and line.count(form.quote) % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    splits = ((char, _split_line(line, char, form.quote)) for char in form.delimiter or DELIMITERS)
-    delimiter, names = max(splits, key=lambda split: len(split[1]))
+    splits = {char: _split_line(line, char, form.quote) for char in (*form.delimiter, *DELIMITERS)}
+    best = max(DELIMITERS, key=lambda char: len(splits[char]))
+    names = splits[delimiter := form.delimiter or best]
+    require(
+        len(names) != 1 or len(splits[best]) <= 1,
+        f"with the delimiter {shown(delimiter)} the first line names one column, with {shown(best)} "
+        f"{len(splits[best])}: declare {shown(best)}, or leave the delimiter out to have it found; nothing was spent",
+    )
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))

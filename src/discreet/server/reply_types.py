@@ -246,6 +246,7 @@ class NumberReply(_Loses):
     expected: float
     lower: float
     upper: float
+    dates: NotRequired[dict[str, str | list[str]]]
 
 
 class RegressReply(_BasisReply):
@@ -255,6 +256,7 @@ class RegressReply(_BasisReply):
     on: list[str]
     kind: RegressionKind
     given: NotRequired[str]
+    dates: NotRequired[list[tuple[str, str]]]
     level: float
     coefficients: list[NamedRow]
     draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]

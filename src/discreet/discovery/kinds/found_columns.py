@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.discovery.declared_columns import NUMERIC, Columns, ColumnType
 from discreet.display.text_tables import with_noun
-from discreet.errors import InputError, listed, require
+from discreet.errors import listed, require
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable
@@ -155,8 +155,7 @@ class FoundColumn:
         Raises:
             InputError: nothing was found of it.
         """
-        if not self.found:
-            raise InputError(f"nothing was found of column {self.name!r}: {TOO_FEW}")
+        require(self.found, f"nothing was found of column {self.name!r}: {TOO_FEW}")
         taken = {*self.states}
         names = chain(MISSING_NAMES, map("missing {}".format, count(2)))
         missing = next(name for name in names if name not in taken) if self.gaps else None
@@ -236,10 +235,8 @@ class FoundDomain(Released):
     def __post_init__(self) -> None:
         """Refuse parts that are not those of the columns."""
         object.__setattr__(self, "parts", tuple(self.parts))
-        kinds = [
-            (column.name, {column.type, part.type}) for column, part in zip(self.columns, self.parts, strict=False)
-        ]
-        same = all("unknown" in types or len(types) == 1 for _, types in kinds)
+        kinds = [{column.type, part.type} for column, part in zip(self.columns, self.parts, strict=False)]
+        same = all("unknown" in types or len(types) == 1 for types in kinds)
         require(same and self.columns.names == tuple(part.name for part in self.parts), "each column is found once")
 
     @property

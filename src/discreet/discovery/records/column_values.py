@@ -101,7 +101,7 @@ def columns_of(
     leave_out: Iterable[str] = (),
     **form: Any,
 ) -> Columns:
-    """List the columns of a table by name and type; no value of a record is looked at.
+    """List the columns of a table by name and type; values are looked at for the columns' own names alone.
 
     Args:
         source, table, form: as of `read_records`.
@@ -116,10 +116,13 @@ def columns_of(
 
     Raises:
         InputError: the source cannot be read, a name is none of its columns, a column has a type, such as a date,
-            whose domain cannot be found, or, though neither `types` nor `leave_out` has it, a name without a letter.
+            whose domain cannot be found, or, of columns that neither `types` nor `leave_out` has, one has a name
+            without a letter, or half of them have their own names among their values: the first line seems to be a
+            record.
 
     Guarantee:
-        None spent: names and types alone are read. The first line of a text file is taken for its names.
+        None spent: names and types alone are kept. The first line of a text file is taken for its names. That it is
+        refused tells of the records; the refusal is for the curator, as that of a faulty value is.
 
     Example:
         >>> import pyarrow as pa
@@ -131,18 +134,20 @@ def columns_of(
     declared_types, left = dict(types or {}), {*leave_out}
     for name in (*declared_types, *left):
         require(name in expression.columns, f"the records have no column {shown(name)}")
-    unsaid = {*expression.columns} - {*declared_types} - left
+    unsaid = [name for name in expression.columns if name not in declared_types and name not in left]
+    texts = [name for name in unsaid if expression[name].type().is_string()]
+    own = {f"own{at}": (expression[name] == name).any() for at, name in enumerate(texts)}
+    repeated = sum(bool(each[0].as_py()) for each in arrow(expression.aggregate(**own)).columns) if own else 0
+    odd_name = any(is_number(name.strip()) or not any(map(str.isalpha, name)) for name in unsaid)
     require(
-        not any(is_number(name.strip()) or not any(map(str.isalpha, name)) for name in unsaid),
-        "a column is called as a number, or without a letter: a first line that is a record would be published. Write "
-        "names into a first line; one that is right can be said with its type (--type), or left out (--leave-out)",
+        not odd_name and not (repeated and 2 * repeated >= len(unsaid)),
+        "columns are called as numbers, without a letter, or as values of their own: the first line seems to be a "
+        "record, which would be published; nothing was spent. Write names into a first line; those that are right can "
+        "be said to `discreet domain` with their type (--type), or left out (--leave-out)",
     )
     kinds = {name: _type_of(kind) for name, kind in expression.schema().items() if name not in left} | declared_types
-    odd = [name for name, kind in kinds.items() if not kind]
-    if odd:
-        raise InputError(
-            f"column {shown(odd[0])} holds neither text, numbers nor logical values: leave it out, or cast it to text"
-        )
+    for name, kind in kinds.items():
+        require(kind, f"column {shown(name)} holds neither text, numbers nor logical values: leave it out or cast it")
     return Columns(tuple(NamedColumn(name, kinds[name]) for name in expression.columns if name in kinds))
 
 
