@@ -217,15 +217,15 @@ def decide_number(
     ends = credible_interval((values - low) / (high - low), level)
     lower, upper = (low + (high - low) * float(end) for end in ends)
     expected, regret = float(chosen.of(values, response).mean()), chosen.regret(band, response)
-    made = NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
+    best = NumberDecision(response, chosen, expected, lower, upper, level, regret, failure, drawn is not posterior, ess)
     numbers = {"response": response, "lower": lower, "upper": upper}
-    return replace(made, **as_ends(numbers, _type_of(posterior.network, query)))
+    return replace(best, **as_ends(numbers, _type_of(posterior.network, query)))
 
 
 def _type_of(network: Network, query: object) -> NumberType:
     """Find what the number of a query stands for: of a mean or quantile what those of its variable do."""
-    own = network.schema[query.variable].number_type if isinstance(query, NumberQuery) else NUMBERS
-    return own if getattr(query, "quantity", "") in ("mean", "quantile") else NUMBERS
+    number_type = network.schema[query.variable].number_type if isinstance(query, NumberQuery) else NUMBERS
+    return number_type if getattr(query, "quantity", "") in ("mean", "quantile") else NUMBERS
 
 
 def one_number(network: Network, query: str) -> Probability | NumberQuery:

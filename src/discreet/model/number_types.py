@@ -254,7 +254,7 @@ def _list_days(first: str, number: int, word: str) -> Iterator[date]:
 def as_ends(row: Mapping[str, Any], number_type: NumberType) -> dict[str, Any]:
     """Make the numbers of an answer print as what they stand for; ends of intervals are rounded outwards."""
     toward = {name: ("upper" in name) - ("lower" in name) for name in row if name.endswith(TYPED)}
-    return {**row, **{name: number_type.end(row[name], way) for name, way in toward.items()}}
+    return {**row, **{name: number_type.end(row[name], rounding) for name, rounding in toward.items()}}
 
 
 def write_dates(row: Mapping[str, Any]) -> dict[str, Any]:

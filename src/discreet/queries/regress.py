@@ -341,7 +341,7 @@ class Regression(Result):
 
     @property
     def _target_type(self) -> NumberType:
-        """What a number of the target stands for."""
+        """Type of the target's numbers: of dates, times or others."""
         return NUMBER_TYPES[dict(self.dates).get(self.target, "real")]
 
     def at(self, values: Mapping[str, float], *, level: float = DEFAULT_LEVEL) -> NamedRow:

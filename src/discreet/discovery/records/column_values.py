@@ -136,8 +136,8 @@ def columns_of(
         require(name in expression.columns, f"the records have no column {shown(name)}")
     unsaid = [name for name in expression.columns if name not in declared_types and name not in left]
     texts = [name for name in unsaid if expression[name].type().is_string()]
-    own = {f"own{at}": (expression[name] == name).any() for at, name in enumerate(texts)}
-    repeated = sum(bool(each[0].as_py()) for each in arrow(expression.aggregate(**own)).columns) if own else 0
+    repeats = {f"own{at}": (expression[name] == name).any() for at, name in enumerate(texts)}
+    repeated = sum(bool(each[0].as_py()) for each in arrow(expression.aggregate(**repeats)).columns) if repeats else 0
     odd_name = any(is_number(name.strip()) or not any(map(str.isalpha, name)) for name in unsaid)
     require(
         not odd_name and not (repeated and 2 * repeated >= len(unsaid)),
