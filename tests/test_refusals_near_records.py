@@ -46,7 +46,7 @@ PUBLIC = {
     "estimators/linear_regression.py": "PrivateLinearRegression.from_release PrivateLinearRegression._require",
     "estimators/logistic_regression.py": "PrivateLogisticRegression.from_release*2",
     "estimators/naive_bayes.py": "PrivateNaiveBayes.from_release PrivateNaiveBayes._declare_features*2 _make_mechanism "
-    "PrivateNaiveBayes._release",
+    "_make_star",
     "estimators/options.py": "generator refuse_options*2 yes_or_no whole_number*2",
     "estimators/poisson_regression.py": "PrivatePoissonRegression.from_release",
     "estimators/principal_direction.py": "PrivatePrincipalDirection._release PrivatePrincipalDirection.from_release "
