@@ -19,7 +19,7 @@ log-linear law is then geometric in each bin.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,8 @@ from discreet.util.option_texts import Inside
 """Distribution inside bins: log-linear density or uniform."""
 STEEPEST_RISE = 30.0
 """Largest absolute change of the log density over one bin; reached beside a nearly empty bin."""
+STEEPEST_STEP = 3.0
+"""Largest change of the log density from bin to bin by which parabolas bend: of steeper ones noise decides."""
 FLATTEST_RISE = 1e-9
 """Smallest such change, so that no denominator is 0."""
 LEAST_SHARE = 1e-300
@@ -92,6 +94,33 @@ class BinLaw:
         """
         edges = np.array(variable.edges)
         return BinLaw(edges, shares, _find_rises(edges, shares, inside), variable.whole)
+
+    @staticmethod
+    def by_parabolas(variable: Variable, shares: Floats) -> BinLaw:
+        """Make the law whose slope in each bin is that of a parabola through the log densities of three bins.
+
+        The log-linear law goes on in the first and last bin as before it, and is flat at a peak. So it makes normal
+        columns in three bins a fifth too wide. A parabola falls ever more steeply: at the ends by up to twice the slope
+        before, inside with the mean slope of both sides. It is exact for normal densities in narrow bins.
+
+        Args:
+            variable: numeric variable with bins; of fewer than three the law is log-linear.
+            shares: of its states, shape `(size, draws)`, the bins first; those below 1e-12 are raised to it.
+        """
+        law = BinLaw.of_bins(variable, shares)
+        width = np.diff(law.edges)[:, None]
+        if len(width) < 3:
+            return law
+        apart = (width[1:] + width[:-1]) / 2
+        logs = np.log(np.maximum(shares[: len(width)], 1e-12) / width)
+        slopes = np.clip(np.diff(logs, axis=0), -STEEPEST_STEP, STEEPEST_STEP) / apart
+        middle = (slopes[1:] + slopes[:-1]) / 2
+        ends = list[Floats]()
+        for end, next_ in ((0, 1), (-1, -2)):
+            turn = (slopes[end] - slopes[next_]) * apart[end] / (apart[end] + apart[next_])
+            ends.append(slopes[end] + np.clip(turn, -np.abs(slopes[end]), np.abs(slopes[end])))
+        rises = np.concatenate([ends[0][None], middle, ends[1][None]]) * width
+        return replace(law, rises=np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, rises))
 
     @cached_property
     def lowest(self) -> Floats:

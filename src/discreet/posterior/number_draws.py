@@ -8,7 +8,7 @@ k and m_k its middle (for a whole number x stands for x + 1/2):
     E x z = sum_kl P(k, l) m_k m_l + s, s = E(x z - m_k m_l), from the moments, all from the middles of the ranges
 
 A quantity q such as o or s has a prior under the draw, by a law inside the bins (the leaves of the ruler where there
-is one, else the log-linear law) and a doubt of that law; the released sum measures it with noise. Each draw is moved to
+is one, else parabolas) and a doubt of that law; the released sum measures it with noise. Each draw is moved to
 the posterior by the residual of a simulated measurement (Matheron's rule),
 
     q + C / (C + V) (sum / n + noise - q),
@@ -54,7 +54,7 @@ GRID_POINTS = 64
 """Points of the grid on which the share of a half is drawn."""
 LEAST_SHARE = 1e-12
 """Share to which smaller ones are raised where they divide."""
-RAKING_ROUNDS = 12
+RAKING_ROUNDS = 40
 """Passes by which the offsets of rows agree with those of bins."""
 CLEAR_NOISE = 3.0
 """Monte Carlo errors by which draws vary more than by sampling alone, before they are taken to have noise."""
@@ -750,9 +750,13 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
     counted = (numbers.count_shares(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
     share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2
-    offsets = column.offsets[:, None] + ROW_DOUBT * reach * rng.standard_normal(law.shape)
-    # In each bin the rows average to the column's own offset.
+    # Each row has bins of its own, which say where its numbers lie: by the column's offsets alone, all that two columns
+    # vary together inside bins would be left out.
+    by_rows = BinLaw.by_parabolas(grid.variable, flat.reshape(grid.bins, -1)).centres().reshape(law.shape)
     part = law / law.sum(axis=1, keepdims=True)
+    offsets = by_rows + (column.offsets - (part * by_rows).sum(axis=1))[:, None]
+    offsets = offsets + ROW_DOUBT * reach * rng.standard_normal(law.shape)
+    # In each bin the rows average to the column's own offset.
     rest = column.offsets - (part * offsets).sum(axis=1)
     offsets = offsets + part * (rest / (part**2).sum(axis=1))[:, None]
     scale = grid.step * numbers.per_step / share
@@ -777,7 +781,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
 
 
 def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
-    """Draw the law inside the bins: by the ruler's leaves where there is one, else log-linear.
+    """Draw the law inside the bins: by the ruler's leaves where there is one, else by parabolas.
 
     Args:
         numbers: of the release.
@@ -789,9 +793,9 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
     if ruler is None:
-        return BinLaw.of_bins(grid.variable, bins)
+        return BinLaw.by_parabolas(grid.variable, bins)
     edges, parts = grid.leaf_edges(ruler.leaves), grid.leaves_of_bins(ruler.leaves).tolist()
-    smooth = BinLaw.of_bins(grid.variable, bins.mean(axis=1, keepdims=True))
+    smooth = BinLaw.by_parabolas(grid.variable, bins.mean(axis=1, keepdims=True))
     expected = np.maximum(np.diff([float(smooth.up_to(edge)[0]) for edge in edges]), 1e-12)
     noise = numbers.evidence.noise.leaf_law.variance / numbers.evidence.steps**2
     counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))

@@ -213,6 +213,8 @@ COMMON = 0.5
 """Part of the variance of the doubt about slopes inside bins that all states have in common."""
 NOISE_DOUBT = 0.6
 """Doubt of a state's covariance for the noise of released squares, relative to that of the released product."""
+RAISED_DOUBT = 1.0
+"""Doubt of a state's covariance for each square of what raised cells take from it, relative to the largest possible."""
 STATE_DOUBT = 0.6
 """Prior standard deviation of a state's covariance about that of the drawn laws, relative to the largest possible."""
 
@@ -322,7 +324,9 @@ def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> 
     rng = numbers.generator("states", by, *names)
     # What is missed of all records may be missed of each state; and where products are noisy, squares are.
     missed = np.hypot(rest.mean(), NOISE_DOUBT * rest.std()) / (shares * most).sum(axis=0).mean()
-    doubt, wide = np.hypot(doubt, missed * most), STATE_DOUBT * most.mean(axis=1, keepdims=True)
+    # Where noise raises cells, it also makes columns of the state wider, by the square of what it takes from lines.
+    raised = RAISED_DOUBT * ((measured - drawn).mean(axis=1, keepdims=True) / most.mean(axis=1, keepdims=True)) ** 2
+    doubt, wide = np.hypot(doubt, np.hypot(missed, raised) * most), STATE_DOUBT * most.mean(axis=1, keepdims=True)
     drawn = drawn + wide * rng.standard_normal(drawn.shape)
     measured = drawn + wide**2 / (wide**2 + measured.var(axis=1, keepdims=True)) * (measured - drawn)
     errors = np.sqrt(COMMON) * rng.standard_normal(rest.shape)
