@@ -298,7 +298,7 @@ def _open_new(folder: Path, temporary: Path) -> IO[bytes]:
     """Open a new file that only its owner can read: without a name if the system supports it, else with this one."""
     flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if sys.platform == "linux":
-        with suppress(OSError):  # a file system without unnamed files
+        with suppress(AttributeError, OSError):  # an old system, or a file system without unnamed files
             return open(os.open(folder, flags | os.O_TMPFILE, 0o600), "wb")
     return open(os.open(temporary, flags | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
