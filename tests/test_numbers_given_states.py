@@ -74,6 +74,7 @@ def test_without_noise_each_state_has_its_own_line(
         assert row["mean"] == pytest.approx(truth, rel=0.06), query
         assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < 0.25 * abs(truth), query
         assert "inside the bins" in answer.assumes[-1] and answer.basis == "measured"
+        assert "no law inside bins is needed beside what is assumed" in str(answer)
         assert str(dc.tools.parse_query(answer.query, exact.network.schema)) == answer.query
     fitted = dc.regress(exact, "z", ["x"], given=given)
     low, high = fitted.interval(level=0.95)

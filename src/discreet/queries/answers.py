@@ -344,7 +344,7 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 def _describe_law(answer: Answer) -> str:
     """Say what an answer that was read from sums takes for granted inside the bins."""
     if all(row["lower"] == row.get("law_lower", row["lower"]) for row in answer.rows):
-        return "no law inside bins is needed"
+        return "no law inside bins is needed" + " beside what is assumed" * bool(answer.assumes)
     if answer.evidence is None or answer.assumes:
         return "the interval above holds whatever the law inside the leaves of the ruler, or the bins, is"
     return "inside a bin, numbers are taken to lie as in the whole column, but for their mean"
