@@ -13,6 +13,7 @@ import pytest
 import discreet as dc
 from discreet.model.network import Network
 from discreet.model.query_grammar import parse_evidence, split_evidence
+from discreet.posterior import number_lines
 from discreet.posterior.number_lines import divide_covariance, give_states
 from discreet.queries.documents import read_regression, regression_document
 from folding import every
@@ -163,3 +164,16 @@ def test_texts_of_regressions_given_states() -> None:
     assert split_evidence("z ~ x") == ("z ~ x", "")
     schema = network(3).schema
     assert parse_evidence(" ", schema) == () and parse_evidence("g=a", schema) == (("g", "a"),)
+
+
+def test_what_noise_raises_in_the_cells_of_a_state_is_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn cells are not negative, unbiased shares may be: their distance widens intervals."""
+    noisy = read(made(1000, 3), 10, 1, seed=3)
+
+    def width() -> float:
+        (row,) = noisy.answer("cor(x, z | g=c)").rows
+        return row["upper"] - row["lower"]
+
+    doubted = width()
+    monkeypatch.setattr(number_lines, "RAISED_DOUBT", 0.0)
+    assert doubted > 1.03 * width()
