@@ -326,6 +326,8 @@ def test_mutual_information_is_that_of_the_joint_law() -> None:
     values = (given_cough * np.log(given_cough / product_law)).sum(axis=(0, 1))
     same(POSTERIOR.answer("MI(smoke, ill | cough=yes)"), values)
     same(POSTERIOR.answer("MI(smoke, ill | not cough=no)"), values)
+    assert "of the bins of numbers" in str(POSTERIOR.answer("MI(age, ill)"))
+    assert "of the bins of numbers" not in str(POSTERIOR.answer("MI(smoke, ill)"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -521,6 +523,7 @@ ODD_TEXTS = [
     ("MI(ill, ill)", "occurs twice"),
     ("median(age | smoke=yes or ill=yes)", "takes states and numbers as evidence, no events"),
     ("MAP(ill | smoke=yes or cough=yes)", "no events"),
+    ("cor(age, age | smoke=yes or ill=yes)", "cor takes states alone as evidence"),
     ("E(smoke | ill=yes or cough=yes)", "no numeric bounds"),
     ('P(ill="yes or cough=yes)', "quotation mark is not closed|not closed"),
     ("P(ill=yes or age > x)", "at 14, "),

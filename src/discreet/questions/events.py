@@ -619,6 +619,8 @@ class Information(Composition):
         )
         assert draws is not None
         ends = None if values.ends is None else (np.zeros_like(draws), np.full_like(draws, most))
+        if any(schema[name].numeric for name in self.names):
+            atoms.notes.append(f"{self} is of the bins of numbers, which tell no more than the numbers themselves")
         state = {"quantity": f"information of {self.names[0]} and {self.names[1]}"}
         return Values((state,), draws, (0.0, math.inf), ends, again)
 
@@ -770,9 +772,8 @@ def parse_event(text: str, schema: Schema) -> Query:
     word = head[1]
     if word not in ("P", "E", "N", "MI"):
         known = word in ("sd", "var", "median", "quantile", "cov", "cor", "MAP", "MPE")
-        reason = (
-            f"{word} takes states and numbers as evidence, no events" if known else f"there is no query {word}(...)"
-        )
+        evidence = "states alone" if word in ("cov", "cor") else "states and numbers"
+        reason = f"{word} takes {evidence} as evidence, no events" if known else f"there is no query {word}(...)"
         refuse(text, head.start(1), f"{reason}; events are for P, E, N and MI")
     end = find_closing(text, head.end())
     if end == len(text):
