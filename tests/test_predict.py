@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.inference import exact_laws
 from discreet.inference.exact_laws import Laws
+from discreet.predicting import predict as module
 from discreet.predicting.predict import Prediction, predict
-from discreet.queries import predict as module
 from discreet.queries.query import Probability
 from folding import every
 from networks import asia

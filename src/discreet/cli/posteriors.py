@@ -14,9 +14,8 @@ from discreet.cli import flags
 from discreet.cli.arguments import prior_of, queries_in, queries_of
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown
-from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
-from discreet.util.json_files import decode_text, read_at_most
+from discreet.util.json_files import DRAWS_FIRST_LINE, decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 SNIFFED_BYTES = 4096

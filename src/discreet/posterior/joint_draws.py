@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 LEAST_EFFECTIVE_DRAWS = 400
 """Least effective sample size of the worst entry of chains: the ends of a 95 % interval then have a Monte Carlo error
 of about 0.13 standard deviations (Vehtari et al., 2021, recommend at least 400)."""
-DRAWS_FIRST_LINE = b"discreet-draws\n"
-"""First line of a file of draws."""
 
 
 @dataclass(frozen=True)

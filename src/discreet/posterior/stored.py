@@ -34,7 +34,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import GoodnessOfFit, Tested
-from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
+from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import replicate_step
 from discreet.posterior.methods import Method, restore_source
@@ -43,7 +43,7 @@ from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 from discreet.releases.codec import DocumentPart
 from discreet.releases.combined import Combined, Evidence, evidence_of, loads
 from discreet.util.arrays import Floats
-from discreet.util.json_files import decode_text, read_bytes, read_json, write_whole
+from discreet.util.json_files import DRAWS_FIRST_LINE, decode_text, read_bytes, read_json, write_whole
 from discreet.util.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.util.option_texts import LawAssume
 

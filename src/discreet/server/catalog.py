@@ -18,12 +18,11 @@ from pathlib import Path
 
 from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.network import Network
-from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.posterior.read import Gives, posterior_kind
 from discreet.posterior.stored import check_draws, evidence_in
 from discreet.releases.combined import Evidence, load
 from discreet.server.problems import Problem
-from discreet.util.json_files import file_stamp
+from discreet.util.json_files import DRAWS_FIRST_LINE, file_stamp
 
 NAME = re.compile(r"[^A-Za-z0-9._~-]+")
 ID = re.compile("[0-9a-f]{32}")

@@ -26,6 +26,8 @@ from discreet.util.limits import FIELDS, NESTING, PARTS, VALUES, at_most, first_
 PUBLISHED_RIGHTS = 0o644
 """Permissions of a published file, whatever the umask: the owner writes, everybody reads."""
 GZIP_MAGIC = b"\x1f\x8b"
+DRAWS_FIRST_LINE = b"discreet-draws\n"
+"""First line of a file of draws; here, so that a command knows the kind of a file before it loads what reads it."""
 BESIDE_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^\[\]{}"]++', re.DOTALL)
 """All text of JSON except the brackets outside its strings."""
 ODD_IN_JSON = re.compile(r"[^\n -~]")
