@@ -157,6 +157,8 @@ def test_synthetic_records_are_the_same(sets: int | None, here: Any, there: Any)
         assert mine.schema == theirs.schema
         assert list(mine) == list(theirs)
     assert dc.sample(there, 0)[0].read_all().num_rows == 0
+    found, local = (dc.sample(one, 300, given="smoke=yes", rng=5, sets=sets) for one in (there, here))
+    assert [stream.read_all() for stream in found] == [stream.read_all() for stream in local]
 
 
 def test_a_posterior_with_gaps_is_asked_either_way(client: dc.server.Client, folder: Path) -> None:

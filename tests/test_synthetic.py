@@ -17,10 +17,12 @@ from scipy import stats
 import discreet as dc
 from discreet.inference import sampling
 from discreet.inference.bin_laws import BinLaw
+from discreet.model.query_grammar import NumberRange, parse_evidence
 from discreet.queries.synthetic import (
     format_of,
     sample,
     sample_codes,
+    sample_set,
     simulate_records,
     stream_records,
     write_records,
@@ -273,6 +275,67 @@ def test_streams_have_one_schema_and_may_be_empty(theta: dc.Tables) -> None:
         (stream,) = sample(posterior, n, rng=np.random.default_rng(19))
         assert stream.schema == wanted
         assert stream.read_all().num_rows == n
+
+
+def test_records_given_evidence_have_the_law_given_it() -> None:
+    """In blocks of any size, of which none is full of what is kept; one chi-square test over the 64 states left."""
+    theta = asia()
+    posterior, rng = dc.results.PosteriorDraws(with_draws(theta)), np.random.default_rng(30)
+    (stream,) = sample(posterior, 20_000, given="smoke=yes, dysp=no", rng=rng, block=3_000)
+    batches = list(stream)
+    assert [batch.num_rows for batch in batches] == [3_000] * 6 + [2_000]
+    observed = joint_counts(pa.Table.from_batches(batches), theta.network.schema)
+    joint, schema = full_joint(with_draws(theta)).ravel(), theta.network.schema
+    states = dict(zip(schema.names, np.unravel_index(np.arange(joint.size), [v.size for v in schema]), strict=True))
+    held = (states["smoke"] == schema["smoke"].code("yes")) & (states["dysp"] == schema["dysp"].code("no"))
+    joint = np.where(held, joint, 0.0)
+    assert not observed[joint == 0].any()
+    assert chi_square(observed, joint / joint.sum()) > FALSE_ALARM
+
+
+@every("given", ["x > 3, x <= 12.5", "x < 3", "k = 4", "k > 4, x < 15", "x >= 3, k <= 3"])
+def test_numbers_given_evidence_lie_in_its_range(given: str) -> None:
+    """The share that has it is that among all records, 5 standard deviations either way (1e-6)."""
+    x, k = dc.Variable("x", bounds=(0, 20), bins=(5, 10)), dc.Variable("k", bounds=(0, 9), bins=(4,), type="integer")
+    network = dc.Network((x, k), {"x": (), "k": ("x",)})
+    theta = dc.Tables(network, {"x": [0.2, 0.5, 0.3], "k": [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]})
+    posterior = dc.results.PosteriorDraws(with_draws(theta))
+    parsed = parse_evidence(given, theta.network.schema)
+
+    def holds(table: pa.Table) -> np.ndarray:
+        kept = np.ones(table.num_rows, bool)
+        for name, seen in parsed:
+            assert isinstance(seen, NumberRange)
+            column = table[name].to_numpy()
+            kept &= (column > seen.low if seen.above else column >= seen.low) & (
+                column < seen.high if seen.below else column <= seen.high
+            )
+        return kept
+
+    table = sample(posterior, 2_000, given=given, rng=np.random.default_rng(31))[0].read_all()
+    everybody = sample(posterior, 20_000, rng=np.random.default_rng(32))[0].read_all()
+    matching = everybody.filter(pa.array(holds(everybody)))
+    assert table.num_rows == 2_000
+    assert holds(table).all()
+    assert 100 < matching.num_rows < 20_000
+    for name in theta.network.nodes:
+        first, second = (each[name].to_numpy().astype(float) for each in (table, matching))
+        error = np.hypot(first.std() / len(first) ** 0.5, second.std() / len(second) ** 0.5)
+        assert abs(first.mean() - second.mean()) <= 5 * error + 1e-12, name
+
+
+def test_evidence_that_is_too_rare_is_refused_before_a_record_is_made() -> None:
+    network = dc.Network((dc.Variable("a", ("no", "yes")),), {"a": ()})
+    rare = dc.results.PosteriorDraws(dc.Tables(network, {"a": np.array([[0.9999], [0.0001]])}, draws=1))
+    with pytest.raises(dc.InputError, match=r"records with a=yes are too rare to be made: \d+ of 65,536 have it"):
+        sample(rare, 1, given="a=yes", rng=33)
+    assert sample(rare, 0, given="a=yes", rng=33)[0].read_all().num_rows == 0
+    half = coin(1, np.random.default_rng(34))
+    with pytest.raises(dc.InputError, match="ask for fewer records"):
+        sample_set(half, 1_000, 0, given="coin=heads", rng=33, most=1_000)
+    for given, message in (("a=maybe", "maybe"), ("b=yes", "b"), ("a=", "a=")):
+        with pytest.raises(dc.InputError, match=message):
+            sample(rare, 1, given=given, rng=33)
 
 
 def test_what_cannot_be_made_is_refused() -> None:

@@ -192,6 +192,9 @@ def sample(
     kind: Annotated[
         option_texts.FileFormat | None, flags.output("--format", help="Format of stdout, for --output -.")
     ] = None,
+    given: Annotated[
+        str, flags.output(metavar="EVIDENCE", help="Evidence that each record has, such as 'smoke=yes, age > 65'.")
+    ] = "",
     missing: flags.MissingAs = None,
     replace: flags.Replace = False,
     method: flags.Method = None,
@@ -208,6 +211,7 @@ def sample(
     Example:
         discreet sample release.json -n 1000 --output synthetic.parquet
         discreet sample release.json -n 10000 --sets 20 --output set.csv
+        discreet sample release.json -n 500 --given "smoke=yes" --output smokers.csv
     """
     from discreet.queries.synthetic import sample, stream_records
 
@@ -217,11 +221,12 @@ def sample(
     evidence, stored = load_source(release)
     # With stored draws the seed is for the records only.
     how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
-    _check_sets(sets or 1, how.with_stored(stored))
+    if (sets or 1) > how.with_stored(stored):
+        raise InputError(f"every set needs its own draw; give at least --draws {sets}")
     posterior = posterior_of(evidence, how, missing, stored)
     say_unmeasured(posterior)
     # A separate stream of random numbers: the posterior uses that of `query`.
-    streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
+    streams = sample(posterior, records, given=given, rng=Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return
@@ -241,12 +246,6 @@ def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -
         raise InputError(f"stdout takes one set, without --json, and needs --format: {words}")
     if not to_stdout and kind is not None:
         raise InputError("the file's name sets the format; --format is for --output -")
-
-
-def _check_sets(sets: int, draws: int) -> None:
-    """Refuse more sets than there are draws."""
-    if sets > draws:
-        raise InputError(f"every set needs its own draw; give at least --draws {sets}")
 
 
 def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:

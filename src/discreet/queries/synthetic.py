@@ -6,10 +6,12 @@ Everything is drawn from public probabilities: no budget is spent, and no record
 from __future__ import annotations
 
 import io
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast, get_args
 
@@ -24,6 +26,7 @@ from discreet.inference.bin_laws import BinLaw
 from discreet.inference.exact_laws import Laws
 from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
+from discreet.model.query_grammar import NumberRange, Observed, parse_evidence, write_evidence
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, law_of
@@ -39,6 +42,10 @@ BLOCK_RECORDS = 65_536
 """Default number of records of a block."""
 BLOCK_VALUES = 2**21
 """Largest number of values of a block, over all columns: 16 MiB of codes."""
+PROBED_RECORDS = 2**16
+"""Records that tell how rare the evidence is, before any is written."""
+LEAST_PROBED = 16
+"""Least number of these that must have the evidence: else one record in 4,096 or fewer has it."""
 SUFFIXES: dict[str, FileFormat] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
 
 
@@ -70,12 +77,18 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
     """
     rng = as_generator(rng)
     numbers = SyntheticNumbers(_find_number_laws(theta))
-    return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), numbers, rng)])
+    return pa.Table.from_batches([_RecordMaker(theta, numbers, theta.network.schema).draw(n, rng)])
 
 
 @delegates_to_server
 def sample(
-    posterior: NetworkPosterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
+    posterior: NetworkPosterior,
+    n: int,
+    *,
+    given: str = "",
+    rng: Seed = None,
+    sets: int | None = None,
+    block: int = BLOCK_RECORDS,
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make synthetic data: one set from the posterior mean, or several sets for valid pooled inference.
 
@@ -89,9 +102,13 @@ def sample(
     a column, its mean by each row of its families, its quantiles and the correlation of two columns of a family are
     then those that `answer` gives, but for the sampling of n records. Else by the log-linear law inside bins.
 
+    With evidence every record has it, and the records of a set follow its law given the evidence. Records without it
+    are drawn, too, and dropped; so the evidence must not be rarer than one record in 4,096.
+
     Args:
         posterior: posterior of a release.
         n: number of records of each set; at least as many as the release had, if estimates are pooled.
+        given: evidence that each record has, as that of a query is written: `"smoke=yes, age > 65"`; empty for none.
         rng: source of randomness for the choice of draws and the records.
         sets: number of sets, each from another posterior draw of all probabilities; None for one from the posterior's
             mean.
@@ -104,7 +121,8 @@ def sample(
         records for the same `block` only.
 
     Raises:
-        InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no records.
+        InputError: a negative number of records, no sets or more than the posterior has draws, or blocks of no
+            records; evidence that no query could have, or that is too rare.
 
     Guarantee:
         No budget is spent; only the release is read.
@@ -123,12 +141,22 @@ def sample(
         rain: string
         >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)
         (1000, 1000)
+        >>> (wet,) = dc.sample(posterior, 3, given="rain=yes", rng=rng)
+        >>> wet.read_all()["rain"].to_pylist()
+        ['yes', 'yes', 'yes']
     """
-    return _sample(posterior, n, range(sets or 1), rng, sets, block)
+    return _sample(posterior, n, range(sets or 1), rng, sets, block, given)
 
 
 def sample_set(
-    posterior: NetworkPosterior, n: int, which: int, *, rng: Seed, sets: int | None = None
+    posterior: NetworkPosterior,
+    n: int,
+    which: int,
+    *,
+    rng: Seed,
+    sets: int | None = None,
+    given: str = "",
+    most: float = math.inf,
 ) -> pa.RecordBatchReader:
     """Make one of the sets of `sample`, without computing the others, in blocks of the default size.
 
@@ -138,15 +166,17 @@ def sample_set(
         which: position of the set, counted from 0.
         rng: as in `sample`.
         sets: number of sets; None for one set from the posterior's mean.
+        given: evidence that each record has, as in `sample`.
+        most: largest number of records, with and without the evidence, that may be drawn.
 
     Returns:
         A stream of record batches; with a generator of the same seed, that of `sample` at this position.
 
     Raises:
-        InputError: as `sample`.
+        InputError: as `sample`; or evidence for which more than `most` records would have to be drawn.
         IndexError: no set at this position.
     """
-    return _sample(posterior, n, (which,), rng, sets, BLOCK_RECORDS)[0]
+    return _sample(posterior, n, (which,), rng, sets, BLOCK_RECORDS, given, most)[0]
 
 
 def _sample(
@@ -156,6 +186,8 @@ def _sample(
     rng: Seed,
     sets: int | None,
     block: int,
+    given: str,
+    most: float = math.inf,
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make some of the sets; the records of a set do not depend on which others are made.
 
@@ -166,15 +198,17 @@ def _sample(
         rng: source of randomness; the choice of draws comes first, then a child generator for each set, wanted or not.
         sets: number of all sets; None for one set from the posterior's mean.
         block: largest number of records that are made at once.
+        given: evidence that each record has.
+        most: largest number of records that may be drawn for a set, with and without the evidence.
 
     Returns:
         A stream of record batches for each wanted set; records are made as it is read.
 
     Raises:
-        InputError: no sets, or more than the posterior has draws; a negative number of records; or blocks of no
-            records.
+        InputError: no sets, or more than the posterior has draws; a negative number of records; blocks of no records;
+            or evidence that is too rare.
     """
-    rng = as_generator(rng)
+    observed, rng = parse_evidence(given, posterior.network.schema), as_generator(rng)
     draws = posterior.probabilities.draws or 0
     if sets is not None and not 0 < sets <= draws:
         raise InputError(
@@ -183,9 +217,8 @@ def _sample(
     laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
     every, schema = rng.spawn(sets or 1), posterior.network.schema
     seeds = [every[at] for at in wanted]
-    return tuple(
-        _make_stream(theta, numbers, schema, n, seed, block) for (theta, numbers), seed in zip(laws, seeds, strict=True)
-    )
+    makers = (_RecordMaker(theta, numbers, schema, observed) for theta, numbers in laws)
+    return tuple(maker.make_stream(n, seed, block, most) for maker, seed in zip(makers, seeds, strict=True))
 
 
 def _list_laws(
@@ -229,29 +262,86 @@ def mean_law(cells: Tables) -> Tables:
     return Tables(network, rows)
 
 
-def _make_stream(
-    theta: Tables, numbers: SyntheticNumbers, schema: Schema, n: int, rng: np.random.Generator, block: int
-) -> pa.RecordBatchReader:
-    """Make the records of one set, block by block as they are read; arguments are checked at once.
+@dataclass(frozen=True, eq=False)
+class _RecordMaker:
+    """Records of one set: their law, and what all of them have.
 
     Args:
         theta: probabilities, shape `(*parents, child)`, without an axis of draws; it may have more variables than
             `schema`.
         numbers: of the numeric variables.
         schema: variables of the columns, in their order.
-        n: number of records; 0 gives a stream without batches.
-        rng: source of randomness, used as the stream is read.
-        block: largest number of records of a block; it has at most BLOCK_VALUES values, too, but at least one record.
-
-    Raises:
-        InputError: a negative number of records, or blocks of no records.
+        observed: evidence that each record has.
     """
-    check_number(n, block)
-    most = min(block, max(1, BLOCK_VALUES // len(schema)))
-    sizes = (min(most, n - start) for start in range(0, n, most))
-    return pa.RecordBatchReader.from_batches(
-        make_arrow_schema(schema), (_make_batch(schema, sample_codes(theta, size, rng), numbers, rng) for size in sizes)
-    )
+
+    theta: Tables
+    numbers: SyntheticNumbers
+    schema: Schema
+    observed: Observed = ()
+
+    def make_stream(self, n: int, rng: np.random.Generator, block: int, most: float) -> pa.RecordBatchReader:
+        """Make records, block by block as they are read; arguments are checked at once.
+
+        Args:
+            n: number of records; 0 gives a stream without batches.
+            rng: source of randomness, used as the stream is read.
+            block: largest number of records of a block; it has at most BLOCK_VALUES values, and at least one record.
+            most: largest number of records that may be drawn, with and without the evidence.
+
+        Raises:
+            InputError: a negative number of records, blocks of no records, or evidence that is too rare.
+        """
+        check_number(n, block)
+        size = min(block, max(1, BLOCK_VALUES // len(self.schema)))
+        if self.observed and n:
+            self._probe(n, rng.spawn(1)[0], most)
+        return pa.RecordBatchReader.from_batches(make_arrow_schema(self.schema), self._make_batches(n, rng, size))
+
+    def _probe(self, n: int, rng: np.random.Generator, most: float) -> None:
+        """Refuse evidence that fewer than LEAST_PROBED of PROBED_RECORDS have, or that takes more than `most`."""
+        held = self.draw(PROBED_RECORDS, rng).num_rows
+        if held < LEAST_PROBED or n * PROBED_RECORDS > most * held:
+            raise InputError(
+                f"records with {write_evidence(self.observed)} are too rare to be made: {held} of {PROBED_RECORDS:,} "
+                "have it; leave a part of the evidence out, or ask for fewer records"
+            )
+
+    def _make_batches(self, n: int, rng: np.random.Generator, size: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches of `size` records, the last with the rest; records without the evidence are dropped."""
+        for start in range(0, n, size):
+            wanted = min(size, n - start)
+            batch = self.draw(size if self.observed else wanted, rng)
+            while batch.num_rows < wanted:
+                batches = [batch, self.draw(size, rng)]
+                (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
+            yield batch.slice(0, wanted)
+
+    def draw(self, size: int, rng: np.random.Generator) -> pa.RecordBatch:
+        """Draw records and drop those without the evidence: states first, so that numbers are drawn for the rest alone.
+
+        Args:
+            size: number of records before some are dropped.
+            rng: source of randomness.
+        """
+        codes, ranges = sample_codes(self.theta, size, rng), dict[str, NumberRange]()
+        for name, seen in self.observed:
+            variable = self.schema[name]
+            if isinstance(seen, NumberRange):
+                ranges[name], kept = seen, codes[name] < len(variable.edges) - 1
+            else:
+                states = (seen,) if isinstance(seen, str) else seen.states
+                kept = np.isin(codes[name], [variable.code(state) for state in states])
+            codes = {other: column[kept] for other, column in codes.items()}
+        numbers = self.numbers.draw(codes, rng)
+        columns = [_make_column(variable, codes[variable.name], numbers) for variable in self.schema]
+        batch = pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(self.schema))
+        for name, seen in ranges.items():
+            low, high = seen.ends(self.schema[name])
+            column = np.asarray(numbers[name], np.float64)
+            kept = (column >= low) & ((column < high) | (high == self.schema[name].edges[-1]))
+            numbers = {other: values[kept] for other, values in numbers.items()}
+            batch = batch.filter(pa.array(kept))
+        return batch
 
 
 def make_arrow_schema(schema: Schema) -> pa.Schema:
@@ -286,18 +376,6 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
             except InputError:
                 laws[variable.name] = BinLaw.of_bins(variable, np.ones((variable.size, 1)), "uniform")
     return laws
-
-
-def _make_batch(
-    schema: Schema, codes: dict[str, Array], numbers: SyntheticNumbers, rng: np.random.Generator
-) -> pa.RecordBatch:
-    """Convert codes to a batch of records, with a column for each variable of the schema.
-
-    Codes of other variables are not columns. `rng` draws the numbers inside bins.
-    """
-    drawn = numbers.draw(codes, rng)
-    columns = [_make_column(variable, codes[variable.name], drawn) for variable in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(schema))
 
 
 def _make_column(variable: Variable, codes: Array, numbers: Mapping[str, npt.NDArray[np.generic]]) -> pa.Array:

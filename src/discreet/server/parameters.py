@@ -183,6 +183,7 @@ class SyntheticRequest(RequestFields):
     sets: Annotated[
         int | None, Field(ge=1, description="Data sets, each from another draw. Default: one from the posterior mean.")
     ] = None
+    given: Annotated[str, Field(description="Evidence that each record has, such as smoke=yes.")] = ""
     set: Annotated[int, Field(ge=1, description="Number of the set, from 1.")] = 1
     seed: Annotated[int, Field(ge=0, lt=2**63, description="The records are those of dc.sample(rng=seed).")] = 0
     format: Annotated[option_texts.FileFormat, Field(description="Of the file.")] = "csv"

@@ -31,7 +31,7 @@ from discreet.queries.explain import explain
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.regress import regress
 from discreet.queries.release_report import report
-from discreet.queries.synthetic import record_chunks, sample_set
+from discreet.queries.synthetic import PROBED_RECORDS, record_chunks, sample_set
 from discreet.releases.release import Release
 from discreet.server.parameters import (
     DecisionRequest,
@@ -365,13 +365,16 @@ def synthetic_chunks(
         InputError: no such set, or more sets than draws.
         Problem: more than `most_work`.
     """
-    check_work(record_work(reading.posterior(fields.missing).network, fields.n), most_work)
+    network = reading.posterior(fields.missing).network
+    check_work(record_work(network, max(fields.n, PROBED_RECORDS if fields.given else 0)), most_work)
     if fields.set > (fields.sets or 1):
         raise InputError(f"there are {fields.sets or 1} sets, and set {fields.set} is none of them")
     posterior = reading.posterior(fields.missing)
-    return record_chunks(
-        sample_set(posterior, fields.n, fields.set - 1, rng=fields.seed, sets=fields.sets), fields.format
+    most = most_work / record_work(network, 1)
+    records = sample_set(
+        posterior, fields.n, fields.set - 1, rng=fields.seed, sets=fields.sets, given=fields.given, most=most
     )
+    return record_chunks(records, fields.format)
 
 
 def _order(evidence: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
