@@ -145,7 +145,8 @@ def sample(
         >>> wet.read_all()["rain"].to_pylist()
         ['yes', 'yes', 'yes']
     """
-    return _sample(posterior, n, range(sets or 1), rng, sets, block, given)
+    made = _list_makers(posterior, range(sets or 1), rng, sets, given)
+    return tuple(maker.make_stream(n, seed, block) for maker, seed in made)
 
 
 def sample_set(
@@ -176,49 +177,38 @@ def sample_set(
         InputError: as `sample`; or evidence for which more than `most` records would have to be drawn.
         IndexError: no set at this position.
     """
-    return _sample(posterior, n, (which,), rng, sets, BLOCK_RECORDS, given, most)[0]
+    ((maker, seed),) = _list_makers(posterior, (which,), rng, sets, given)
+    return maker.make_stream(n, seed, BLOCK_RECORDS, most)
 
 
-def _sample(
-    posterior: NetworkPosterior,
-    n: int,
-    wanted: Sequence[int],
-    rng: Seed,
-    sets: int | None,
-    block: int,
-    given: str,
-    most: float = math.inf,
-) -> tuple[pa.RecordBatchReader, ...]:
-    """Make some of the sets; the records of a set do not depend on which others are made.
+def _list_makers(
+    posterior: NetworkPosterior, wanted: Sequence[int], rng: Seed, sets: int | None, given: str
+) -> Iterator[tuple[_RecordMaker, np.random.Generator]]:
+    """List what makes some of the sets; the records of a set do not depend on which others are made.
 
     Args:
         posterior: posterior of a release.
-        n: number of records of each set.
         wanted: positions of the sets, counted from 0.
         rng: source of randomness; the choice of draws comes first, then a child generator for each set, wanted or not.
         sets: number of all sets; None for one set from the posterior's mean.
-        block: largest number of records that are made at once.
         given: evidence that each record has.
-        most: largest number of records that may be drawn for a set, with and without the evidence.
 
     Returns:
-        A stream of record batches for each wanted set; records are made as it is read.
+        For each wanted set its maker, computed as it is asked for, and its generator.
 
     Raises:
-        InputError: no sets, or more than the posterior has draws; a negative number of records; blocks of no records;
-            or evidence that is too rare.
+        InputError: no sets, or more than the posterior has draws; or evidence that no query could have.
     """
-    observed, rng = parse_evidence(given, posterior.network.schema), as_generator(rng)
-    draws = posterior.probabilities.draws or 0
+    schema, rng, draws = posterior.network.schema, as_generator(rng), posterior.probabilities.draws or 0
     if sets is not None and not 0 < sets <= draws:
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {draws} draws"
         )
+    observed = parse_evidence(given, schema)
     laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
-    every, schema = rng.spawn(sets or 1), posterior.network.schema
-    seeds = [every[at] for at in wanted]
+    seeds = rng.spawn(sets or 1)
     makers = (_RecordMaker(theta, numbers, schema, observed) for theta, numbers in laws)
-    return tuple(maker.make_stream(n, seed, block, most) for maker, seed in zip(makers, seeds, strict=True))
+    return zip(makers, [seeds[at] for at in wanted], strict=True)
 
 
 def _list_laws(
@@ -279,7 +269,7 @@ class _RecordMaker:
     schema: Schema
     observed: Observed = ()
 
-    def make_stream(self, n: int, rng: np.random.Generator, block: int, most: float) -> pa.RecordBatchReader:
+    def make_stream(self, n: int, rng: np.random.Generator, block: int, most: float = math.inf) -> pa.RecordBatchReader:
         """Make records, block by block as they are read; arguments are checked at once.
 
         Args:
