@@ -19,7 +19,8 @@ from shell import Shell, opened
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
 TRUTH = dc.Tables(STUDY, {"smoke": [0.4, 0.6], "lung": [[0.1, 0.9], [0.02, 0.98]]})
-QUERIES = ["P(lung=yes | smoke=yes)", "P(smoke=yes)", "P(lung=yes)"]
+DIFFERENCE = "P(lung=yes | smoke=yes) - P(lung=yes | smoke=no)"
+QUERIES = ["P(lung=yes | smoke=yes)", "P(smoke=yes)", "P(lung=yes)", DIFFERENCE]
 
 
 @pytest.fixture
@@ -58,6 +59,24 @@ def test_releases_are_as_accurate_as_was_planned() -> None:
         assert row["epsilon"] <= float(epsilon)
         assert row["low"] < row["half_width"] < row["high"] and 0 < row["uncertainty"] < 0.1
         assert 0.1 < row["error"] / row["half_width"] < 0.8
+
+
+@pytest.mark.usefixtures("few")
+def test_a_question_has_a_width_of_its_own_and_a_count_that_of_its_query() -> None:
+    plan = dc.plan_accuracy(
+        TRUTH, [DIFFERENCE, "P(lung=yes | smoke=yes) / P(lung=yes)", "N(smoke=yes)"], 0.5, 3000, rng=1
+    )
+    assert [one.query for one in plan.questions] == [
+        DIFFERENCE,
+        "P(lung=yes | smoke=yes) / P(lung=yes)",
+        "P(smoke=yes)",
+    ]
+    parts = dc.plan_accuracy(
+        TRUTH, [*QUERIES[:1], "P(lung=yes | smoke=no)"], None, 3000, guarantee=plan.guarantee, rng=1
+    )
+    longest = sum(one.at(1.0) for one in parts.questions)
+    assert 0.7 * max(one.at(1.0) for one in parts.questions) < plan.questions[0].at(1.0) < longest
+    assert plan.questions[0].largest == math.inf
 
 
 @pytest.mark.usefixtures("few")

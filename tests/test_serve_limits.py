@@ -349,8 +349,8 @@ def test_a_body_that_was_refused_is_not_kept(folder: Path) -> None:
 
 
 def test_one_of_many_sets_is_made_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, make = [], synthetic._make_stream
-    monkeypatch.setattr(synthetic, "_make_stream", lambda *what: made.append(1) or make(*what))  # type: ignore[func-returns-value]
+    made, make = [], synthetic._RecordMaker
+    monkeypatch.setattr(synthetic, "_RecordMaker", lambda *what: made.append(1) or make(*what))  # type: ignore[func-returns-value]
     with Local([folder / "r.draws"]) as server:
         assert server.ask("/releases/r/synthetic?n=5&sets=100&set=70").status == 200
     assert len(made) == 1

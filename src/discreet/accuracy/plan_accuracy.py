@@ -40,7 +40,7 @@ from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import MostProbable, NumberQuery, PlainQuery, Query, plain_queries
+from discreet.model.query_grammar import ComposedQuery, MostProbable, NumberQuery, Query, plain_queries, read_query
 from discreet.model.round_numbers import typical_network
 from discreet.model.schema import Schema
 from discreet.model.tables import Tables
@@ -69,6 +69,8 @@ NORMAL_RELEASES = 4
 """Weight, in releases, of `NORMAL_ERROR` beside the simulated errors."""
 LARGEST_HALF_WIDTH = 0.5
 """Half-width of a probability about which nothing is known."""
+ENDLESS_RATIO = 10.0
+"""Half-width of an interval without an end, such as that of a ratio whose divisor may be 0, relative to its mean."""
 BINNED_RATIO = 1.1
 """Ratio of an interval to that by one law inside bins above which bins, and not records alone, make it wide."""
 LEAST_HALF_WIDTH = 1e-12
@@ -94,7 +96,8 @@ def plan_accuracy(
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
             from Dirichlet(1/4), and half-widths are geometric means over them. Of such a network, columns whose bins a
             release finds have as many as it may find, and finding them is no part of the plan.
-        queries: probabilities, means, quantiles and correlations, as `answer` takes them. Numbers are made up by the
+        queries: probabilities, means, quantiles and correlations, and questions made of them, as `answer` takes them.
+            Numbers are made up by the
             log-linear law inside their bins; of a mechanism that releases sums of them, as `planned` does, half-widths
             are of answers by these sums.
         within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
@@ -175,6 +178,10 @@ class _Simulated:
         self._rng, self._typical, self._measured = rng, typical, False
         self._budgets: list[float] = []
         self._binned = [False] * len(queries)
+        network = worlds[0].counts.over
+        self._numeric = [
+            any(isinstance(each, NumberQuery) for each in plain_queries([one], network)) for one in queries
+        ]
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
         noiseless = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
@@ -233,18 +240,20 @@ class _Simulated:
         """Find half-widths of the widest rows, and absolute errors of their means."""
         pairs = []
         for index, (query, true) in enumerate(zip(self._asked, truth, strict=True)):
-            if self._measured and posterior.numbers is None and isinstance(query, NumberQuery):
+            if self._measured and posterior.numbers is None and self._numeric[index]:
                 # What noise leaves of a number is known of releases that hold its sums; bins say something else.
                 pairs.append((1.0, 0.0))
                 continue
             try:
                 rows = answer_many(posterior, [query])[0].tidy()
             except InputError:  # evidence without a record, by the random network or the noise
-                if isinstance(query, NumberQuery):
+                if self._numeric[index]:
                     raise
                 pairs.append((LARGEST_HALF_WIDTH, LARGEST_HALF_WIDTH))
                 continue
-            widths = [max(row["upper"] - row["lower"], LEAST_HALF_WIDTH) / 2 for row in rows]
+            longest = [2 * ENDLESS_RATIO * max(abs(row["mean"]), LARGEST_HALF_WIDTH) for row in rows]
+            drawn = [max(row["upper"] - row["lower"], LEAST_HALF_WIDTH) for row in rows]
+            widths = [min(pair) / 2 for pair in zip(drawn, longest, strict=True)]
             widest = int(np.argmax(widths))
             pairs.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
             if "law_lower" in rows[widest]:
@@ -255,7 +264,12 @@ class _Simulated:
 
 
 def _find_largest(query: Query, schema: Schema) -> float:
-    """Find the half-width that no interval of a query exceeds: of a mean or quantile half the range of its numbers."""
+    """Find the half-width that no interval of a query exceeds: of a mean or quantile half the range of its numbers.
+
+    Infinite for a question made of queries.
+    """
+    if isinstance(query, ComposedQuery):
+        return math.inf
     if not isinstance(query, NumberQuery) or query.kind in ("marginal", "conditional"):
         return LARGEST_HALF_WIDTH
     ranges = [high - low for name, _ in query.targets for low, high in [schema[name].bounds or (-math.inf, math.inf)]]
@@ -300,14 +314,19 @@ def _clip_epsilon(epsilon: float) -> float:
     return min(max(epsilon, LOWEST_EPSILON), HIGHEST_EPSILON)
 
 
-def _read_queries(queries: Sequence[str | Query], network: Network) -> list[PlainQuery]:
-    """Parse queries whose rows have a width; those that a question is made of take its place."""
+def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Query]:
+    """Parse queries whose rows have a width; a number of records has none, and is planned by its queries."""
     if isinstance(queries, str | Query) or not queries:
         raise InputError("a plan takes a list of queries, at least one")
-    parsed = plain_queries(queries, network)
-    for query in parsed:
-        if isinstance(query, MostProbable):
+    parsed, single = list[Query](), PosteriorDraws(Dirichlet.uniform(network).draw(1, rng=0))
+    for query in [read_query(query, network.schema) for query in queries]:
+        atoms = plain_queries([query], network)
+        if any(isinstance(atom, MostProbable) for atom in atoms):
             raise InputError(f"{query}: a most probable state has no width; ask for P(...)")
+        try:
+            parsed += [query] if query in atoms or answer_many(single, [query]) else []
+        except InputError:
+            parsed += atoms
     return parsed
 
 
