@@ -155,6 +155,8 @@ class NumberType:
             return float(value)
         if isinstance(value, date | str):
             value = self.read_text(value.isoformat() if isinstance(value, date) else value)
+        elif isinstance(value, int):  # documents write days as 18262.0; a person who writes 5 means no day of 1970
+            raise TypeError("no date")
         number, day = self.of(value), value * self.seconds / DAY_SECONDS
         if not FIRST_DAY <= day < LAST_DAY + 1:
             raise ValueError("no date from year 1 to 9999")

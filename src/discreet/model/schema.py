@@ -732,10 +732,6 @@ def _read_variable(member: Mapping[str, Any]) -> Variable:
             "a variable has a name, states or bounds and bins, and perhaps missing and other; "
             f"got {sorted(member)[:5]}{similar}"
         )
-    # Documents write days as 18262.0; a person who writes 5 means no day of January 1970.
-    ends = [each for word in ("bounds", "bins") if isinstance(member.get(word), list) for each in member[word]]
-    raw = member.get("type") in ("date", "datetime") and any(isinstance(each, int) for each in ends)
-    require(not raw, f"variable {shown(member['name'])}: bounds and bins are dates, such as 2024-02-29, no numbers")
     states, codes = _read_states(member)
     words = {word: value for word, value in member.items() if word != "labels"}
     return Variable(**(words | {"states": states, "codes": codes}))
