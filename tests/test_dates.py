@@ -233,13 +233,13 @@ def test_what_is_no_date_is_no_bound(wrong: Any) -> None:
 @every("type", ["date", "datetime"])
 @every("ends", ["bounds = [1, 5]", "bounds = [2020-01-01, 2024-12-31]\nbins = [18300]"])
 def test_a_number_in_a_file_is_no_date(type: str, ends: str) -> None:
-    with pytest.raises(dc.InputError, match="'day': (bounds|bins) must be a list of (date|time)s, such as 2024-02-29"):
+    with pytest.raises(dc.InputError, match=r"'day': (bounds|bins) must be a list of (date|time)s, such as 2024-02-29"):
         Project.parse(f'[[variables]]\nname = "day"\ntype = "{type}"\n{ends}\n')
 
 
 def test_a_whole_number_is_no_date_in_python_either() -> None:
     for bounds, bins in (((1, 5), ()), (("2020-01-01", "2024-12-31"), (18_300,)), ((True, "2024-12-31"), ())):
-        with pytest.raises(dc.InputError, match="'day': (bounds|bins) must be a list of dates, such as 2024-02-29"):
+        with pytest.raises(dc.InputError, match=r"'day': (bounds|bins) must be a list of dates, such as 2024-02-29"):
             dc.Variable("day", bounds=bounds, bins=bins, type="date")
 
 
