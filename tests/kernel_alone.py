@@ -23,6 +23,7 @@ PACKS = (
     "discovery",
     "deciding",
     "predicting",
+    "reporting",
     "questions",
     "accuracy",
     "designs",
@@ -32,7 +33,7 @@ PACKS = (
 )
 OF_PACKS = re.compile(
     rf"\b(dc|discreet)[./]({'|'.join(PACKS[1:])})\b|\bserve\b|\"(exact|particles)\"|noisy_(gradients|moments)|factored"
-    r"|grouped_moments|objective_perturbation|--design\b|\bdc\.(decide|decisions|plan_accuracy|predict)\b|decide_number"
+    r"|grouped_moments|objective_perturbation|--design\b|\bdc\.(decide|decisions|plan_accuracy|predict|explain|report)\b|decide_number"
     r"|\"decide\"|--within|--workload"
 )
 BESIDE = ("pages", "mutants")

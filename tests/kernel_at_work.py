@@ -18,7 +18,7 @@ network = asia().network
 promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
 assert list(dc.tools.MECHANISMS) == ["planned", "laplace", "gaussian", "structure"]
 
-# a network: released, stored, read, asked, explained, reported
+# a network: released, stored, read, asked
 rng = np.random.default_rng(1)
 records = dc.tools.simulate_records(asia(), 5000, rng=rng)
 counts = dc.count(dc.read_records(records, network.schema), network)
@@ -49,7 +49,7 @@ for options in ("--score score.json", "--score score.json --option draws=2", "--
     told = CliRunner().invoke(app, ["plan", *options.split(), "--epsilon", "1", "--records", "9"])
     assert isinstance(told.exception, dc.InputError) and "not installed" in str(told.exception), told.exception
 doors = (lambda: dc.decide, lambda: dc.decisions.payoff, lambda: dc.plan_accuracy, lambda: dc.tools.to_arviz)
-for wanted in (*doors, lambda: dc.predict):
+for wanted in (*doors, lambda: dc.predict, lambda: dc.explain, lambda: dc.report):
     try:
         print(wanted())
     except dc.InputError as error:
@@ -75,6 +75,7 @@ packs = tuple(
         "interchange",
         "deciding",
         "predicting",
+        "reporting",
         "questions",
         "accuracy",
         "designs",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.queries.explain import (
+from discreet.reporting.explain import (
     best_distance,
     divergence_limits,
     expected_divergences,

@@ -23,8 +23,8 @@ import discreet as dc
 from discreet.deciding.draw_bounds import plan_draws, response_error
 from discreet.deciding.number_losses import Squared
 from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.queries import explain as divergence
-from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
+from discreet.reporting import explain as divergence
+from discreet.reporting.explain import least_distinguishable, range_distance, range_divergence
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
 from experiments.paper_bounds import (
     fourier_deviation,

@@ -18,8 +18,8 @@ from design_releases import PUBLISHED, committed
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.queries import explain as explaining
 from discreet.queries.row_shares import Dependence, dependence, row_effects
+from discreet.reporting import explain as explaining
 from discreet.research.scores.families import Family
 from experiments.corrected_bounds import dirichlet_kl
 from folding import every

@@ -68,7 +68,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "privacy/ledger_database.py _refuse_network": OWN,
     "privacy/settings.py _read_settings": ("settings",),
     "predicting/predict.py _encode": TEXTS,
-    "queries/release_report.py _texts": OWN,
+    "reporting/release_report.py _texts": OWN,
     "server/remote_posterior.py _read_batches": ("records sent",),
     "queries/synthetic.py write_records": WRITTEN,
     "releases/combined.py load": ("release", "combined"),

@@ -40,20 +40,21 @@ MAY_IMPORT = {
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "cli": {*KERNEL},
     "interchange": {*CORE, "posterior"},
-    "discovery": {*KERNEL, "cli"},
+    "discovery": {*KERNEL, "cli", "reporting"},
     "deciding": {*CORE, "posterior", "queries"},
     "predicting": {*CORE, "posterior", "queries"},
+    "reporting": {*CORE, "posterior", "queries"},
     "questions": {*CORE, "posterior", "queries"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
-    "server": {*CORE, "posterior", "queries", "deciding", "predicting"},
+    "server": {*CORE, "posterior", "queries", "deciding", "predicting", "reporting"},
 }
-"""Besides itself and `errors`, which all folders may import. The last ten are packs: the kernel imports none."""
+"""Besides itself and `errors`, which all folders may import. The last eleven are packs: the kernel imports none."""
 PACKS = (
-    "interchange", "discovery", "deciding", "predicting", "questions", "accuracy", "designs", "research", "estimators",
-    "server",
+    "interchange", "discovery", "deciding", "predicting", "reporting", "questions", "accuracy", "designs", "research",
+    "estimators", "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {
@@ -77,6 +78,7 @@ PUBLIC = {
     "queries",
     "deciding",
     "predicting",
+    "reporting",
     "questions",
     "server",
     "designs/readers",

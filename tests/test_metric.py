@@ -15,9 +15,9 @@ from scipy.special import softmax
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.privacy.ledger import Ledger
-from discreet.queries.explanation import MetricLimits
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.policy import RecordsPolicy
+from discreet.reporting.explanation import MetricLimits
 from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 from registry import EVERY, NETWORK, Variant

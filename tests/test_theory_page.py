@@ -68,7 +68,7 @@ def test_names_of_modules_are_there() -> None:
     assert len(named) > 100
     missing = [name for name in named if not found(name)]
     assert missing == []
-    assert not found("queries.explain.nothing") and not found("theory.nothing") and found("experiments.d_ind")
+    assert not found("reporting.explain.nothing") and not found("theory.nothing") and found("experiments.d_ind")
 
 
 def test_calls_and_commands_are_there() -> None:

@@ -33,12 +33,10 @@ from .predicting.predict import predict as predict
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
-from .queries.explain import explain as explain
 from .queries.query import answer as answer
 from .queries.query import answer_many as answer_many
 from .queries.query import marginals as marginals
 from .queries.regress import regress as regress
-from .queries.release_report import report as report
 from .queries.synthetic import sample as sample
 from .records.counts import count as count
 from .records.records import check as check
@@ -47,6 +45,8 @@ from .releases.combined import combine as combine
 from .releases.combined import load as load
 from .releases.external_figures import external_table as external_table
 from .releases.release import Release as Release
+from .reporting.explain import explain as explain
+from .reporting.release_report import report as report
 from .verify.audit import audit as audit
 from .verify.plan import plan as plan
 

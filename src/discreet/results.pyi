@@ -9,9 +9,9 @@ from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
 from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
-from .queries.explanation import Explanation as Explanation
 from .queries.regress import Regression as Regression
 from .records.counts import Counts as Counts
 from .records.records import Records as Records
 from .releases.combined import Combined as Combined
+from .reporting.explanation import Explanation as Explanation
 from .verify.plan import ExpectedError as ExpectedError

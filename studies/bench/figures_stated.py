@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from discreet.queries.explain import least_misses, moved_belief
+from discreet.reporting.explain import least_misses, moved_belief
 from experiments import coverage_networks as networks
 from experiments import errata
 from experiments.budget import geometric
@@ -238,7 +238,7 @@ FIGURES: Sequence[Figure] = (
     Figure(
         HOW,
         "At 1 it finds {} % of them at 1 % false alarms, and at 3 it finds {} %",
-        OfCode("python -m pytest tests/test_adversary.py", "a formula, `discreet.queries.explain`", found_by_attacks),
+        OfCode("python -m pytest tests/test_adversary.py", "a formula, `discreet.reporting.explain`", found_by_attacks),
     ),
     Figure(
         HOW,
@@ -274,7 +274,7 @@ FIGURES: Sequence[Figure] = (
         WHICH,
         BELIEFS,
         OfCode(
-            "python -m pytest studies/tests/test_guide_pictures.py", "a formula, `discreet.queries.explain`", beliefs
+            "python -m pytest studies/tests/test_guide_pictures.py", "a formula, `discreet.reporting.explain`", beliefs
         ),
         about="the table of beliefs",
     ),

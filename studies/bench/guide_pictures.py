@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from discreet.display.charts import line_chart
-from discreet.queries.explain import least_misses, moved_belief
+from discreet.reporting.explain import least_misses, moved_belief
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 EPSILONS = tuple(float(each) for each in np.geomspace(0.05, 5, 41))

@@ -14,8 +14,8 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.queries.explain import divergence_limits
 from discreet.queries.row_shares import row_effects
+from discreet.reporting.explain import divergence_limits
 from discreet.research.scores.contrasts import family_tables
 from discreet.util.arrays import Floats
 

@@ -15,7 +15,7 @@ from scipy.special import betainc, betaincinv, betaln, logsumexp
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.queries.explain import least_distinguishable
+from discreet.reporting.explain import least_distinguishable
 from discreet.research.mechanisms.fourier import contrast_sensitivity
 from discreet.research.scores.contrasts import coefficients
 from discreet.research.scores.likelihood_sensitivity import log_range

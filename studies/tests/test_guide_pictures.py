@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.guide_pictures import FOLDER, PICTURES, PLANNED, PLANNED_EPSILONS
-from discreet.queries.explain import least_misses, moved_belief
+from discreet.reporting.explain import least_misses, moved_belief
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 

@@ -26,10 +26,10 @@ from discreet.privacy.ledger import Ledger
 from discreet.privacy.settings import ledger_address
 from discreet.queries.answers import Answers
 from discreet.queries.documents import answer_document
-from discreet.queries.release_report import report as write_report
 from discreet.records.counts import count
 from discreet.records.records import read_records
 from discreet.releases.release import Release
+from discreet.reporting.release_report import report as write_report
 
 DOMAIN_SHARE = Fraction(1, 4)
 """Share of epsilon that finds the domain."""

@@ -17,9 +17,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from discreet.queries.explanation import Explanation
-from discreet.queries.release_report import report_policy
 from discreet.releases.release import release_schema
+from discreet.reporting.explanation import Explanation
+from discreet.reporting.release_report import report_policy
 from discreet.server import parameters as asks
 from discreet.server import replies
 from discreet.server import reply_types as says

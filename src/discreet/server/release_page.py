@@ -12,10 +12,10 @@ from discreet.model.network import Network
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.distributions import distributions
 from discreet.queries.query import answer_many, marginals
-from discreet.queries.release_report import promise_words
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
+from discreet.reporting.release_report import promise_words
 from discreet.server import replies
 from discreet.server.page_links import PageRequest, StateLinks
 from discreet.server.page_tables import (

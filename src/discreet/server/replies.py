@@ -27,12 +27,12 @@ from discreet.queries.documents import (
     regression_document,
     source_document,
 )
-from discreet.queries.explain import explain
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.regress import regress
-from discreet.queries.release_report import report
 from discreet.queries.synthetic import PROBED_RECORDS, record_chunks, sample_set
 from discreet.releases.release import Release
+from discreet.reporting.explain import explain
+from discreet.reporting.release_report import report
 from discreet.server.parameters import (
     DecisionRequest,
     ExplainRequest,

@@ -27,7 +27,10 @@ from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.read import posterior_kind
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
-from discreet.queries.explanation import (
+from discreet.queries.query import answer
+from discreet.queries.row_shares import Dependence, dependence
+from discreet.releases.release import Release
+from discreet.reporting.explanation import (
     Change,
     Distinguishability,
     Divergence,
@@ -36,9 +39,6 @@ from discreet.queries.explanation import (
     MetricLimits,
     OtherPrior,
 )
-from discreet.queries.query import answer
-from discreet.queries.row_shares import Dependence, dependence
-from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import not_negative, positive, probability
 from discreet.util.option_texts import DEFAULT_LEVEL

@@ -290,7 +290,7 @@ class Explanation(Result):
 
     Example:
         >>> import discreet as dc
-        >>> from discreet.queries.explanation import InferenceLimits
+        >>> from discreet.reporting.explanation import InferenceLimits
         >>> beliefs = {0.5: (None, 0.73)}
         >>> promise = InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
         >>> print(str(dc.results.Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())

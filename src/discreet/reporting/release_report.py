@@ -29,10 +29,10 @@ from discreet.posterior.protocol import equal_tails
 from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answers import Answers, state_text
 from discreet.queries.distributions import distributions
-from discreet.queries.explain import describe_promise
-from discreet.queries.explanation import InferenceLimits, MetricLimits, write_factor
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
+from discreet.reporting.explain import describe_promise
+from discreet.reporting.explanation import InferenceLimits, MetricLimits, write_factor
 from discreet.util.arrays import Floats
 from discreet.util.lazy_imports import lazy_import
 from discreet.util.option_texts import DEFAULT_LEVEL, ReportForm
@@ -149,7 +149,7 @@ def report_policy() -> str:
 @cache
 def _texts() -> Mapping[str, str]:
     """Return the texts of the templates "report.html" and "report.md" by name; they are read once."""
-    folder = files("discreet.queries") / "templates"
+    folder = files("discreet.reporting") / "templates"
     return {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
 
 
