@@ -20,6 +20,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries.row_shares import Dependence, dependence, row_effects
 from discreet.reporting import explain as explaining
+from discreet.reporting.explanation import InferenceLimits
 from discreet.research.scores.families import Family
 from experiments.corrected_bounds import dirichlet_kl
 from folding import every
@@ -404,6 +405,24 @@ def test_without_a_whole_family_no_counts_are_taken_for_exact() -> None:
 # ------------------------------------------------------------------------------------------------------- the shell
 
 
+def test_releases_of_the_same_records_reveal_what_their_guarantees_add_up_to(tmp_path: Path) -> None:
+    """The belief of a record's presence after both is that of the sum of their epsilons, .5 and 1.5."""
+    coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+    counts, prior = counts_of(coin, [(0,), (1,), (1,)]), dc.Dirichlet.uniform(coin)
+    promises = [dc.Guarantee(epsilon=e, delta=0, relation="add-remove", unit="record") for e in ("2", "0.5", "1.5")]
+    account = dc.Ledger(f"sqlite:///{tmp_path}/ledger.db").open("coins", promises[0])
+    first, second = (dc.release(dc.laplace(), counts, prior, promise, account=account) for promise in promises[1:])
+    told = dc.explain(dc.combine(first, second, data="same"), rng=1)
+    (together,) = told.together
+    assert isinstance(together, InferenceLimits) and (together.presence, together.value) == (2.0, 4.0)
+    assert together.beliefs[0.5][0] == pytest.approx(1 / (1 + math.exp(-2)))
+    presences = [part.promise.presence for part in told.parts.values() if isinstance(part.promise, InferenceLimits)]
+    assert presences == [0.5, 1.5] and list(told.parts) == [first.id, second.id]
+    text = str(told)
+    assert "all of its releases together" in text and f"Release {second.id}" in text
+    assert str(told.parts[first.id].promise.guarantee) in text
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     shell = opened(tmp_path, monkeypatch, capfd)
     release("laplace").save("made.json")
@@ -414,6 +433,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pyt
     assert set(told) == {"promise", "telling", "divergence", "dependences", "priors", "notes"}
     assert told["promise"]["beliefs"]["0.5"][0] == pytest.approx(1 / (1 + math.exp(-2)))
     dc.combine(release("laplace"), release("gaussian"), data="different").save("both.json")
-    assert "one release" in shell.fails("explain both.json")
+    told = shell.json("explain both.json")
+    assert all("no one guarantee" in limits for limits in told["together"])  # simulations promise nothing
+    assert all(set(each) > {"promise", "telling"} for each in told["releases"].values()) and len(told["releases"]) == 2
     assert "no query" in shell.fails("explain made.json nonsense")
     assert "seed" in shell.fails("explain made.json --seed=-1")

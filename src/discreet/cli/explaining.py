@@ -36,6 +36,8 @@ def explain(
 ) -> None:
     """Explain what a release reveals of one record, and what its answers depend on.
 
+    Of combined releases it tells what all of a data set reveal together, and then explains each.
+
     The explanation has words and numbers, is computed from the release alone, and spends no budget. For a release under
     a metric it is about changes by one unit, and by a few, instead of records.
 
@@ -45,15 +47,13 @@ def explain(
     out = OutputOptions.of(form, output, replace, as_json)
     texts = read_queries(queries, release) or []
     evidence = load_evidence(release)
-    if evidence.one_release is None and evidence.parts == (evidence,):
+    if isinstance(evidence, dc.external.External):
         raise InputError(
             "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
             "`query` for these"
         )
-    if evidence.one_release is None:
-        raise InputError("explain takes one release: give the combined releases one by one")
     how = Drawing(draws=draws, seed=seed)
     if texts:
         check_draws(how.number, level)
-    explanation = dc.explain(evidence.one_release, texts, rng=how.rng(), level=level, draws=how.number, rows=rows)
+    explanation = dc.explain(evidence, texts, rng=how.rng(), level=level, draws=how.number, rows=rows)
     out.show(explanation.document(), explanation.content(), explanation.tidy())

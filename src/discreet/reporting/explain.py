@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import cast
+from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,11 @@ from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
+from discreet.releases.combined import Combined
 from discreet.releases.release import Release
 from discreet.reporting.explanation import (
     Change,
+    CombinedExplanation,
     Distinguishability,
     Divergence,
     Explanation,
@@ -424,23 +426,46 @@ OTHER_CONCENTRATIONS = (DEFAULT_CONCENTRATION, 1.0)
 """Concentrations of the alternative priors: the curator's default and the uniform prior."""
 
 
+@overload
 def explain(
     release: Release,
+    queries: str | Sequence[str] = ...,
+    *,
+    rng: Seed = ...,
+    level: float = ...,
+    draws: int = ...,
+    rows: int = ...,
+) -> Explanation: ...
+@overload
+def explain(
+    release: Combined,
+    queries: str | Sequence[str] = ...,
+    *,
+    rng: Seed = ...,
+    level: float = ...,
+    draws: int = ...,
+    rows: int = ...,
+) -> CombinedExplanation: ...
+def explain(
+    release: Release | Combined,
     queries: str | Sequence[str] = (),
     *,
     rng: Seed = None,
     level: float = DEFAULT_LEVEL,
     draws: int = 1000,
     rows: int = 5,
-) -> Explanation:
+) -> Explanation | CombinedExplanation:
     """Explain the effect of one record on a release, and the dependence of its answers on the tables.
 
     Under a metric, effects are those of a change of one unit, and of a few; nothing is stated about a whole record, and
     `telling` is None.
 
+    Of combined releases the effect of a record on all releases of a data set together follows from their composed
+    guarantee; the rest is explained release by release. Figures by others have no explanation.
+
     Args:
-        release: release of any kind. The effect of a record, and how well data sets can be distinguished, follow from
-            the guarantee alone; the rest needs a release over a network with a posterior.
+        release: release of any kind, or combined ones. The effect of a record, and how well data sets can be
+            distinguished, follow from the guarantee alone; the rest needs a release over a network with a posterior.
         queries: probabilities, such as "P(lung | smoke=yes)", or a single text; their variance is decomposed by tables
             and rows. A query for a number is replaced by one for the bins that determine it, `P(X | evidence)`.
         rng: source of the posterior's draws; nothing here is private.
@@ -479,6 +504,11 @@ def explain(
         (1.0, False, 0.46)
     """
     rng = as_generator(rng)
+    if isinstance(release, Combined):
+        parts = {
+            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in release.releases
+        }
+        return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
@@ -574,24 +604,43 @@ def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
     Returns:
         Limits under a metric if the guarantee has one, else limits about one record.
     """
-    return _describe_changes(release) if release.guarantee.relation is Relation.METRIC else _describe_promise(release)
+    if release.guarantee.relation is Relation.METRIC:
+        return _describe_changes(release)
+    return _describe_promise(release.guarantee, private=release.private)
 
 
-def _describe_promise(release: Release) -> InferenceLimits:
+NO_ONE_GUARANTEE = (
+    "they have no one guarantee: their relations or units differ, or simulations or figures by others are among them"
+)
+
+
+def _describe_together(guarantee: Guarantee | None) -> InferenceLimits | str:
+    """Compute the limits of inference about a record by all releases of a data set, or say why there are none."""
+    if guarantee is None:
+        return NO_ONE_GUARANTEE
+    if guarantee.relation is Relation.METRIC:
+        return f"their guarantee under the metric adds up: {guarantee}"
+    return _describe_promise(guarantee, private=True)
+
+
+def _describe_promise(guarantee: Guarantee, *, private: bool) -> InferenceLimits:
     """Compute the limits of inference about a record.
+
+    Args:
+        guarantee: under a relation of records.
+        private: whether it holds; simulations promise nothing.
 
     Returns:
         Limits for the beliefs PRIOR_BELIEFS. A record's presence has the epsilon of the guarantee under ADD_REMOVE, and
         is unprotected (None) otherwise. A record's value has epsilon and delta of the guarantee converted to REPLACE;
         if this has a delta of 1 or more, its nats are None and its delta is 1.
     """
-    guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
     nats = None if value is None else float(value.epsilon)
     beliefs = {prior: (_bound_belief(prior, presence), _bound_belief(prior, nats)) for prior in PRIOR_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
-    named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
+    named = (str(guarantee), str(guarantee.relation), guarantee.unit, private)
     return InferenceLimits(*named, presence, nats, delta, value_delta, beliefs)
 
 

@@ -374,6 +374,40 @@ class Explanation(Result):
             yield f"  the prior's record that would move it most, one more in {pseudo.entry}: {moved}"
 
 
+@dataclass(frozen=True)
+class CombinedExplanation(Result):
+    """Effects of one record on several releases together, and on each of them.
+
+    Args:
+        together: for each data set the limits on the knowledge about a record that all of its releases give; a sentence
+            where there is no one guarantee of all.
+        parts: the explanation of each release, by its identifier, in the order of the data sets.
+
+    Raises:
+        Nothing: `explain` makes it.
+    """
+
+    together: tuple[InferenceLimits | str, ...]
+    parts: Mapping[str, Explanation]
+
+    def content(self) -> Iterator[str]:
+        """Yield all lines of text: those of every data set, then those of every release."""
+        for number, limits in enumerate(self.together, 1):
+            yield f"Data set {number} of {len(self.together)}, all of its releases together"
+            yield from (f"  {line}" for line in ((limits,) if isinstance(limits, str) else limits.lines()))
+        for name, part in self.parts.items():
+            yield from ("", f"Release {name}", *(f"  {line}" if line else "" for line in part.content()))
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """List the rows of all releases, as `Explanation.tidy`, each with the "release"."""
+        return [{"release": name, **row} for name, part in self.parts.items() for row in part.tidy()]
+
+    def document(self) -> dict[str, object]:
+        """Convert all parts to values that `json.dumps` accepts: "together", and "releases" by identifier."""
+        together = [limits if isinstance(limits, str) else asdict(limits) for limits in self.together]
+        return {"together": together, "releases": {name: part.document() for name, part in self.parts.items()}}
+
+
 def write_factor(nats: float) -> str:
     """Write exp(nats) as a factor of odds with its exponent, `2.72 (e^1)`; from 14 nats on the exponent alone."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
