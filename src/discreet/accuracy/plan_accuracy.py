@@ -180,7 +180,7 @@ class _Simulated:
         self._binned = [False] * len(queries)
         network = worlds[0].counts.over
         self._numeric = [
-            any(isinstance(each, NumberQuery) for each in plain_queries([one], network)) for one in queries
+            any(isinstance(atom, NumberQuery) for atom in plain_queries([query], network)) for query in queries
         ]
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []

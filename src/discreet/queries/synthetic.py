@@ -145,8 +145,8 @@ def sample(
         >>> wet.read_all()["rain"].to_pylist()
         ['yes', 'yes', 'yes']
     """
-    made = _list_makers(posterior, range(sets or 1), rng, sets, given)
-    return tuple(maker.make_stream(n, seed, block) for maker, seed in made)
+    makers = _list_makers(posterior, range(sets or 1), rng, sets, given)
+    return tuple(maker.make_stream(n, seed, block) for maker, seed in makers)
 
 
 def sample_set(
@@ -182,7 +182,7 @@ def sample_set(
 
 
 def _list_makers(
-    posterior: NetworkPosterior, wanted: Sequence[int], rng: Seed, sets: int | None, given: str
+    posterior: NetworkPosterior, wanted: Sequence[int], rng: Seed, sets: int | None, evidence: str
 ) -> Iterator[tuple[_RecordMaker, np.random.Generator]]:
     """List what makes some of the sets; the records of a set do not depend on which others are made.
 
@@ -191,7 +191,7 @@ def _list_makers(
         wanted: positions of the sets, counted from 0.
         rng: source of randomness; the choice of draws comes first, then a child generator for each set, wanted or not.
         sets: number of all sets; None for one set from the posterior's mean.
-        given: evidence that each record has.
+        evidence: evidence that each record has.
 
     Returns:
         For each wanted set its maker, computed as it is asked for, and its generator.
@@ -204,7 +204,7 @@ def _list_makers(
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {draws} draws"
         )
-    observed = parse_evidence(given, schema)
+    observed = parse_evidence(evidence, schema)
     laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
     seeds = rng.spawn(sets or 1)
     makers = (_RecordMaker(theta, numbers, schema, observed) for theta, numbers in laws)
@@ -317,20 +317,20 @@ class _RecordMaker:
         for name, seen in self.observed:
             variable = self.schema[name]
             if isinstance(seen, NumberRange):
-                ranges[name], kept = seen, codes[name] < len(variable.edges) - 1
+                ranges[name], matches = seen, codes[name] < len(variable.edges) - 1
             else:
                 states = (seen,) if isinstance(seen, str) else seen.states
-                kept = np.isin(codes[name], [variable.code(state) for state in states])
-            codes = {other: column[kept] for other, column in codes.items()}
+                matches = np.isin(codes[name], [variable.code(state) for state in states])
+            codes = {node: column[matches] for node, column in codes.items()}
         numbers = self.numbers.draw(codes, rng)
         columns = [_make_column(variable, codes[variable.name], numbers) for variable in self.schema]
         batch = pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(self.schema))
         for name, seen in ranges.items():
             low, high = seen.ends(self.schema[name])
             column = np.asarray(numbers[name], np.float64)
-            kept = (column >= low) & ((column < high) | (high == self.schema[name].edges[-1]))
-            numbers = {other: values[kept] for other, values in numbers.items()}
-            batch = batch.filter(pa.array(kept))
+            matches = (column >= low) & ((column < high) | (high == self.schema[name].edges[-1]))
+            numbers = {node: values[matches] for node, values in numbers.items()}
+            batch = batch.filter(pa.array(matches))
         return batch
 
 

@@ -341,7 +341,7 @@ def _options(
 
 
 def _sample(
-    remote: RemotePosterior, n: int, given: str, rng: Seed, sets: int | None, block: int
+    remote: RemotePosterior, n: int, rng: Seed, sets: int | None, block: int, **evidence: str
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make synthetic records; see `sample`. They arrive as they are read."""
     as_generator(rng)
@@ -350,7 +350,7 @@ def _sample(
     require(block == BLOCK, f"a server makes {BLOCK:,} records at once: leave out block")
     seed = secrets.randbelow(LARGEST_SEED) if rng is None else int(rng)
     parameters = {"n": int(n), "sets": sets, "seed": seed, "format": "arrow", "missing": remote.missing}
-    parameters |= {"given": given} if given else {}
+    parameters |= {name: text for name, text in evidence.items() if text}
     schema = remote.network.schema
     width = 16 * len(schema) + sum(max(len(str(state).encode()) for state in variable.states) for variable in schema)
     path, most = ("releases", remote.id, "synthetic"), SLACK_BYTES + 2 * max(0, int(n)) * width
