@@ -98,6 +98,17 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     return folder
 
 
+@pytest.fixture(scope="session")
+def released_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, records, a ledger and a release that it paid for, made once; tests copy it."""
+    from shell import release_in
+
+    folder = tmp_path_factory.mktemp("released") / "study"
+    folder.mkdir()
+    release_in(folder)
+    return folder
+
+
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer points for a direction's chains, and so few for the walks that what they propose is not the posterior."""
