@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, settings
 
 import costly
 import postgres
+from discreet.util import lazy_imports
 from repeatable import Repeatable
 
 SOURCES = Path(__file__).parent / "src"
-collect_ignore = ["tests/kernel_at_work.py", "tests/packs_at_work.py", "tests/toy_pack"]
-"""What is run by tests in processes of their own: this one knows other packs."""
+collect_ignore = ["tests/kernel_at_work.py", "tests/packs_at_work.py", "tests/toy_pack", "tests/data", "tests/mutants"]
+"""What is run by tests in processes of their own, as this one knows other packs; and folders without tests."""
 
 settings.register_profile(
     "repeatable",
@@ -72,11 +73,39 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collecto
     return collectors
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, object, object]:
+    """Look for examples of the package without loading the libraries that its modules load at their first use.
+
+    doctest asks each name of a module for attributes, and so the stand-ins of ArviZ, numba, Polars and others.
+    """
+    if not (isinstance(collector, DoctestModule) and collector.path.is_relative_to(SOURCES)):
+        return (yield)
+
+    def refuse(self: object, attribute: str) -> None:
+        raise AttributeError(attribute)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy_imports._LazyModule, "__getattr__", refuse)
+        return (yield)
+
+
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder of each test's own: the ledger that nothing names is in it, and never in somebody's home."""
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def released_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, records, a ledger and a release that it paid for, made once; tests copy it."""
+    from shell import release_in
+
+    folder = tmp_path_factory.mktemp("released") / "study"
+    folder.mkdir()
+    release_in(folder)
     return folder
 
 

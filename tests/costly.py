@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -104,26 +105,52 @@ def _lines_of(statement: ast.Expr, lines: list[bytes]) -> range:
     return range(first, last + 1) if alone else range(0)
 
 
+DIGESTS: dict[str, str] = {}
+"""Of each Python source that was asked for its checksum without docstrings and comments, by its checksum with them."""
+KEPT_DIGESTS: dict[str, str] = {}
+"""The same of an earlier run, so that a source is parsed once: to parse all of them takes some seconds of every run."""
+
+
 @cache
 def _file_digest(path: Path, words: bool) -> bytes:
     """Checksum of a file, with or without docstrings and comments."""
     source = path.read_bytes()
+    whole = sha256(source).hexdigest()
     if words or path.suffix != ".py":
-        return sha256(source).digest()
+        return bytes.fromhex(whole)
     try:
-        return sha256(without_words(source)).digest()
+        DIGESTS[whole] = KEPT_DIGESTS.get(whole) or sha256(without_words(source)).hexdigest()
     except (SyntaxError, ValueError):
-        return sha256(source).digest()
+        DIGESTS[whole] = whole
+    return bytes.fromhex(DIGESTS[whole])
+
+
+@contextmanager
+def _keep_digests(config: pytest.Config) -> Iterator[None]:
+    """Take the checksums that an earlier run kept in pytest's cache, and keep those of this one; none without a cache.
+
+    They are kept for this very version of this file, as it says what is left out.
+    """
+    kept, name = getattr(config, "cache", None), f"costly/{sha256(Path(__file__).read_bytes()).hexdigest()}"
+    KEPT_DIGESTS.update(kept.get(name, {}) if kept else {})
+    yield
+    if kept and DIGESTS.keys() - KEPT_DIGESTS.keys():
+        kept.set(name, DIGESTS)
 
 
 @cache
-def _digest(path: Path, words: bool) -> bytes:
-    """Checksum of a file, or of the names and contents of all files of a folder."""
-    total = sha256()
+def _digest(name: str, words: bool) -> bytes:
+    """A path in the repository with its checksum: of a file, or of the names and contents of all files of a folder.
+
+    Empty if the path is gone.
+    """
+    total, path = sha256(), ROOT / name
+    if not path.exists():
+        return b""
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file() and not IGNORED & set(file.parts):
             total.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + _file_digest(file, words))
-    return total.digest()
+    return name.encode() + b"\0" + total.digest()
 
 
 def checksum(test_file: str, reads: Iterable[str], *, words: bool = True) -> str:
@@ -135,9 +162,7 @@ def checksum(test_file: str, reads: Iterable[str], *, words: bool = True) -> str
         words: False leaves out docstrings and comments of Python sources.
     """
     names = sorted({*ALWAYS, test_file, *reads})
-    return sha256(
-        b"".join(name.encode() + b"\0" + _digest(ROOT / name, words) for name in names if (ROOT / name).exists())
-    ).hexdigest()
+    return sha256(b"".join(_digest(name, words) for name in names)).hexdigest()
 
 
 def is_due(test_file: str, record: dict[str, FileRecord]) -> bool:
@@ -246,13 +271,16 @@ class CostlyTests:
         record = load_record()
         due: dict[str, bool] = {}
         chosen, left_out = list[pytest.Item](), list[pytest.Item]()
-        for item in items:
-            name = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else str(item.path)
-            marker = item.get_closest_marker("costly")
-            if marker is None or marker.kwargs.get("always") or due.setdefault(name, is_due(name, record)):
-                chosen.append(item)
-            else:
-                left_out.append(item)
+        with _keep_digests(config):
+            for item in items:
+                name = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else str(item.path)
+                marker = item.get_closest_marker("costly")
+                if marker and not marker.kwargs.get("always") and name not in due:
+                    due[name] = is_due(name, record)
+                if marker is None or marker.kwargs.get("always") or due[name]:
+                    chosen.append(item)
+                else:
+                    left_out.append(item)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             items[:] = chosen

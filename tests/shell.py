@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,8 @@ def as_csv(table: pa.Table) -> bytes:
 class Shell:
     """Commands in a working folder: exit code, stdout and stderr of each."""
 
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self.capfd = capfd
+    def __init__(self, capfd: pytest.CaptureFixture[str] | None) -> None:
+        self.capfd: Any = capfd
 
     def __call__(self, command: str) -> tuple[int, str, str]:
         self.capfd.readouterr()
@@ -67,7 +68,7 @@ class Shell:
         return err
 
 
-def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str] | None) -> Shell:
     """Move into a folder with a network, records, and a ledger with an account of each relation."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{folder / 'discreet-ledger.db'}")
@@ -76,6 +77,22 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     for relation in dc.tools.RECORD_RELATIONS:
         limit = dc.Guarantee(epsilon=3, delta=0, relation=relation, unit="record")
         dc.Ledger(LEDGER).open(relation.value, limit)
+    return Shell(capfd)
+
+
+def release_in(folder: Path) -> None:
+    """Make what `reopened` copies: a folder as `opened` leaves it, and a release of its records in `r.json`."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
+        patch.setenv("XDG_STATE_HOME", str(folder.parent))
+        opened(folder, patch, None)
+        assert main(shlex.split(f"{RELEASE} --json")) == 0
+
+
+def reopened(released: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Move into a copy of a folder with a release, of the fixture `released_study`; each test may change its own."""
+    shutil.copytree(released, folder, dirs_exist_ok=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{folder / 'discreet-ledger.db'}")
     return Shell(capfd)
 
 

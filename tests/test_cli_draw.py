@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from shell import RELEASE, Shell, opened
+from shell import RELEASE, Shell, reopened
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
-    shell = opened(tmp_path, monkeypatch, capfd)
-    shell.json(RELEASE)
-    return shell
+def run(
+    released_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Shell:
+    return reopened(released_study, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.costly("Every command must say of stored draws what it says of their release.")

@@ -9,7 +9,7 @@ import pytest
 
 import discreet as dc
 from discreet.model.query_grammar import parse_regression
-from shell import RELEASE, Shell, opened
+from shell import Shell, reopened
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -18,10 +18,10 @@ ASK = "query r.json --draws 100"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
-    shell = opened(tmp_path, monkeypatch, capfd)
-    shell.json(RELEASE)
-    return shell
+def run(
+    released_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Shell:
+    return reopened(released_study, tmp_path, monkeypatch, capfd)
 
 
 def test_coefficients_are_those_of_the_library(run: Shell) -> None:

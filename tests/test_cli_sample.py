@@ -18,7 +18,7 @@ import discreet as dc
 from discreet.queries.synthetic import sample
 from networks import asia
 from releases import guarantee, simulated
-from shell import Shell, opened, stdin
+from shell import Shell, reopened, stdin
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -28,11 +28,11 @@ FEW = "--draws 20"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+def run(
+    released_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Shell:
     """A folder with a release `r.json`, private but for the fact that its records are made up."""
-    shell = opened(tmp_path, monkeypatch, capfd)
-    shell("release d.parquet --network asia.bif --account add-remove --epsilon 1 --output r.json")
-    return shell
+    return reopened(released_study, tmp_path, monkeypatch, capfd)
 
 
 def test_a_sample_is_a_file_of_records(run: Shell) -> None:

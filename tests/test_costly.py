@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,24 @@ def test_words_about_a_program_are_no_part_of_it() -> None:
     assert costly.without_words(WORDS) == CODE
     for part in (b"beside", b"no comment", b"shares", b"# between", b'"one"', b"# a text"):
         assert costly.without_words(WORDS.replace(part, b"#" + part)) != CODE
+
+
+def test_a_source_is_parsed_once_and_again_when_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, kept, source = list[bytes](), dict[str, dict[str, str]](), tmp_path / "a.py"
+    strip = costly.without_words
+    monkeypatch.setattr(costly, "without_words", lambda text: parsed.append(text) or strip(text))
+    cached: Any = SimpleNamespace(cache=SimpleNamespace(get=kept.get, set=kept.__setitem__))
+    digests = []
+    for text in (b"# a\none = 1\n", b"# a\none = 1\n", b"# b\none = 1\n", b"# b\none = 2\n"):
+        source.write_bytes(text)
+        monkeypatch.setattr(costly, "DIGESTS", {})
+        monkeypatch.setattr(costly, "KEPT_DIGESTS", {})
+        with costly._keep_digests(cached):
+            digests.append(costly._file_digest.__wrapped__(source, False))
+    assert len(parsed) == 3, "an earlier run has seen the second"
+    assert digests[0] == digests[1] == digests[2] != digests[3]
+    with costly._keep_digests(cached.__class__()):  # a run without a cache
+        assert costly._file_digest.__wrapped__(source, False) == digests[3]
 
 
 @pytest.mark.parametrize("words", [False, True])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,19 @@ SCOPES = [("case", "years"), ("word", "whole")]
 """Counted beside the families, in which each variable is."""
 
 
+@pytest.fixture(scope="module")
+def of_parquet(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """What a function finds in a table as a Parquet file; found once, and compared with every engine."""
+    folder = tmp_path_factory.mktemp("parquet")
+    as_parquet = cache(lambda name: on_parquet(TABLES[name], folder, True))
+    return cache(lambda find, name, *given, **options: find(as_parquet(name), *given, **options))
+
+
+def checked(given: dict[str, Any], **words: Any) -> Any:
+    """What is told of records before they are counted."""
+    return dc.check(dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), **words))
+
+
 def outcome(given: dict[str, Any], **options: Any) -> Any:
     """All counts, or the message that refuses."""
     records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), **options)
@@ -161,21 +176,20 @@ LOOSE = pytest.mark.costly("What a loose collation takes for equal shows in ever
         for name, loose in (("usual", False), ("loose", True))
     ],
 )
-def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_path: Path) -> None:
+def test_counts_and_checks_are_those_of_parquet(
+    engine: str, loose: bool, tmp_path: Path, of_parquet: Callable[..., Any]
+) -> None:
     """A collation that is not loose may only hide what a loose one shows: two tables are enough."""
     seen = []
     for name in TABLES if loose else ("clean", "dirty"):
-        held = TABLES[name]
-        one, other = on_parquet(held, tmp_path, loose), ENGINES[engine](held, tmp_path, loose)
+        given = ENGINES[engine](TABLES[name], tmp_path, loose)
         words: dict[str, Any]
         for words in ({}, {"na_values": ("e", "x", "2")}) if name in ("unknown", "dirty") else ({},):
-            checked = [dc.check(dc.read_records(each["source"], CHAIN.schema, table=each.get("table"), **words))
-                       for each in (one, other)]  # fmt: skip
-            assert checked[0] == checked[1], (name, words)
+            assert checked(given, **words) == of_parquet(checked, name, **words), (name, words)
         for missing, outside in TRIED.get(name, (STRICT, LENIENT)):
             options = {"missing": missing, "out_of_bounds": outside}
-            wanted = outcome(one, **options)
-            assert outcome(other, **options) == wanted, (name, options)
+            wanted = of_parquet(outcome, name, **options)
+            assert outcome(given, **options) == wanted, (name, options)
             seen.append(type(wanted))
     assert min(seen.count(dict), seen.count(str)) >= (7 if loose else 2)  # not all are refused, and not all counted
 
@@ -206,18 +220,18 @@ def sums(given: dict[str, Any], design: dc.designs.Design, **options: Any) -> An
 @pytest.mark.costly("Numbers that an engine reads otherwise are found by its sums of designs.")
 @pytest.mark.parametrize("engine", DATABASES)
 def test_moments_and_gradients_are_those_of_parquet(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_parquet: Callable[..., Any]
 ) -> None:
     """Whole numbers of the same bits, in several blocks."""
     monkeypatch.setattr(reading, "BLOCK", 64)
     seen = []
     for name, tried in SUMMED.items():
-        one, other = (load(TABLES[name], tmp_path, True) for load in (on_parquet, ENGINES[engine]))
+        given = ENGINES[engine](TABLES[name], tmp_path, True)
         for missing, outside in tried:
             options = {"missing": missing, "out_of_bounds": outside}
             for design in (LINEAR, LOGISTIC):
-                wanted = sums(one, design, **options)
-                assert sums(other, design, **options) == wanted, (name, options)
+                wanted = of_parquet(sums, name, design, **options)
+                assert sums(given, design, **options) == wanted, (name, options)
                 seen.append(wanted[0])
     assert {0, 300, "r"} < set(seen)  # numbers of records, of which some are dropped, or a refusal
 
@@ -235,21 +249,19 @@ def test_sets_of_variables_that_are_asked_for_together_are_kept_apart(engine: st
 
 
 @pytest.mark.costly("Two people whom a database takes for one are found on each engine.", always=True)
-@pytest.mark.parametrize("engine", DATABASES)
+@pytest.mark.parametrize("engine", ["parquet", *DATABASES])
 def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> None:
-    """Those that a collation takes for one are several, and the same records of them are kept as of Parquet."""
+    """Those that a collation takes for one are several, and as many records of them are kept as of Parquet."""
     held = table()
     for who in (["p", "P", "p ", "é", "e"], [1, 2, 3]):
         units = held.append_column("who", pa.array([who[at % len(who)] for at in range(300)]))
+        given = ENGINES[engine](units, tmp_path, True)
         for most, weights in ((1, "record"), (3, "record"), (3, "unit"))[0 if "P" in who else 2 :]:
-            found = []
-            for load in (on_parquet, ENGINES[engine]):
-                given = load(units, tmp_path, True)
-                records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), unit_column="who",
-                                          max_records=most, weights=weights)  # fmt: skip
-                assert records.unit is not None
-                found.append(dc.count(replace(records, unit=replace(records.unit, salt="s")), CHAIN))
-            assert found[0].records == found[1].records == len(who) * (6 if weights == "unit" else most)
+            records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), unit_column="who",
+                                      max_records=most, weights=weights)  # fmt: skip
+            assert records.unit is not None
+            counted = dc.count(replace(records, unit=replace(records.unit, salt="s")), CHAIN)
+            assert counted.records == len(who) * (6 if weights == "unit" else most)
             # Numbers and logical values are written otherwise on each engine, so that other records are kept.
     use = check_units(records)
     assert use is not None and use.units == 3

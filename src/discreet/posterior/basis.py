@@ -122,7 +122,10 @@ class Basis:
         return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
 
     def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
-        """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables."""
+        """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables.
+
+        Sentences are in the schema's order; a variable whose bounds were declared has none.
+        """
         releases = [release.payload.clipped(release.policy.steps_of_one) for release in self.evidence.releases]
         return tuple(
             columns[name] for name in self.network.ordered(set(names)) for columns in releases if name in columns

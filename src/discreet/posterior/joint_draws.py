@@ -249,7 +249,10 @@ class PosteriorDraws(Posterior):
 
     @cached_property
     def numbers(self) -> NumberDraws | None:
-        """Numbers of the numeric columns under every draw, from released sums; None without such sums."""
+        """Numbers of the numeric columns under every draw, from released sums; None without such sums.
+
+        Of complete records (`assume_at_random`) they are made from the numbers of the records with their gaps.
+        """
         seen = None if self.seen is None else self.seen.numbers
         if self.sums is None:
             return None

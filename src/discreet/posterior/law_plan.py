@@ -68,7 +68,8 @@ class LawPlan:
         """Plan the joint law within the budget of cells: first the hidden variable, then the sets that contradict most.
 
         Candidates are tables whose joint law the network does not leave free and that no family contains; those of more
-        than 1,000 cells are left out.
+        than 1,000 cells are left out. Parents that no arcs join are drawn as a set of their own where a table shows
+        that some of them depend on each other.
 
         Args:
             network: network whose rows are drawn.

@@ -88,7 +88,9 @@ class NumberEvidence:
 def number_evidence(evidence: Combined) -> NumberEvidence | None:
     """Find the sums of numbers in some evidence; None if there are none.
 
-    Sums of the same records are pooled (`pool_sums`). Of different records those with the least noise are taken.
+    Sums of the same records are pooled (`pool_sums`). Of several data sets with sums the one with the least noise of
+    offsets, relative to what a unit can add, is read alone. The number of records of a data set is the public one, or
+    else the estimate of its measurements.
     """
     by_data_set = []
     for documents, exact in zip(evidence.data_sets, evidence.records, strict=True):
@@ -114,7 +116,7 @@ def pool_sums(measured: Sequence[NumberEvidence]) -> NumberEvidence:
     Returns:
         Sums that need not be whole, with noise of scale `sum(1 / s^2)^(-1/2)`. Those that differ from the most precise
         ones in the law of the noise, in the number of steps that a unit counts, or in what there is, are left out, and
-        so are rulers with other leaves.
+        so are rulers with other leaves. If no others are left, the most precise sums themselves.
 
     Example:
         >>> import discreet as dc
@@ -313,7 +315,10 @@ class NumberDraws:
 
     @cached_property
     def per_step(self) -> Floats:
-        """Inverse of the number of steps of all units under every draw, shape (draws,)."""
+        """Inverse of the number of steps of all units under every draw, shape (draws,).
+
+        The number of units is normal around its estimate, and at least 1.
+        """
         mean, deviation = self.evidence.records
         draws = self.joint((next(iter(self.grids)),)).shape[-1]
         number = mean + deviation * self.generator("records").standard_normal(draws)
@@ -328,7 +333,8 @@ class NumberDraws:
         """Estimate the number of units whose numbers were seen, of that pair of some columns that has the fewest.
 
         Returns:
-            Shape (draws,), or (1,) if it is the same in all of them; at least 1.
+            Shape (draws,), or (1,) if it is the same in all of them; at least 1. Of a single number it is that of its
+            own units, and without any that of all units.
         """
         seen = self if self.seen is None else self.seen
         numeric = [name for name in names if name in self.grids]
@@ -356,8 +362,10 @@ class NumberDraws:
             also: variables of which more is known than nothing and less than the state.
 
         Returns:
-            Shape `(bins, draws)`: by the sums of the family that names most of what is observed; the column's own where
-            none does. What the family does not name is taken to tell no more of the number than of its bin and row.
+            Shape `(bins, draws)`, by the sums of the family that names most of what is observed (`family_for`): the
+            mean over its rows that agree with the observed states, weighted by their law plus LEAST_SHARE; the column's
+            own if no family names any of it. What the family does not name is taken to tell no more of the number than
+            of its bin and row.
         """
         grid = self.grids[name]
         family = self.family_for(name, (*observed, *also))
@@ -382,7 +390,9 @@ class NumberDraws:
             other: another variable.
 
         Returns:
-            Shape `(bins, states, draws)`; the column's own in every state where no family has both.
+            Shape `(bins, states, draws)`: the mean over the rows of a family that have this state and the states of
+            these records, weighted by their law plus LEAST_SHARE; the column's own in every state where no family has
+            both.
         """
         family = self.family_for(name, (other,))
         if not family:
@@ -432,7 +442,8 @@ class NumberDraws:
 
         Returns:
             Shape `(draws,)`, by the released moment; where none was released, two numbers are taken to depend on each
-            other by their bins alone.
+            other by their bins alone. Inside bins, complete records (`seen` is not None) vary together as those do in
+            which both numbers were seen.
         """
         a, b = self.places(first), self.places(second)
         by_bins = np.einsum("kld,kd,ld->d", pair, a, b) - self._multiply_means(first, second, pair)
@@ -444,7 +455,20 @@ class NumberDraws:
         return np.asarray(by_bins + self.seen._inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
 
     def _inside(self, first: str, second: str, pair: Floats) -> Floats:
-        """Compute the mean product of two columns beyond that of their means in bins, as in `products`."""
+        """Compute what the covariance of two columns has beyond that of their means in bins, by the released product.
+
+        The prior of the mean product is that by the line between bins (`follow_bins`), with a doubt of PRODUCT_DOUBT
+        times the largest covariance. It is conditioned on the released product; the product by means in bins is taken
+        off. Last comes the sampling error of what varies inside bins, whose variance is raised to 0; numbers of the
+        records have none.
+
+        Args:
+            first, second: different columns whose product was released.
+            pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
+
+        Returns:
+            Shape `(draws,)`, in the unit of the product.
+        """
         sides = (self.grids[first], self.grids[second])
         a, b = (grid.centred for grid in sides)
         records_only = self if self.stream is None else self.of_records
@@ -490,6 +514,11 @@ class NumberDraws:
         Args:
             names: of both columns.
             laws: of their bins, shape `(bins, bins, draws)` each; sum to 1 for each draw, cells may be negative.
+
+        Returns:
+            The largest covariance is WIDEST times both standard deviations; each of the two lines is limited to it, in
+            absolute value. The doubt has SLOPE_DOUBT about slopes inside bins, and how much means of bins vary over the
+            draws.
         """
         columns = [self.column(name) for name in names]
         spreads = [np.sqrt(np.maximum(self.variance(each, self.column(each).bins), LEAST_SHARE)) for each in names]
@@ -530,7 +559,8 @@ class NumberDraws:
             step: as it says.
 
         Returns:
-            By its released square; within what the means of its bins and the widths of these allow.
+            By the squares of the column, which are released ones or those of its prior. It is limited to what the means
+            of its bins and the widths of these allow.
         """
         column, middles = self.column(name), self.grids[name].centred[:, None]
         offsets, second = column.offsets[:, ::step], (column.bins * column.squares).sum(axis=0)[::step]
@@ -553,6 +583,10 @@ class NumberDraws:
             offsets: mean offset in each bin given the others, same shape.
             given: the others.
             step: these draws are every `step`-th.
+
+        Returns:
+            At least the variance of the means of bins: a negative one inside bins counts as 0. Nothing is taken off if
+            no family names any of the others.
         """
         column, middles, family = self.column(name), self.grids[name].centred[:, None], self.family_for(name, given)
         means = middles + column.offsets
@@ -610,7 +644,7 @@ class NumberDraws:
 
     @cached_property
     def _seed(self) -> int:
-        """Checksum of the released sums and of the first column's law."""
+        """Checksum of the released sums and of the first column's law; of the population's, if there is one."""
         if self.population is not None:
             return self.population._seed
         released, drawn = self.evidence.payload.offsets.astype(np.int64), self.joint((next(iter(self.grids)),))
@@ -628,7 +662,8 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
         rng: source of randomness.
 
     Returns:
-        Draws of the posterior, same shape: each part moves by its covariance with the sum.
+        Draws of the posterior, same shape. Each part moves by its covariance with the sum over the draws, divided by
+        the variance of sum and noise, times what a simulated measurement differs from the sum.
     """
     total = (weights * parts).sum(axis=0)
     centred = total - total.mean(axis=-1, keepdims=True)
@@ -639,7 +674,21 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
 
 
 def _read_column(numbers: NumberDraws, name: str) -> Column:
-    """Read a column from its sum of offsets, its square and its ruler."""
+    """Read a column from its sum of offsets, its square and its ruler.
+
+    Mean offsets and squares have the prior of the law inside bins (`_law_inside`), with a doubt of INSIDE_DOUBT half
+    widths. The released sum conditions the offsets; a released square the squares, which else keep their prior. Last,
+    sampling errors are added to both. Offsets are limited to WIDEST half widths of their bins before and after that,
+    and the law is tilted to them.
+
+    Args:
+        numbers: of the release.
+        name: of the column.
+
+    Returns:
+        The column among the records that have the number. Shares of a bin and of records are raised to LEAST_SHARE
+        where they divide.
+    """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     at, rng = list(numbers.grids).index(name), numbers.generator(name)
     law = numbers.joint((name,))[: grid.bins]
@@ -683,6 +732,9 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
     by the family that moves it most: the one that gaps depend on, while others move it by what they tell of that one.
     Where rows have gaps, too, those seen are taken for all rows of the numbers that were seen; and a gap of another
     column is taken to depend on this number by its bin alone. Squares in a bin move with its mean.
+
+    Offsets are limited to WIDEST half widths of their bins. A column without gaps of its own, or without sums by rows,
+    keeps its offsets and squares; only the shares of its bins are those of complete records.
     """
     assert numbers.seen is not None
     grid, seen, payload = numbers.grids[name], numbers.seen.column(name), numbers.evidence.payload
@@ -704,7 +756,10 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
 
 
 def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Make the mean offsets of complete records by bins and rows: those seen, moved to the mean of their bin."""
+    """Make the mean offsets of complete records by bins and rows, shape (bins, rows, draws).
+
+    They are those seen, all rows of a bin moved alike to the bin's mean offset, within WIDEST half widths.
+    """
     assert numbers.seen is not None
     rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _join_rows(numbers, name, family)
     mean = (law * rows).sum(axis=1) / (law.sum(axis=1) + LEAST_SHARE)
@@ -742,7 +797,22 @@ def expect_counted(shares: Floats, units: float) -> Floats:
 
 
 def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
-    """Read the mean offsets of a column by bins and rows."""
+    """Read the mean offsets of a column by bins and rows, from its released sums by the rows of a family.
+
+    A row starts at parabolas through its own bins, moved so that the rows of each bin average to the column's offset,
+    with a doubt of ROW_DOUBT half widths. The released sums condition it, and sampling errors are added. Then rows
+    move, each by its part of what is open, until all together have the column's mean offset; and RAKING_ROUNDS rounds
+    fit bins and rows to each other.
+
+    Args:
+        numbers: of the release.
+        name: of the column.
+        family: variables of the rows, as the payload names them.
+
+    Returns:
+        Shape `(bins, rows, draws)`, limited to WIDEST half widths of the bins; the means of bins and of rows are met
+        approximately, those of rows best.
+    """
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
     rng = numbers.generator(name, *family)
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, family))
@@ -789,6 +859,11 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
         bins: shares of the bins among records that have the number, shape (bins, draws).
         records: that have the number, in units, shape (draws,).
         rng: source of randomness.
+
+    Returns:
+        With a ruler a law whose bins are the leaves, flat inside them: each bin's share is split among its leaves by
+        their noisy counts (`_split`), around the parabolas of the mean shares. Else parabolas through the bins of each
+        draw.
     """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
@@ -809,6 +884,9 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
 def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
     """Draw the shares of a bin's leaves: halves of halves, each split on a grid by its noisy counts.
 
+    The share of a half has a Beta prior of SPLIT_CONCENTRATION records, around the expected one limited to .02 and .98,
+    and a normal likelihood of the noise and of a binomial count. The records of a half are raised to .001.
+
     Args:
         counts: noisy records of the leaves, a power of two of them.
         expected: shares that the prior expects, up to a factor.
@@ -817,7 +895,7 @@ def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng:
         rng: source of randomness.
 
     Returns:
-        Shape (leaves, draws); sums to 1 for each draw.
+        Shape (leaves, draws); sums to 1 for each draw. A single leaf has all of its bin.
     """
     if len(counts) == 1:
         return np.ones((1, len(records)))

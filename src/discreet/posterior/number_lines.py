@@ -50,6 +50,10 @@ def bin_means(numbers: NumberDraws, first: str, second: str) -> BinMeans:
     Args:
         numbers: of the release.
         first, second: different columns with sums.
+
+    Returns:
+        Means by the columns' sums, those of the second by its rows of the first's bins (`NumberDraws.offsets_by`). The
+        law of both bins has LEAST_WEIGHT added to each cell, so that no bin is empty.
     """
     grids = [numbers.grids[name] for name in (first, second)]
     pair = numbers.joint((first, second))[: grids[0].bins, : grids[1].bins]
@@ -110,6 +114,10 @@ def fit_slopes(
 ) -> Floats:
     """Fit the slopes of lines inside the bins of a number, in every draw.
 
+    The prior of each is the slope between neighbouring bins (`slope_between`), with an independent doubt of SLOPE_DOUBT
+    times the ratio of both standard deviations. T moves all of them, those with more weight in it more (Matheron's
+    rule). Its error is that of noise, of a covariance of `numbers.units` records, and of the mean number in each bin.
+
     Args:
         numbers: of the release.
         name: of the number.
@@ -121,7 +129,8 @@ def fit_slopes(
         step: the draws are every `step`-th.
 
     Returns:
-        Shape (bins, draws).
+        Shape (bins, draws), not limited; draws of the prior if T was not measured. Widths are raised to LEAST_WEIGHT
+        where they divide.
     """
     inside = means.shares * numbers.column(name).spread[:, ::step]
     width = np.maximum(inside.sum(axis=0), LEAST_WEIGHT)
@@ -157,7 +166,8 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
         step: the draws are every `step`-th.
 
     Returns:
-        Offsets, same shape; within the widths of the bins.
+        Offsets, same shape, within WIDEST half widths of the bins. Where a row would lie outside, all rows of this bin
+        and draw move less, by one factor.
     """
     observed = law.sum(axis=(0, 1))
     law = law / observed
@@ -181,7 +191,10 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
 
 
 def slope_between(means: BinMeans) -> Floats:
-    """Compute the slope of least squares through the means of each bin and its neighbours, shape (bins, draws)."""
+    """Compute the slope of least squares through the means of each bin and its neighbours, shape (bins, draws).
+
+    Bins are weighted by their shares. The first and the last have one neighbour; a single bin has slope 0.
+    """
     slopes = np.zeros_like(means.own)
     for bin in range(len(slopes)):
         near = slice(max(bin - 1, 0), bin + 2)
@@ -253,7 +266,11 @@ class NumbersGiven(NumberDraws):
         return self.root.rows(name, family)
 
     def column(self, name: str) -> Column:
-        """Read a numeric column among the records with these states; it varies as by `variance_given`."""
+        """Read a numeric column among the records with these states, once.
+
+        Mean offsets are those given the states (`offsets_given`). The spread inside bins is that of all records, times
+        one factor in each draw, by which the column has the variance of `variance_given`.
+        """
         if name not in self._columns:
             known, middles = self.root.column(name), self.grids[name].centred[:, None]
             bins = self.joint((name,))[: len(middles)]
@@ -266,7 +283,11 @@ class NumbersGiven(NumberDraws):
         return self._columns[name]
 
     def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
-        """Compute the covariance of two columns among the records with these states, shape (draws,)."""
+        """Compute the covariance of two columns among the records with these states, shape (draws,).
+
+        With `binned` it is that of the means of bins under `pair`. Else `pair` is not read: one state after the other
+        divides the covariance of the records with the states before it (`divide_covariance`).
+        """
         if binned:
             return super().covariance(first, second, pair, binned=True)
         *before, (last, code) = self.states.items()
@@ -280,6 +301,9 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
     Args:
         numbers: of all records.
         states: codes by variable, at least one.
+
+    Returns:
+        The same sums under the law given these states, with LEAST_SHARE added to each cell of it.
     """
 
     def joint(scope: Scope) -> Floats:
@@ -292,7 +316,13 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
 
 
 def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
-    """Divide the covariance of two columns among the states of a variable.
+    """Divide the covariance of two columns among the states of a variable, as the comment above derives it.
+
+    The covariance of a state is read along the lines between its bins (`follow_bins`), from the drawn law and, where a
+    table has all the variables, from unbiased shares; the two are weighted by precision. Its doubt is that of the
+    slopes inside bins, and more where the covariance of all records is missed or cells were raised. What all states
+    together miss of the covariance of all records is then divided among them, in proportion to share and doubt, and
+    doubt is drawn.
 
     Args:
         numbers: of all records, or of those with observed states of other variables.
@@ -300,7 +330,8 @@ def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> 
         names: of two columns.
 
     Returns:
-        Covariance among the records with each state, shape `(states, draws)`.
+        Covariance among the records with each state, shape `(states, draws)`. It is not limited to what the variances
+        allow.
     """
     seen, cells = numbers.states, tuple(slice(numbers.grids[name].bins) for name in names)
     at: tuple[Any, ...] = (*cells, ..., *seen.values(), slice(None))

@@ -262,7 +262,7 @@ class Answers(tuple[Answer, ...], Result):
         """Yield one table of all answers and, if there are notes, an empty line and a line for each note.
 
         Notes are in this order: assumptions, probabilities of evidence, laws inside bins, draws left out, sampling
-        errors.
+        errors, and, each sentence once, which records numbers concern and which are clipped to their bounds.
         """
         yield IntervalTable([row for answer in self for row in _list_shown(answer)])
         left_out = [
@@ -330,7 +330,11 @@ def _write_widening(widening: float) -> str:
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List what each answer on a number rests on inside the bins, and what the interval holds for."""
+    """List what each answer on a number rests on inside the bins, and what the interval holds for.
+
+    An answer has a line if it was read from sums of numbers, or names a law inside bins; others have none. That the
+    interval holds for every law is said only if the basis is "measured".
+    """
     lines = []
     for answer in answers:
         if answer.sums:
@@ -342,7 +346,12 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def _describe_law(answer: Answer) -> str:
-    """Say what an answer that was read from sums takes for granted inside the bins."""
+    """Say what an answer that was read from sums takes for granted inside the bins.
+
+    It is nothing if the intervals over all laws inside are those of the law; else, that the interval holds for all of
+    them if there is no evidence or an assumption is named beside; else, that given the evidence numbers lie as in the
+    whole column.
+    """
     if all(row["lower"] == row.get("law_lower", row["lower"]) for row in answer.rows):
         return "no law inside bins is needed" + " beside what is assumed" * bool(answer.assumes)
     if answer.evidence is None or answer.assumes:

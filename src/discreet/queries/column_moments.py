@@ -161,7 +161,8 @@ class ColumnLaw:
     def of(self, *names: str) -> Floats:
         """Compute the joint law of one or two of the variables, shape `(*sizes, draws)`, axes in the given order.
 
-        It is summed from `whole`, or taken from the laws of pairs if `whole` is None.
+        It is summed from `whole`, or taken from the laws of pairs if `whole` is None; with `records` it is that of so
+        many records (`expect_counted`).
         """
         law = self._find(names)
         if self.records is None:
@@ -169,7 +170,7 @@ class ColumnLaw:
         return expect_counted(law.reshape(-1, self.draws), self.records).reshape(law.shape)
 
     def _find(self, names: tuple[str, ...]) -> Floats:
-        """Compute the drawn law of one or two of the variables, axes in the given order."""
+        """Compute the law of one or two of the variables as `of` does, in the population whatever `records` is."""
         if self.whole is None:
             return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]

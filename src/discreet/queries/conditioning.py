@@ -174,7 +174,8 @@ class ConditionedPosterior:
     def evidence(self, level: float) -> EvidenceProbability | None:
         """Compute the probability of the evidence, its mean and interval over all draws with equal weights.
 
-        Draws in which the evidence is impossible count with probability 0, and predictive weights are not used.
+        Draws in which the evidence is impossible count with probability 0, and predictive weights are not used. A
+        single number has the probability, and in the text the state, of its bin.
 
         Args:
             level: posterior probability of the interval.
@@ -250,6 +251,9 @@ class ConditionedPosterior:
     def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> ConditionedPosterior:
         """Return the draws for a query: by exact inference if possible, else by importance sampling.
 
+        Numbers that are observed and of which sums were released lie in their bins by the rows of families with the
+        targets (`find_row_parts`).
+
         Args:
             targets: target variables of the query.
             most: largest number of joint states of the targets that is sampled; beyond it the exact laws are returned,
@@ -273,7 +277,7 @@ class ConditionedPosterior:
         return replace(both, read=self.law.reads((*wanted, *self.names)))
 
     def _with_rows(self, targets: Scope) -> ConditionedPosterior:
-        """Return the draws in which observed numbers lie in bins by the rows of families with the targets."""
+        """Return draws and replicates in which observed numbers lie in bins by rows of families with the targets."""
         laws = list[ConditionalLaws]()
         for side, step in [(self, 1)] if self.replicate is None else [(self, 1), (self.again, self.step)]:
             states, numbers = side.states[0], side.numbers
@@ -322,7 +326,8 @@ def condition_on(
 
     Args:
         posterior: posterior that is queried.
-        evidence: observed variables with their states or numbers; their order has no effect.
+        evidence: observed variables with their states or numbers; their order has no effect. A range that holds all
+            numbers of its variable is left out: it is no condition.
         predictive: whether draws are weighted by the probability of the evidence; replicates are then not used.
         inside: law inside bins of observed numbers of which no sums were released.
 
@@ -385,12 +390,20 @@ def follow_lines(
 ) -> BinLaw:
     """Find the law of a number whose mean follows lines inside the bins of observed numbers.
 
+    Each observed number with sums moves the mean by the slopes inside its bins, and changes the variance; one that
+    shares no released sum with this number does so through a number between (`find_middle`), whose bins then give the
+    law that is moved. Several states as evidence, and numbers without sums, move nothing.
+
     Args:
         name: of the number z.
         both: draws given the evidence.
         numbers: of the release.
         step: the draws are every `step`-th of the posterior.
         avoid: numbers through which no chain goes, as one came from them.
+
+    Returns:
+        The law given the bins, moved and scaled. Its mean is limited to the bounds of the number, its variance raised
+        to LEAST_RESIDUAL times that of the law that was moved.
     """
     flat = both.flat
     shares = flat.joint((name,))
@@ -432,6 +445,9 @@ def give_numbers(
         offsets: mean offset in each of its bins given the others, shape `(bins, draws)`.
         given: the others.
         step: the draws are every `step`-th of the posterior.
+
+    Returns:
+        The law; the variance is limited to what numbers inside these bins allow. LEAST_SHARE is added to each share.
     """
     shares = shares[: numbers.grids[name].bins] + LEAST_SHARE
     bins = shares / shares.sum(axis=0)
@@ -468,7 +484,7 @@ def find_middle(
 
 
 def _reached(network: Network, start: str, without: Set[str]) -> set[str]:
-    """Find the variables that are joined with one in the moral graph, without some."""
+    """Find the variables that paths in the moral graph join with one, itself included, without passing through some."""
     families = [{node, *parents} for node, parents in network.parents.items()]
     joined, todo = {start}, [start]
     while todo:

@@ -76,8 +76,8 @@ def distributions(
         level: posterior probability of each interval.
 
     Returns:
-        One for each column, in the schema's order; none without sums. Draws in which the evidence is impossible are
-        left out.
+        One for each column, in the schema's order; none without sums. Without evidence its intervals are the leaves of
+        its ruler, or its bins; with evidence they are its bins. Draws in which the evidence is impossible are left out.
 
     Raises:
         InputError: a level outside (0, 1), or evidence that most draws make impossible.

@@ -56,7 +56,8 @@ def answer_document(answer: Answer) -> Document:
 
     Returns:
         "query", "kind", "level", "left_out", "basis", "unmeasured", "prior_only", "assumes", "evidence" (an object or
-        None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; if
+        None) and "too_rare"; for a query of a number also "unit" and "inside", and "sums" if it was read from sums; for
+        an expression of several queries also "unit"; if
         numbers are clipped to bounds that were found also "clipped"; if a number does not concern all records also
         "concerns"; if laws were sampled also "sampling"; of several evidences "more_evidence"; and
         "values", the rows, in which an end without bound is None.

@@ -90,7 +90,7 @@ class NumberMoments:
         """Select coefficients and residual variances of the draws that identify them.
 
         Raises:
-            InputError: most draws do not.
+            InputError: less than half of the draws do.
         """
         valid = np.isfinite(self.coefficients).all(axis=-1)
         if valid.mean() < 0.5:
@@ -104,6 +104,7 @@ class NumberMoments:
 
         Coefficients of draws have heavy tails where noise is large, so that their mean may be far off. The ridge on
         standardised columns is the root mean square of the correlations' standard deviations: it vanishes with them.
+        The intercept is last.
         """
         means, covariances = self.means.mean(axis=0), self.covariances.mean(axis=0)
         unit = np.sqrt(np.maximum(np.diag(covariances), np.finfo(float).tiny))
@@ -133,6 +134,10 @@ def read_moments(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
 
     Returns:
         Moments in the unit of the numbers; the last column is the target of a regression.
+
+    Raises:
+        InputError: fewer than LEAST_RECORDS records for each column have the observed states; or, with observed states,
+            two of the variables share no released sum.
     """
     names = tuple(column.variable.name for column in columns)
     between = find_between(law, numbers, columns)
@@ -168,6 +173,9 @@ def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
         All ancestors beside the columns' variables, if some pair shares no released sum. The variables alone, all of
         them as if they were measured, where one of the others may be missing or has no sums, where there are too many,
         or where laws are sampled.
+
+    Raises:
+        InputError: some pair shares no released sum, and the numbers are of records with observed states.
     """
     network, names = numbers.evidence.payload.network, tuple(column.variable.name for column in columns)
     wide = tuple(name for name in network.order if name in network.ancestors(names) | {*names})
@@ -186,7 +194,11 @@ def find_between(law: ColumnLaw, numbers: NumberDraws, columns: Sequence[Regress
 
 
 def are_together(numbers: NumberDraws, network: Network, pair: tuple[str, str]) -> bool:
-    """True if sums of two variables were released, or of two categorical ones a table of a family."""
+    """True if what was released tells how two variables go together.
+
+    That is the product of two numbers, sums of a number by rows of the other variable, or for two categorical ones a
+    family of the network that has both.
+    """
     numeric = [name for name in pair if name in numbers.grids]
     if len(numeric) == 2:
         return numbers.measures(*pair)
@@ -204,7 +216,14 @@ def _doubt(
 ) -> Floats:
     """Add to unknown covariances by how much those of the means of bins differ from their mean over the draws.
 
-    Where that makes a draw impossible it is halved, and at last left out.
+    Where that makes a draw impossible it is halved, up to HALVINGS times, and at last left out.
+
+    Args:
+        covariances: of all columns, shape `(draws, columns, columns)`; not changed.
+        law: laws of the variables.
+        numbers: of the records.
+        columns: of different variables, in the order of the axes.
+        between: tells which covariances are known; these stay.
     """
     chosen = Completion(between.network, *_sizes(columns), frozenset())
     change = np.zeros_like(covariances)
@@ -238,8 +257,10 @@ def find_possible(moments: NumberMoments, rng: np.random.Generator, between: Com
         between: by which unknown covariances follow.
 
     Returns:
-        The same moments where they are possible. Others start on the way to independent columns, as near as possible,
-        and move by elliptical slices through other draws' differences from the mean.
+        The same moments where they are possible, which is where the least eigenvalue of the correlations is above
+        -SMALLEST_EIGENVALUE. Others start on the way to independent columns, as near as possible (`_make_possible`),
+        and move by SLICES elliptical slices through other draws' differences from the mean. A slice that finds nothing
+        possible in SHRINKS trials leaves its draw where it is.
     """
     # Columns that follow from each other in the tables have a least eigenvalue of 0 in every draw, which stays.
     wrong = np.flatnonzero(_least_eigenvalues(between.fill(moments.covariances)) < -SMALLEST_EIGENVALUE)
@@ -279,10 +300,14 @@ def draw_population(
     """Draw moments of the population about those of n records: an inverse Wishart law, and a normal one of the means.
 
     Args:
-        moments: of the records; draws of impossible ones stay as they are.
+        moments: of the records.
         numbers: of the release.
         between: whose columns they are.
         rng: source of randomness.
+
+    Returns:
+        Moments of the population; draws that no columns can have (`are_possible`) stay as they are. The Wishart law has
+        as many degrees of freedom as records have the columns' numbers, at least the number of columns plus 2.
     """
     means, covariances = moments.means.copy(), moments.covariances.copy()
     good, size = np.flatnonzero(are_possible(covariances)), means.shape[1]
@@ -306,7 +331,10 @@ def are_possible(covariances: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _least_eigenvalues(covariances: Floats) -> Floats:
-    """Compute the least eigenvalue of the correlations, shape (draws,); 0 where a column does not vary."""
+    """Compute the least eigenvalue of the correlations, shape (draws,).
+
+    It is 0 where a column does not vary or a covariance is not finite.
+    """
     variances = np.diagonal(covariances, axis1=1, axis2=2)
     varies = np.asarray((variances > 0).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2)))
     unit = np.sqrt(np.where(varies[:, None], variances, 1.0))
@@ -315,7 +343,14 @@ def _least_eigenvalues(covariances: Floats) -> Floats:
 
 
 def _make_possible(covariances: Floats, between: Completion) -> Floats:
-    """Move covariances towards 0 until they are possible: half of what makes them so is left to be moved again."""
+    """Move covariances towards 0, and no farther than makes them possible; variances stay.
+
+    The least part of the way is found by PROJECTIONS bisections.
+
+    Args:
+        covariances: shape `(draws, columns, columns)`; not changed.
+        between: by which unknown covariances follow.
+    """
     alone = np.zeros_like(covariances)
     size = covariances.shape[1]
     alone[:, range(size), range(size)] = np.diagonal(covariances, axis1=1, axis2=2)
@@ -389,6 +424,10 @@ def _covary(
     law: ColumnLaw, numbers: NumberDraws, first: RegressionColumn, second: RegressionColumn, *, binned: bool = False
 ) -> Floats:
     """Compute the covariances of the columns of two variables, shape `(draws, columns, columns)`.
+
+    Of two numbers it is that of `NumberDraws.covariance`; where they have gaps, the correlation of the records with
+    both is taken for that of all. Of a number and states it is by the number's means in bins and states (`offsets_by`,
+    or the column's own with `binned`); of two categorical variables by their table alone.
 
     Args:
         law: of both.
@@ -487,7 +526,8 @@ class Completion:
             covariances: shape `(draws, columns, columns)`; unknown ones may be anything.
 
         Returns:
-            Same shape, symmetric.
+            Same shape, symmetric; known covariances and variances stay. Of parents that follow from each other, the
+            slopes of least norm are taken.
         """
         variances = np.diagonal(covariances, axis1=1, axis2=2)
         unit = np.sqrt(np.where(variances > 0, variances, 1.0))

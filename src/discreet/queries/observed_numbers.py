@@ -71,7 +71,10 @@ class ObservedNumber:
         return BinLaw(edges, self.law.shares[leaves] + LEAST_SHARE, self.law.rises[leaves], self.law.integer)
 
     def part(self, bin: int, law: BinLaw | None = None) -> Floats:
-        """Compute the part of a bin's numbers that lies in the range, shape (draws,), by its law or another one."""
+        """Compute the part of a bin's numbers that lies in the range, shape (draws,), by its law or another one.
+
+        It is exactly 1 or 0 where the range has all or none of the bin.
+        """
         law = self.inside(bin) if law is None else law
         low, high = self.interval
         if low <= law.edges[0] and law.edges[-1] <= high:
@@ -114,7 +117,7 @@ class ObservedNumber:
     def part_ends(self) -> tuple[Floats, Floats]:
         """Compute the least and the largest part of each state over all laws inside leaves, shape (size, draws) each.
 
-        A single number stands for its leaf.
+        A single number stands for its leaf. A missing number lies in no range: both parts of its state are 0.
         """
         surely = np.ones(len(self.bins), bool)
         maybe = surely.copy()
@@ -179,6 +182,10 @@ def observe_numbers(
         numbers: of the release; None if no sums were released.
         inside: law inside bins without sums.
         step: as it says.
+
+    Returns:
+        For each variable what is observed of it, in the given order. The law of a number with sums is that of the
+        release, tilted to its means given the observed states; of any other that of its bins.
     """
     observed = list[Seen]()
     for name, seen in ranges:
@@ -221,7 +228,9 @@ def add_observed(
             variable and of these, shape `(size, *sizes, draws)`; for others the part is that of the bin.
 
     Returns:
-        Laws of a network with a child for each comparison, and for each single number that has rows.
+        Laws of a network with a child for each comparison, and for each single number that has rows. A single number
+        is also observed in its bin. A child is named as its comparison is written, in brackets if there is a variable
+        of this name.
     """
     network, tables, evidence = laws.cells.network, dict[str, Floats](), dict(laws.evidence)
     parents = dict[str, Scope]()
@@ -257,7 +266,10 @@ def find_row_parts(
         step: as it says.
 
     Returns:
-        As `rows` of `add_observed`; None if no cut bin, no sums by rows, or too many rows.
+        As `rows` of `add_observed`; None if the range cuts no bin, if no sums by rows have a target, or if the table
+        would have more than MOST_ROW_VALUES values. Parts of a cut bin are limited to [0, 1]; of a single number they
+        are likelihoods, whose mean over the rows is 1 in each cut bin, divided by the largest of all if that is above
+        1. Other bins have the same part in all rows.
     """
     name, states = observed.variable.name, laws.evidence
     if isinstance(observed, ObservedStates) or not observed.cut or name not in numbers.grids:
@@ -314,7 +326,8 @@ def bound_event(event: Floats, everything: Floats, parts: Sequence[tuple[Floats,
 
     Returns:
         (lower, upper), shape `(events, draws)`. Of several variables the part of a cell is bounded by Frechet's
-        inequalities: at most the least of theirs, at least their sum less the number of others.
+        inequalities: at most the least of theirs, at least their sum less the number of others. Where no record can be
+        among those observed, the bounds are 0 and 1.
     """
     axes = everything.ndim - 1
     low, high = np.ones(everything.shape), np.ones(everything.shape)

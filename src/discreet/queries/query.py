@@ -141,8 +141,8 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
 def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
     """Compute a mean, quantile or share in every draw, with its smallest and largest value over laws inside bins.
 
-    "mean" is the mean; "quantile" that of the share `query.at`; ">", ">=", "<" and "<=" are the share of the numbers
-    above or below `query.at`.
+    "mean", "variance" and "sd" are those of the law; "quantile" is that of the share `query.at`; ">", ">=", "<" and
+    "<=" are the share of the numbers above or below `query.at`.
 
     Args:
         query: query for a number; its `at` counts as 0 if it is None.
@@ -150,10 +150,11 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
 
     Returns:
         The value under the law, and the smallest and largest value over all laws inside the bins; shape `(draws,)`
-        each. Means and quantiles are in the unit of the variable, shares between 0 and 1.
+        each. Means, deviations and quantiles are in the unit of the variable, variances in its square, shares between 0
+        and 1.
 
     Raises:
-        AssertionError: another word in `query.asked`.
+        AssertionError: another word in `query.quantity`.
     """
     at = 0.0 if query.at is None else query.at
     match query.quantity:
@@ -709,8 +710,8 @@ def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer
         result: answer under the network, whose means, basis and evidence are kept.
 
     Returns:
-        A copy of the answer with the bounds of `identification_bounds` as intervals, and None for noise shares and
-        their errors.
+        A copy of the answer with the bounds of `identification_bounds` as intervals, None for noise shares and their
+        errors, and no draws.
 
     Raises:
         InputError: too many joint states or rows, or evidence that is impossible in every draw used.
@@ -984,7 +985,10 @@ def _write_answer(
 def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
     """Answer a query for a mean, a quantile or a share of a numeric variable, from the probabilities of its bins.
 
-    Draws in which the evidence is impossible are left out, and their fraction is reported.
+    Draws in which the evidence is impossible are left out, and their fraction is reported. Where no released sum of the
+    number names an observed variable, "lower" and "upper" hold for every law inside the bins alone, without sums, and
+    an assumption says so. Where evidence splits a bin, they hold for every law inside the bins of the observed numbers;
+    "law_lower" and "law_upper" are then by the lines inside these bins.
 
     Args:
         query: query for a number.
@@ -1060,7 +1064,12 @@ def _place(values: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
 
 
 def _in_its_unit(query: NumberQuery, row: AnswerRow, number_type: NumberType) -> tuple[AnswerRow, str]:
-    """Write the numbers of an answer's row as their type is, dates as dates; the row and its unit."""
+    """Write the numbers of an answer's row as their type is, dates as dates.
+
+    Returns:
+        (row, unit). A share has the unit "probability". A deviation or variance stays a number, of the type's own unit,
+        such as days for dates; other numbers become dates where the column has dates.
+    """
     if query.kind in ("marginal", "conditional"):
         return row, "probability"
     if query.quantity in ("sd", "variance"):
@@ -1077,6 +1086,10 @@ def _find_number_law(
     query: NumberQuery, both: ConditionedPosterior, shares: Floats, inside: Inside, step: int = 1
 ) -> BinLaw:
     """Find the law of a query's number in every draw: by its released sums where there are some, else by its bins.
+
+    Where observed ranges split a bin, its mean follows the lines inside their bins (`follow_lines`). For a variance or
+    a deviation whose square was released, the law has a known variance: that given the observed states, or without any
+    evidence that of the column.
 
     Args:
         query: query for a number.
@@ -1159,7 +1172,9 @@ def _answer_pair(query: NumberQuery, both: ConditionedPosterior, level: float) -
         level: posterior probability of the interval.
 
     Returns:
-        An answer of one row, without noise share; the interval is equal-tailed and needs no law inside bins.
+        An answer of one row, without noise share; the interval is equal-tailed and needs no law inside bins. A
+        predictive answer is of resampled draws. Assumptions are those of the evidence's basis, and what covariances
+        rest on that were not measured.
 
     Raises:
         InputError: no sums of both were released, or as `read_moments`.
@@ -1193,8 +1208,12 @@ def _list_number_targets(query: NumberQuery, both: ConditionedPosterior) -> Scop
 def _relate_numbers(query: NumberQuery, both: ConditionedPosterior) -> tuple[Floats, tuple[str, ...]]:
     """Compute the covariance or correlation of two numbers in every draw, and say what it rests on unmeasured.
 
+    Returns:
+        (shape (draws,), assumptions). A product of variances that is 0 or negative is raised to the smallest float.
+
     Raises:
-        InputError: no sums of both were released, or one of them does not apply to the same records.
+        InputError: no sums of both were released, or none of products, as the records were too few; one of them does
+            not apply to the same records; a number is observed; or as `read_moments`.
     """
     names, numbers = tuple(name for name, _ in query.targets), both.numbers_given
     both.given.network.schema.require_same_records(names)

@@ -283,8 +283,8 @@ class Regression(Result):
     def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
         """Yield the parts to show from the top.
 
-        They are a head, the table of coefficients with their intervals, the percentage of draws left out if there are
-        any, the basis if it is known, and a line for each assumption.
+        They are a head, the table of coefficients with their intervals, a line on the unit of each variable of dates,
+        the percentage of draws left out if there are any, the basis if it is known, and a line for each assumption.
 
         Raises:
             InputError: a level outside (0, 1), when the table is reached.
@@ -387,9 +387,12 @@ def regress(
 
     The estimated coefficients are those of the population from which the records are drawn, if its law is the
     network's: the limits of a regression on ever more records. Intervals include sampling and noise, and the network's
-    uncertainty as in `answer`. For numeric variables they include no other law inside bins than the given one: the
-    basis of such a regression is never "measured" nor "inferred", and usually "assumed". Numbers outside their bounds
-    count as the bound, as in every table.
+    uncertainty as in `answer`. Numbers outside their bounds count as the bound, as in every table.
+
+    A linear regression is read from the released sums and squares of its numeric variables, if all of them have some;
+    it then needs no law inside bins. Any other reads numbers from their bins alone, and its intervals include no other
+    law inside bins than the given one: with numeric variables its basis is never "measured" nor "inferred", and usually
+    "assumed".
 
     Args:
         posterior: posterior made from a release.
@@ -608,7 +611,7 @@ def _fit_linear(
 
 
 def _measures_numbers(numbers: NumberDraws | None, names: Scope, schema: Schema) -> bool:
-    """True if there is a numeric variable, and sums and squares of all of them were released."""
+    """True if there is a numeric variable, and squares of all of them were released; False without sums."""
     numeric = [name for name in names if schema[name].numeric]
     return numbers is not None and bool(numeric) and all(numbers.measures(name, name) for name in numeric)
 
@@ -646,6 +649,9 @@ def _fit_logistic(
     Returns:
         Coefficients, shape `(draws, columns + 1)`, the intercept last; NaN in draws in which they are unidentified or
         the fit does not converge.
+
+    Raises:
+        InputError: states are observed, and the joint law is not tabulated.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
     if law.whole is not None:

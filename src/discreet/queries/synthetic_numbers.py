@@ -89,7 +89,10 @@ class TiltedColumn:
 
     @cached_property
     def _tilted(self) -> BinLaw:
-        """The law with an axis of tilts instead of draws: means inside each bin from one end to the other."""
+        """The law with an axis of tilts instead of draws: means inside each bin from one end to the other.
+
+        LEAST_SHARE is added to the share of each leaf.
+        """
         shares, rises = (np.repeat(part, TILTS, axis=1) for part in (self.law.shares, self.law.rises))
         half = np.diff(self.grid.edges)[:, None] / 2
         law = BinLaw(self.law.edges, shares + LEAST_SHARE, rises, self.law.integer)
@@ -128,6 +131,10 @@ class TiltedColumn:
         Args:
             codes: of all variables.
             rng: picks between the two tilts next to that mean.
+
+        Returns:
+            Means are the sums of the families' parts, limited to those of the first and last tilt; a record without a
+            number is placed in the first bin.
         """
         bins = self.cells(codes, ())
         wanted = np.zeros(len(bins))
@@ -149,6 +156,9 @@ class TiltedColumn:
         Args:
             placing: of the records.
             shares: levels of the quantiles, from 0 to 1.
+
+        Returns:
+            Shape (records,), in the unit of the column and of its type; within the bin of each record.
         """
         leaves, within = np.zeros(len(shares), np.int64), np.zeros(len(shares))
         for bin, inside in enumerate(np.split(self.inside, self.starts[1:])):
@@ -182,6 +192,10 @@ class SyntheticNumbers:
         Args:
             codes: of all variables, shape (records,) each.
             rng: source of randomness.
+
+        Returns:
+            Shape (records,) each, in the unit of the column. Columns without sums are independent inside their bins;
+            those with sums depend on each other by `links`.
         """
         numbers = dict[str, Numbers]()
         for name, law in self.laws.items():
@@ -215,7 +229,7 @@ class ReleasedNumbers:
         return self._products[pair]
 
     def of_draw(self, laws: Mapping[str, BinLaw], theta: Tables, which: int | None) -> SyntheticNumbers:
-        """Make the numbers of the records of a draw.
+        """Make the numbers of the records of a draw, fitted over FITTED_RECORDS records of a fixed seed.
 
         Args:
             laws: of all numeric columns, inside their bins.
@@ -230,7 +244,10 @@ class ReleasedNumbers:
 
 
 def _pick(values: Floats, which: int | None, weigh: Callable[[], Floats] = lambda: np.ones(1)) -> Floats:
-    """Take one draw of some values, or their weighted mean over the draws, which are the last axis."""
+    """Take one draw of some values, or their weighted mean over the draws, which are the last axis.
+
+    Weights have LEAST_SHARE added; by default they are equal.
+    """
     if which is not None:
         return np.asarray(values[..., which])
     weights = weigh() + LEAST_SHARE
@@ -238,7 +255,18 @@ def _pick(values: Floats, which: int | None, weigh: Callable[[], Floats] = lambd
 
 
 def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapping[str, Array]) -> TiltedColumn:
-    """Fit the parts of a column's mean offsets over some records."""
+    """Fit the parts of a column's mean offsets over some records, and then the law inside bins (`_fit_ruler`).
+
+    A part is the mean by the rows of one family less the other families' parts, averaged over the records of each cell.
+    One family's part is its mean itself; several are fitted in turn, SWEEPS times. Without sums by rows the only part
+    is the column's own offset in each bin.
+
+    Args:
+        numbers: under every draw.
+        name: of the column.
+        which: draw; None for the mean of all, weighted by shares of cells.
+        codes: of all variables of the records; those without a number are left out.
+    """
     grid, column, payload = numbers.grids[name], numbers.column(name), numbers.evidence.payload
     shares = _pick(column.law.shares, which) + LEAST_SHARE
     rises = _pick(column.law.rises, which, lambda: column.law.shares)
@@ -265,7 +293,11 @@ def _tilt_column(numbers: NumberDraws, name: str, which: int | None, codes: Mapp
 
 
 def _fit_ruler(column: TiltedColumn, codes: Mapping[str, Array]) -> TiltedColumn:
-    """Change the law inside bins so that tilted for each of some records it makes that of the column."""
+    """Change the law inside bins so that tilted for each of some records it makes that of the column.
+
+    SWEEPS rounds multiply the share of each leaf by wanted / current share in its bin; a leaf whose current share is at
+    most LEAST_SHARE, or in a bin without records, stays. The seed is fixed.
+    """
     ruler, rng = column.law.shares, np.random.default_rng(0)
     for _ in range(SWEEPS):
         placing = column.place(codes, rng)
@@ -290,7 +322,21 @@ def _average_cells(values: Floats, cells: Array, shape: tuple[int, ...]) -> Floa
 def _link_columns(
     released: ReleasedNumbers, columns: Mapping[str, TiltedColumn], which: int | None, codes: Mapping[str, Array]
 ) -> Floats:
-    """Choose the correlations of places inside bins by the released products."""
+    """Choose the correlations of places inside bins by the released products.
+
+    A pair whose product was released, and that some records have both of, gets the correlation that makes up for what
+    means leave of it, limited to STRONGEST_LINK in absolute value; the others follow (`_complete_links`). The seed is
+    fixed.
+
+    Args:
+        released: numbers under every draw.
+        columns: tilted columns by name.
+        which: draw; None for the mean of all.
+        codes: of all variables of the records over which means are taken.
+
+    Returns:
+        Shape (columns, columns), positive definite.
+    """
     names, links = list(columns), np.eye(len(columns))
     rng = np.random.default_rng(0)
     placings = {name: column.place(codes, rng) for name, column in columns.items()}
@@ -338,7 +384,11 @@ def _complete_links(links: Floats) -> Floats:
 def _find_open_product(
     released: ReleasedNumbers, pair: tuple[str, str], placed: list[Placing], which: int | None
 ) -> float:
-    """Find what the means of records leave of the released mean product of two columns."""
+    """Find what the means of records leave of the released mean product of two columns.
+
+    Taken off are the products of the means of cells, by the draw's law of the bins, and the mean product of what the
+    records' means differ from those of their cells.
+    """
     grids = [released.numbers.grids[name] for name in pair]
     product, shares = (_pick(values, which) for values in released.products(pair))
     cells, rest, centred = np.ravel_multi_index([part.bins for part in placed], shares.shape), [], []

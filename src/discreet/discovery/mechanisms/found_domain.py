@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from discreet.discovery.declared_columns import NUMERIC, SEARCHED, Columns, ColumnType, NamedColumn, NoPrior
 from discreet.discovery.kinds.found_columns import DomainNoise, FoundColumn, FoundDomain, Stage, stage_name
@@ -235,7 +235,7 @@ def threshold_for(law: CellLaw, chance: Fraction) -> int:
         # P(noise >= t) = e^(-t / b) / (1 + e^(-1 / b)) for t >= 0.
         needed = law.scale * (-math.log(target) - math.log1p(math.exp(-1 / law.scale)))
     else:
-        needed = law.scale * float(norm.isf(target)) + 1
+        needed = law.scale * float(-ndtri(target)) + 1
     return 1 + max(math.ceil(needed * (1 + 1e-12)), 0)
 
 

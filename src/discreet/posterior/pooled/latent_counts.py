@@ -565,8 +565,8 @@ class LatentCounts:
         """Draw a family's probabilities anew, given the same counts and concentrations.
 
         They are from Dirichlet(alpha + counts). If the family's rows are raked (`_is_moved`), so are these, to margins
-        drawn anew, with weights from the replicates of the ancestors. A family that is missing is drawn first. The
-        result is not kept here.
+        drawn anew, with weights from the replicates of the ancestors. Impossible cells are then emptied. A family that
+        is missing is drawn first. The result is not kept here.
 
         Returns:
             Shape `(*parents, child, draws)`.
@@ -603,7 +603,8 @@ class LatentCounts:
         Without any measurement its rows are draws from the prior, and nothing is raked. Else the rows of the largest
         measured part are drawn, the family's own rows around them if the part is not all of it, and their counts are
         raked to draws of all measured parts at once. With `doubt`, the learned prior and at least one parent, the
-        probabilities are then drawn anew, raked to separately drawn margins.
+        probabilities are then drawn anew, raked to separately drawn margins. After each of these steps impossible cells
+        are emptied (`_hold_zeros`).
         """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
@@ -635,7 +636,8 @@ class LatentCounts:
             rng: source of randomness.
 
         Returns:
-            The rows themselves if all cells are possible.
+            A copy whose impossible cells have no records and probability 0, with rows that sum to 1; the rows
+            themselves if all cells are possible.
         """
         possible = possible_cells(self.network.schema, family)
         if possible is None:
@@ -649,6 +651,8 @@ class LatentCounts:
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
+
+        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`.
 
         Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
         are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
@@ -692,15 +696,18 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw the counts of a numeric variable under a prior by which neighbouring bins are alike.
 
+        The measured total is replaced by the mean of `totals`.
+
         Args:
             node: its name.
             values: coordinates of its counts, shape (states,).
-            variance: of the error of a coordinate, that of the total aside.
+            variance: of the error of a coordinate, that of the total aside; raised to KNOWN_VARIANCE.
             totals: records, shape (draws,).
             rng: source of randomness.
 
         Returns:
-            Its single row; pseudo-records lie where the drawn law has its own.
+            Its single row, with counts that sum to `totals`; pseudo-records lie where the drawn law, which is kept for
+            `_move_rows`, has its own. `usage` is zero.
         """
         centred = np.concatenate([[totals.mean() / math.sqrt(len(values))], values[1:]])
         estimates = transformed(centred[:, None], contrast_matrices(centred.shape), back=True)[:, 0]

@@ -282,8 +282,8 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
 
     Returns:
         The feasible tables of the last iterate, mixed with uniform tables until no cell is negative; they are
-        consistent and sum to the total. With them the certificate of each repetition, at least 0. After MOST_ITERATIONS
-        they are returned without an error, whatever the gap.
+        consistent and sum to the total; impossible cells are 0. With them the certificate of each repetition, at least
+        0. After MOST_ITERATIONS they are returned without an error, whatever the gap.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -490,7 +490,8 @@ class _CoordinatePlaces:
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
         """Mix tables T with an example, else uniform, until no cell is negative: `(1 - s) T + s example`.
 
-        Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative.
+        Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative. Impossible
+        cells are set to 0 before that.
 
         Args:
             cells: cells of consistent tables, shape (cells, repetitions); not changed.

@@ -57,7 +57,7 @@ class Measured:
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
         """Add new noise of the same laws to other counts.
 
-        The noise of tied tables is drawn jointly.
+        The noise of tied tables is drawn jointly. Impossible cells get none.
 
         Args:
             counts: tables with the same scopes, shape `(*sizes, repetitions)`; not changed.
@@ -117,6 +117,7 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
 
     Returns:
         One table for each set of variables, float64, shape `(*sizes, 1)`, axes and tables in the schema's order.
+        Impossible cells are 0, and the variances of the table's noise are lower for them (`_hold_zeros`).
     """
     number, _ = number_of_records([datum for datum in measured if datum.sampling is None] or measured)
     noisy: dict[Scope, list[tuple[Floats, Blur]]] = {}

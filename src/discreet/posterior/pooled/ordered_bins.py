@@ -68,6 +68,11 @@ def draw_ordered_records(
 ) -> tuple[Floats, Floats]:
     """Draw the expected and the counted records of the states of a numeric variable.
 
+    The law is tilted until the mean of the sums is near that of `totals`. Of SPARE_COLUMNS drawn columns for each total
+    one whose sum is near it is taken; what is still missing is shared in proportion to the variances of the states.
+    Given expected records, counted ones are drawn from a gamma law that has the mean and variance of a Poisson count
+    that was measured once.
+
     Args:
         estimates: measured records of each state, the bins first; they sum to about the mean of `totals`.
         variance: of their errors.
@@ -77,8 +82,8 @@ def draw_ordered_records(
         rng: source of randomness.
 
     Returns:
-        Expected records, positive, and counted ones, at least 0 and not whole, shape `(states, draws)` each; both sum
-        to `totals`, at least 1.
+        Expected records, at least about a tenth of LEAST_RECORDS, and counted ones, at least 0 and not whole, shape
+        `(states, draws)` each; both sum to `totals`, at least 1.
 
     Example:
         >>> counted = np.array([520.0, 260.0, 140.0, 50.0, 30.0, -6.0, 8.0, -9.0, 7.0, 0.0])  # deviation 10
@@ -115,7 +120,18 @@ def draw_ordered_records(
 
 
 def _place_nodes(estimate: float, variance: float, total: float) -> _Nodes:
-    """Place the nodes of a bin whose count was `estimate`."""
+    """Place the nodes of a bin whose count was `estimate`: fine ones around it, and coarse ones from LEAST_RECORDS on.
+
+    Args:
+        estimate: noisy count of the bin; it may be negative.
+        variance: of its error.
+        total: mean number of all records, where the coarse nodes end; at least 1.
+
+    Returns:
+        Nodes by ascending level; FINE_NODES reach NODE_REACH standard deviations of noise and sampling to either side,
+        and those at or below LEAST_RECORDS are left out. The interval of a coarse node ends near the fine ones. The fit
+        is a normal log likelihood of variance `variance + records`.
+    """
     reach = NODE_REACH * np.sqrt(variance + max(estimate, 0.0))
     fine = np.linspace(estimate - reach, estimate + reach, FINE_NODES)
     coarse = np.linspace(np.log(LEAST_RECORDS), np.log(max(total, 1.0)), COARSE_NODES)
@@ -142,7 +158,15 @@ class _BinChain:
     """
 
     def __init__(self, nodes: list[_Nodes], scale: float) -> None:
-        """Compute all transitions: arrays over (a node, the next), then over (the two before, the node)."""
+        """Compute all transitions: arrays over (a node, the next), then over (the two before, the node).
+
+        The second bin is Laplace around the first, of scale FIRST_SCALE. A later one is Laplace of `scale` around the
+        line through the two before it, or with probability LEVEL_STEPS around the last. Each law sums to 1.
+
+        Args:
+            nodes: of the bins, at least two.
+            scale: tau, of the change of the log slope.
+        """
         self.nodes = nodes
         step = nodes[1].logs - nodes[0].logs[:, None]
         self._first = nodes[0].weights[:, None] * _normalise(np.exp(-np.abs(step) / FIRST_SCALE) * nodes[1].weights)
@@ -156,7 +180,15 @@ class _BinChain:
             self._steps.append((1 - LEVEL_STEPS) * _normalise(on) + LEVEL_STEPS * _normalise(stay))
 
     def filter(self, fits: list[Floats]) -> tuple[list[Floats], float]:
-        """Compute the laws of each two neighbouring nodes given the bins up to them, and the log likelihood of all."""
+        """Compute the laws of each two neighbouring nodes given the bins up to them, and the log likelihood of all.
+
+        Args:
+            fits: likelihood of each node, by bin.
+
+        Returns:
+            Laws of shape (nodes, next nodes), which sum to 1; log likelihood of all bins, in which a step of likelihood
+            0 counts as 1e-300.
+        """
         law, log_fit, laws = self._first * fits[0][:, None] * fits[1], 0.0, []
         for step, fit in zip([None, *self._steps], fits[1:], strict=True):
             law = law if step is None else np.einsum("ij,ijk->jk", law, step) * fit
@@ -166,7 +198,13 @@ class _BinChain:
         return laws, log_fit
 
     def draw(self, laws: list[Floats], number: int, rng: np.random.Generator) -> Ints:
-        """Draw nodes of all bins, the last two first, shape (bins, number)."""
+        """Draw nodes of all bins, the last two first, shape (bins, number): columns given all counts.
+
+        Args:
+            laws: as `filter` returns them.
+            number: of columns.
+            rng: source of randomness.
+        """
         last = rng.choice(laws[-1].size, size=number, p=laws[-1].ravel() / laws[-1].sum())
         drawn = list(np.unravel_index(last, laws[-1].shape))
         for law, step in zip(laws[-2::-1], self._steps[::-1], strict=True):
@@ -178,7 +216,12 @@ class _BinChain:
 def _draw_columns(
     nodes: list[_Nodes], chains: list[_BinChain], tilt: float, number: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw the expected records of all states with likelihoods times `exp(-tilt records)`, shape (states, number)."""
+    """Draw the expected records of all states with likelihoods times `exp(-tilt records)`, shape (states, number).
+
+    The scale of a column is drawn by the likelihood of the bins, its nodes from the chain of that scale; a state after
+    the bins is drawn by itself, with the prior of a Dirichlet law with 1/2. Within the interval of a node, logarithms
+    are uniform. Columns are in random order.
+    """
     logs, bins = [state.fit - tilt * np.exp(state.logs) for state in nodes], len(chains[0].nodes)
     fits = [np.exp(log - log.max()) for log in logs]
     filtered = [chain.filter(fits[:bins]) for chain in chains]

@@ -93,7 +93,10 @@ class _Level:
     """
 
     def __init__(self, n: Array, sets: list[Axes]) -> None:
-        """Prepare the records of each slice, and equal weights of the sizes in SLICE_RECORDS; nothing is fitted yet."""
+        """Prepare the records of each slice, the share that each row has of its slice, and equal weights of sizes.
+
+        Sizes are those of SLICE_RECORDS; nothing is fitted yet.
+        """
         self._n, self._sets = n, sets
         self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]
         self._shares = [n / np.maximum(records, LEAST_RECORDS) for records in self._records]
