@@ -112,6 +112,7 @@ def query(
     simultaneous: Together = False,
     missing: flags.MissingAs = None,
     covariates: Covariates = None,
+    latent: flags.Latent = None,
     seed: flags.Seed = None,
     form: flags.Format = None,
     output: flags.Output = None,
@@ -132,7 +133,7 @@ def query(
     regressions = _read_regressions(regress or [], kind, bool(texts) or predictive)
     bare = not (texts or regressions)
     evidence, stored = load_source(release)
-    how = Drawing(method, draws, seed, trust_network=trust_network)
+    how = Drawing(method, draws, seed, trust_network=trust_network, latent=latent)
     check_draws(how.with_stored(stored), level)
     gives = posterior_kind(evidence)
     if gives == "states" and prior is None and not regressions:

@@ -11,6 +11,14 @@ with M the interactions of the measured tables in the block (`inference/interact
 noise, and v that of the number of records n with its direction m = M p. The second term is the sampling error of the
 records: interactions of overlapping tables are of the same records, so their errors are correlated, and a product of
 the tables' likelihoods would count records more than once.
+
+The likelihood does not change when the states of L are renamed, so without an order each state has the same posterior.
+Each draw is put in the order in which its rows are closest to the mean of all draws, in units of their standard
+deviations; mean and orders are found in turn, as by k-means. No records are used, and answers that sum over L do not
+depend on it.
+
+Source: Kruskal (1977) and Allman, Matias and Rhodes (2009) for what identifies a latent class; Stephens (2000) for
+labels by a normal approximation of the rows.
 """
 
 from __future__ import annotations
@@ -18,8 +26,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
+from scipy.special import logsumexp
 
 from discreet.errors import InputError, listed, require, shown
 from discreet.inference.interactions import interaction_contrasts, subsets
@@ -28,7 +38,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.releases.measurement import Measurement
-from discreet.util.arrays import Array, Floats
+from discreet.util.arrays import Array, Floats, Ints
 
 MOST_CELLS = 2**12
 """Largest number of cells of the block, with the states of the latent node: 11 yes-or-no questions and two classes."""
@@ -39,6 +49,11 @@ LEAST_VIEWS = 3
 RANK_POINTS, RANK_TOLERANCE, MORE_MIXED = 3, 1e-7, 8
 """Parameters drawn at random at which the rank is computed, and the relative singular value that counts as 0; mixtures
 of measured interactions beyond the number of parameters, which have the rank of all of them."""
+
+MOST_TURNS = 20
+"""Largest number of turns of mean and orders; a few suffice."""
+LEAST_SPREAD = 1e-4
+"""Lower bound of a standard deviation of a probability, so that a constant one has a distance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +85,12 @@ class LatentBlock:
         near = {*children, *network.parents[latent]}
         require(
             len(near) >= LEAST_VIEWS,
-            f"the latent node {shown(latent)} has {len(near)} neighbours: it takes three or more to tell its states",
+            f"the latent node {shown(latent)} has {len(near)} of the three or more neighbours that it takes to tell its states",
         )
         size = network.schema[latent].size
         require(
-            1 < size <= MOST_STATES, f"the latent node {shown(latent)} has {size} states: there may be 2 to {MOST_STATES}"
+            1 < size <= MOST_STATES,
+            f"the latent node {shown(latent)} has {size} states: there may be 2 to {MOST_STATES}",
         )
         blanket = near.union(*(network.parents[child] for child in children)) | {latent}
         order = [node for node in network.order if node in blanket]
@@ -225,9 +241,7 @@ class BlockMoments:
             all(datum.table for datum in measured),
             "a latent node is read from tables of counts; this release has contrasts or weighted sums",
         )
-        inside = [
-            network.ordered(set(datum.scope) & set(block.observed)) for datum in measured
-        ]
+        inside = [network.ordered(set(datum.scope) & set(block.observed)) for datum in measured]
         missing = set(block.observed).difference(*inside)
         require(not missing, f"no table of the release has {listed(sorted(missing))}, which the latent node needs")
         sets = [names for names in subsets(dict.fromkeys(inside)) if names]
@@ -362,9 +376,7 @@ def find_latent(network: Network, columns: Network) -> str:
         "every node of this network has a column in the release: a latent node is one that has none (give it another "
         "name if a column has its name)",
     )
-    require(
-        len(hidden) == 1, f"nodes without a column: {listed(hidden[:5])}; one latent node is read at a time"
-    )
+    require(len(hidden) == 1, f"nodes without a column: {listed(hidden[:5])}; one latent node is read at a time")
     for variable in network.variables:
         if variable.name != hidden[0]:
             require(
@@ -373,3 +385,82 @@ def find_latent(network: Network, columns: Network) -> str:
             )
     return hidden[0]
 
+
+# -------------------------------------------------------------------------------- labels
+
+
+def state_features(block: LatentBlock, rows: Mapping[str, Array]) -> Floats:
+    """List the rows of each state of the latent node: its probabilities, and those of its children given it.
+
+    The last probability of a child's row follows from the others, and would count them twice.
+
+    Returns:
+        Shape (states, features, draws).
+    """
+    parts = []
+    for node in block.modelled:
+        family = block.network.family(node)
+        table = rows[node] if node == block.latent else rows[node][..., :-1, :]
+        table = np.moveaxis(table, family.index(block.latent), 0)
+        parts.append(table.reshape(block.states, -1, table.shape[-1]))
+    return np.concatenate(parts, axis=1)
+
+
+def _list_orders(states: int) -> Ints:
+    """List all orders of the states, shape (orders, states)."""
+    return np.array(list(permutations(range(states))), np.int64)
+
+
+def _score_orders(features: Floats, ordered: Floats) -> Floats:
+    """Compute half the squared distance of every draw in every order from the mean, by a normal law of the features.
+
+    Args:
+        features: shape (states, features, draws).
+        ordered: the same draws in the orders whose mean and deviations are taken.
+
+    Returns:
+        Minus the log density up to a constant, shape (orders, draws).
+    """
+    mean = ordered.mean(axis=-1, keepdims=True)
+    spread = np.maximum(ordered.std(axis=-1, keepdims=True), LEAST_SPREAD)
+    # For each place the cost of each state there; the deviations' logarithms are the same for every order.
+    costs = np.stack(
+        [0.5 * np.square((features - mean[place]) / spread[place]).sum(axis=1) for place in range(len(features))]
+    )
+    orders = _list_orders(len(features))
+    places = np.arange(len(features))
+    return np.stack([costs[places, order].sum(axis=0) for order in orders])
+
+
+def find_orders(features: Floats) -> Ints:
+    """Find the order of the states in every draw that is closest to the mean of all, then name states by their share.
+
+    Args:
+        features: shape (states, features, draws), as of `state_features`.
+
+    Returns:
+        For each draw the old state at each new position, shape (states, draws).
+    """
+    orders = _list_orders(len(features))
+    chosen = np.zeros(features.shape[-1], np.int64)
+    for _ in range(MOST_TURNS):
+        ordered = np.take_along_axis(features, orders[chosen].T[:, None], axis=0)
+        closest = _score_orders(features, ordered).argmin(axis=0)
+        if np.array_equal(closest, chosen):
+            break
+        chosen = closest
+    return orders[chosen].T
+
+
+def label_doubt(features: Floats) -> float:
+    """Compute the mean posterior probability that a draw's order is another one than that in which it stands.
+
+    Args:
+        features: of draws in their orders, shape (states, features, draws).
+
+    Returns:
+        From 0, for states that are far apart, to 1 - 1 / orders, for states that nothing tells apart.
+    """
+    costs = _score_orders(features, features)
+    own = -costs[0] - logsumexp(-costs, axis=0)
+    return float(1 - np.exp(own).mean())
