@@ -24,6 +24,7 @@ PACKS = (
     "deciding",
     "predicting",
     "questions",
+    "latent",
     "accuracy",
     "designs",
     "research",

@@ -76,6 +76,7 @@ packs = tuple(
         "deciding",
         "predicting",
         "questions",
+        "latent",
         "accuracy",
         "designs",
         "research",

@@ -44,16 +44,17 @@ MAY_IMPORT = {
     "deciding": {*CORE, "posterior", "queries"},
     "predicting": {*CORE, "posterior", "queries"},
     "questions": {*CORE, "posterior", "queries"},
+    "latent": {*CORE, "posterior", "cli"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries", "deciding", "predicting"},
 }
-"""Besides itself and `errors`, which all folders may import. The last ten are packs: the kernel imports none."""
+"""Besides itself and `errors`, which all folders may import. The last eleven are packs: the kernel imports none."""
 PACKS = (
-    "interchange", "discovery", "deciding", "predicting", "questions", "accuracy", "designs", "research", "estimators",
-    "server",
+    "interchange", "discovery", "deciding", "predicting", "questions", "latent", "accuracy", "designs", "research",
+    "estimators", "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {

@@ -35,7 +35,7 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Ten packs stand around this kernel, and use its doors:
+Eleven packs stand around this kernel, and use its doors:
 
     interchange  files and objects of other programs: what `Network.read`, `Network.from_pgmpy`, `tools.to_arviz` need
     discovery    states, bounds and bins of columns that are declared by name and type, found in private: what `domain`,
@@ -43,6 +43,7 @@ Ten packs stand around this kernel, and use its doors:
     deciding     what `decide` and `decisions` need
     predicting   what `predict` needs
     questions    what `answer` needs for differences, ratios, events, counts and actions
+    latent       nodes without a column: plan_latent, without_latent, and LatentDraws, which `read` returns
     accuracy     what `plan_accuracy` needs
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
                  noisy_moments, grouped_moments and objective_perturbation, posteriors of weights

@@ -85,7 +85,7 @@ class LatentBlock:
         near = {*children, *network.parents[latent]}
         require(
             len(near) >= LEAST_VIEWS,
-            f"the latent node {shown(latent)} has {len(near)} of the three or more neighbours that it takes to tell its states",
+            f"the latent node {shown(latent)} has {len(near)} of the three or more neighbours that tell its states",
         )
         size = network.schema[latent].size
         require(

@@ -32,8 +32,7 @@ def latent(
     query --latent NETWORK then reads the release. It reads no records, and spends nothing.
 
     Example:
-        discreet latent survey.bif class --output observed.bif
-        discreet query release.json --latent survey.bif "P(class | q1=yes)"
+        discreet latent demo/asia.bif either --output observed.bif
     """
     tasks.prepare(network, node, output, as_json)
 

@@ -14,7 +14,7 @@ for the moves; Vehtari et al. (2021) and Margossian et al. (2024) for R-hat of p
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +40,9 @@ from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Array, Floats
+from discreet.util.option_texts import DEFAULT_LEVEL
 from discreet.util.progress import under_way
+from discreet.util.tabular import Block
 
 POPULATIONS, MEMBERS = 8, 96
 """Populations, and parameters in each."""
@@ -60,6 +62,8 @@ LEAST_PROBABILITY = 1e-12
 LABEL_DOUBT = 0.01
 """Doubt of the order of states from which a reader is warned: two states of which nothing is known have 0.03, states
 that differ by two standard deviations in three questions have 0.006 (made-up normal draws)."""
+CONTRADICTED = 0.01
+"""Probability of tables as far off below which they contradict the network, as for `check_fit`."""
 CONCENTRATION = 1.0
 """Prior concentration of every cell if none is given: all rows are equally likely."""
 
@@ -79,6 +83,16 @@ class LatentDraws(PosteriorDraws):
     latent: str = ""
     label_doubt: float = 0.0
     fit: float = float("nan")
+
+    def content(self, *, level: float = DEFAULT_LEVEL) -> Iterator[str | Block]:
+        """Yield what all draws show, and whether states are told apart and tables contradict the network."""
+        yield from super().content(level=level)
+        yield ""
+        told = "hardly told apart" if self.label_doubt > LABEL_DOUBT else "told apart"
+        yield f"states of {self.latent}: {told} (label doubt {self.label_doubt:.3f})"
+        if not np.isnan(self.fit):
+            verdict = "contradict" if self.fit < CONTRADICTED else "do not contradict"
+            yield f"tables {verdict} the latent network (p = {self.fit:.2g})"
 
 
 @dataclass(eq=False)
@@ -170,12 +184,13 @@ class _Populations:
         covariance = np.atleast_2d(np.cov(at))
         # A tenth of the variances alone: the covariance of few members would have directions that nobody moves in.
         covariance = 0.9 * covariance + 0.1 * np.diag(np.diag(covariance))
-        self._metric = at.mean(axis=1, keepdims=True), np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
+        half = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(at)))
+        self._metric = at.mean(axis=1, keepdims=True), np.asarray(half, np.float64)
 
     def move(self) -> None:
         """Move every member once by Hamiltonian dynamics, and adapt the length of leaps."""
         centre, half = self._metric
-        at = np.linalg.solve(half, self._flatten(self.rows) - centre)
+        at: Floats = np.linalg.solve(half, self._flatten(self.rows) - centre).astype(np.float64)
         speed = self.rng.standard_normal(at.shape)
         log, slope, rows, law = self._density(at)
         start = log - 0.5 * np.square(speed).sum(axis=0)
