@@ -150,10 +150,8 @@ def query(
         return
     how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
-    if regressions:
-        replies = _regress(posterior, regressions, (kind, assume, inside), level)
-    else:
-        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside, simultaneous))
+    answers = None if regressions else _ask(posterior, texts, level, predictive, assume, inside, simultaneous)
+    replies = _write_answers(answers) if answers else _regress(posterior, regressions, (kind, assume, inside), level)
     _show_replies(evidence, posterior, replies, how, assume is None, out)
 
 

@@ -78,6 +78,13 @@ class LatentDraws(PosteriorDraws):
             state of the latent node rest on the order; others do not.
         fit: probability that tables deviate from the latent network by more than these, if it is right; NaN if tables
             cannot contradict it.
+
+    Example:
+        >>> import discreet as dc
+        >>> group = [dc.Variable(name, ("no", "yes")) for name in ("class", "a", "b", "c")]
+        >>> drawn = dc.Dirichlet.uniform(dc.Network.naive_bayes(group, "class")).draw(100, rng=1)
+        >>> dc.latent.LatentDraws(drawn, "latent", latent="class").latent
+        'class'
     """
 
     latent: str = ""
