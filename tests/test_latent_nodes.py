@@ -270,13 +270,12 @@ def test_intervals_are_as_wide_as_errors() -> None:
 
 
 def test_tables_that_no_class_explains_are_seen() -> None:
-    """q1 and q2 are the same within each class: their table cannot come from two classes alone."""
+    """q1 and q2 are often the same within each class: their table cannot come from two classes alone."""
     network = star(5)
     rng = np.random.default_rng(6)
     group = rng.random(20_000) < 0.6
     codes = {f"q{k}": (rng.random(20_000) < np.where(group, 0.2, 0.8)).astype(int) for k in range(1, 6)}
-    copied = rng.random(20_000) < 0.7
-    codes["q2"], codes["q4"] = np.where(copied, codes["q1"], codes["q2"]), np.where(copied, codes["q3"], codes["q4"])
+    codes["q2"] = np.where(rng.random(20_000) < 0.25, codes["q1"], codes["q2"])
     observed = without_latent(network, "class")
     counts = dc.tools.count_codes(observed, codes)
     promise = dc.Guarantee(epsilon=3, **PROMISE)

@@ -309,7 +309,7 @@ def sample_block(
             return rows, mixing, _check(populations, kept)
     raise DiscreetError(
         f"populations of parameters around the latent node {shown(block.latent)} do not agree: "
-        f"{describe_mixing(mixing)}; fewer states, or tables with less noise, would tell them apart"
+        f"{describe_mixing(mixing)}; take fewer states, tables with less noise, or a network that fits the tables"
     )
 
 
