@@ -25,6 +25,7 @@ PACKS = (
     "predicting",
     "reporting",
     "questions",
+    "latent",
     "accuracy",
     "designs",
     "research",

@@ -76,6 +76,7 @@ packs = tuple(
         "predicting",
         "reporting",
         "questions",
+        "latent",
         "accuracy",
         "designs",
         "research",

@@ -27,7 +27,7 @@ from folding import every
 
 ROOT = Path(dc.__file__).parent
 KERNEL = ("decisions", "external", "kinds", "results", "tools")
-PACKS = ("designs", "discovery", "estimators", "research", "server")
+PACKS = ("designs", "discovery", "estimators", "latent", "research", "server")
 MODULES = (*KERNEL, *PACKS)
 MOST_NAMES, MOST_KERNEL_NAMES = 44, 120
 """At the top, and in all modules of the kernel with it."""

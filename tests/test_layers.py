@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "deciding": {*CORE, "posterior", "queries"},
     "predicting": {*CORE, "posterior", "queries"},
     "questions": {*CORE, "posterior", "queries"},
+    "latent": {*CORE, "posterior", "cli"},
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
@@ -53,8 +54,8 @@ MAY_IMPORT = {
 }
 """Besides itself and `errors`, which all folders may import. The last eleven are packs: the kernel imports none."""
 PACKS = (
-    "interchange", "discovery", "deciding", "predicting", "reporting", "questions", "accuracy", "designs", "research",
-    "estimators", "server",
+    "interchange", "discovery", "deciding", "predicting", "reporting", "questions", "latent", "accuracy", "designs",
+    "research", "estimators", "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {

@@ -44,6 +44,7 @@ Eleven packs stand around this kernel, and use its doors:
     predicting   what `predict` needs
     reporting    what `explain` and `report` need
     questions    what `answer` needs for differences, ratios, events, counts and actions
+    latent       nodes without a column: plan_latent, without_latent, and LatentDraws, which `read` returns
     accuracy     what `plan_accuracy` needs
     designs      regressions and principal components released directly: Design, its prior Normal, rows and their sums,
                  noisy_moments, grouped_moments and objective_perturbation, posteriors of weights

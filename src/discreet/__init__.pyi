@@ -4,6 +4,7 @@ from . import discovery as discovery
 from . import estimators as estimators
 from . import external as external
 from . import kinds as kinds
+from . import latent as latent
 from . import research as research
 from . import results as results
 from . import server as server

@@ -112,6 +112,7 @@ def query(
     simultaneous: Together = False,
     missing: flags.MissingAs = None,
     covariates: Covariates = None,
+    latent: flags.Latent = None,
     seed: flags.Seed = None,
     form: flags.Format = None,
     output: flags.Output = None,
@@ -132,7 +133,7 @@ def query(
     regressions = _read_regressions(regress or [], kind, bool(texts) or predictive)
     bare = not (texts or regressions)
     evidence, stored = load_source(release)
-    how = Drawing(method, draws, seed, trust_network=trust_network)
+    how = Drawing(method, draws, seed, trust_network=trust_network, latent=latent)
     check_draws(how.with_stored(stored), level)
     gives = posterior_kind(evidence)
     if gives == "states" and prior is None and not regressions:
@@ -149,10 +150,8 @@ def query(
         return
     how = with_(how, prior=read_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
-    if regressions:
-        replies = _regress(posterior, regressions, (kind, assume, inside), level)
-    else:
-        replies = _write_answers(_ask(posterior, texts, level, predictive, assume, inside, simultaneous))
+    answers = None if regressions else _ask(posterior, texts, level, predictive, assume, inside, simultaneous)
+    replies = _write_answers(answers) if answers else _regress(posterior, regressions, (kind, assume, inside), level)
     _show_replies(evidence, posterior, replies, how, assume is None, out)
 
 

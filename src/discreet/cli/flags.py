@@ -119,6 +119,10 @@ Prior = Annotated[
 
 DEFAULT_DRAWS = 1000
 Draws = Annotated[int | None, posterior(show_default=str(DEFAULT_DRAWS), help="Number of posterior draws.")]
+Latent = Annotated[
+    str | None,
+    posterior(metavar="FILE", help="Read by this network, which has one node more than the release: a latent one."),
+]
 TrustNetwork = Annotated[
     bool, posterior("--trust-network", help="Believe the network's independences even against the release's tables.")
 ]

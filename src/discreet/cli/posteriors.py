@@ -11,9 +11,9 @@ import numpy as np
 
 import discreet as dc
 from discreet.cli import flags
-from discreet.cli.arguments import prior_of, queries_in, queries_of
+from discreet.cli.arguments import network_over, prior_of, queries_in, queries_of
 from discreet.display.terminal import say
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.releases.combined import Evidence
 from discreet.util.json_files import DRAWS_FIRST_LINE, decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
@@ -36,6 +36,7 @@ class Drawing:
     seed: int | None = None
     prior: dc.Dirichlet | None = None
     trust_network: bool = False
+    latent: str | None = None
 
     @property
     def number(self) -> int:
@@ -79,6 +80,12 @@ def posterior_of(
 def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     """Draw the posterior of a release."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
+    if how.latent is not None:
+        require(how.prior is None and how.method is None, "--latent has its own prior and method: leave out the others")
+        network = network_over(how.latent, None)
+        return cast(
+            dc.results.PosteriorDraws, dc.read(evidence, method="latent", network=network, draws=draws, rng=rng)
+        )
     if method not in flags.METHODS:
         raise InputError(f"no method {shown(method)}; the methods are: {', '.join(flags.METHODS)}")
     if method == "plug-in":

@@ -1,0 +1,380 @@
+"""Latent nodes: laws and slopes by enumeration, errors of overlapping tables, labels, refusals, and both faces.
+
+Tests of draws have fixed seeds. Bounds are six standard deviations or more of what they bound, so a right reader fails
+one of them with a probability below 1e-6.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import discreet as dc
+from discreet.cli.cli import app
+from discreet.latent import latent_reader
+from discreet.latent.latent_block import (
+    BlockMoments,
+    LatentBlock,
+    block_contrasts,
+    count_directions,
+    find_orders,
+    label_doubt,
+    state_features,
+)
+from discreet.latent.latent_plan import plan_latent, without_latent
+from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.releases.measurement import Measurement
+from discreet.util.arrays import Array, Floats
+from folding import every
+
+PROMISE = {"delta": 0, "relation": "add-remove", "unit": "record"}
+
+
+def star(questions: int, classes: int = 2) -> dc.Network:
+    """A class behind yes-or-no questions."""
+    group = dc.Variable("class", tuple(f"c{number + 1}" for number in range(classes)))
+    asked = [dc.Variable(f"q{number + 1}", ("no", "yes")) for number in range(questions)]
+    return dc.Network.naive_bayes([group, *asked], "class")
+
+
+def web() -> dc.Network:
+    """A latent node with a parent, three children, one of them with another parent, and a node outside."""
+    names = {"up": "ab", "hid": "xyz", "one": "ab", "two": "abc", "side": "ab", "three": "ab", "out": "ab"}
+    parents = {
+        "up": (), "hid": ("up",), "one": ("hid",), "two": ("hid",), "side": ("one",), "three": ("side", "hid"),
+        "out": ("three",),
+    }  # fmt: skip
+    return dc.Network(tuple(dc.Variable(name, tuple(states)) for name, states in names.items()), parents)
+
+
+def simulated(network: dc.Network, theta: dc.Tables, records: int, epsilon: float, seed: int) -> dc.Release:
+    """A rehearsed release of records of a network, over the network without its node "class"."""
+    rng = np.random.default_rng(seed)
+    observed = without_latent(network, "class")
+    rows = dc.tools.simulate_records(theta, records, rng=rng)
+    codes = {
+        name: np.array([observed.schema[name].states.index(value) for value in rows[name].to_pylist()])
+        for name in observed.nodes
+    }
+    counts = dc.tools.count_codes(observed, codes)
+    promise = dc.Guarantee(epsilon=epsilon, **PROMISE)
+    return dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(observed), promise, rng=rng)
+
+
+def classes_of(share: float, asked: Floats) -> dc.Tables:
+    """Probabilities of two classes and their answers; `asked` has P(yes), shape (2, questions)."""
+    tables: dict[str, Array] = {"class": np.array([share, 1 - share])}
+    tables |= {f"q{number + 1}": np.stack([1 - column, column], 1) for number, column in enumerate(asked.T)}
+    return dc.Tables(star(asked.shape[1]), tables)
+
+
+APART = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9, 0.7], [0.8, 0.9, 0.75, 0.2, 0.3]]))
+
+
+# --------------------------------------------------------------------------------------------------- the block
+
+
+@every("network", [star(4, 3), web()])
+def test_law_and_slope_are_those_of_enumeration(network: dc.Network) -> None:
+    """The law sums the product of all rows over the latent node; its slope is that of differences."""
+    latent = network.nodes[0] if network.nodes[0] == "class" else "hid"
+    block = LatentBlock.of(network, latent)
+    rng = np.random.default_rng(1)
+    rows = dict(dc.Dirichlet.uniform(block.network, 1.0).draw(2, rng=rng))
+    law, before = block.law(rows)
+    nodes = block.network.nodes
+    sizes = [block.network.schema[name].size for name in nodes]
+    joint = np.zeros((*sizes, 2))
+    for states in product(*map(range, sizes)):
+        at = dict(zip(nodes, states, strict=True))
+        joint[states] = np.prod(
+            [rows[name][tuple(at[m] for m in block.network.family(name))] for name in nodes], axis=0
+        )
+    np.testing.assert_allclose(law, joint.sum(axis=nodes.index(latent)).reshape(-1, 2), rtol=1e-12)
+    weights = rng.standard_normal(law.shape)
+    slopes = block.pull_back(rows, before, weights)
+    for name in nodes:
+        moved = dict(rows)
+        step = rng.standard_normal(rows[name].shape) * 1e-6
+        moved[name] = rows[name] + step
+        change = ((block.law(moved)[0] - law) * weights).sum(axis=0)
+        expected = (slopes[name] * step).reshape(-1, 2).sum(axis=0)
+        np.testing.assert_allclose(change, expected, rtol=1e-3, atol=1e-11)
+
+
+def test_a_block_has_what_is_around_the_node_and_assumes_nothing_of_the_rest() -> None:
+    block = LatentBlock.of(web(), "hid")
+    assert set(block.network.nodes) == {"up", "hid", "one", "two", "side", "three"}
+    assert set(block.modelled) == {"hid", "one", "two", "three"}
+    side = block.network.parents["side"]
+    earlier = block.network.nodes[: block.network.nodes.index("side")]
+    assert side == tuple(name for name in earlier if name != "hid")
+
+
+def test_errors_of_overlapping_tables_are_those_of_the_same_records() -> None:
+    """Scaled errors of 3,000 made-up releases of all pairs, and of one triple, have the identity as covariance."""
+    block = LatentBlock.of(star(4), "class")
+    observed = without_latent(star(4), "class")
+    theta = classes_of(0.6, np.array([[0.1, 0.2, 0.15, 0.9], [0.8, 0.9, 0.75, 0.2]]))
+    law = block.law({name: np.asarray(theta[name])[..., None] for name in block.network.nodes})[0]
+    scopes = [("q1", "q2"), ("q2", "q3"), ("q3", "q4"), ("q1", "q4"), ("q1", "q3"), ("q2", "q3", "q4")]
+    rng, records, errors = np.random.default_rng(2), 2000, []
+    noise = DiscreteLaplace(6.0)
+    for _ in range(3000):
+        counts = rng.multinomial(records, law[:, 0]).reshape(2, 2, 2, 2)
+        measured = []
+        for scope in scopes:
+            axes = tuple(axis for axis, name in enumerate(("q1", "q2", "q3", "q4")) if name not in scope)
+            table = counts.sum(axis=axes)
+            measured.append(Measurement(scope, table + noise.simulate(table.shape, rng).round().astype(int), noise))
+        moments = BlockMoments.of(block, observed, measured, None)
+        likelihood = moments.likelihood(law[:, 0])
+        errors.append(likelihood.values - likelihood.rows @ law[:, 0])
+    # Deviations of 0.018 for a covariance and 0.026 for a variance; the total's estimate adds 1 % to some.
+    np.testing.assert_allclose(np.cov(np.array(errors).T), np.eye(len(errors[0])), atol=0.17)
+
+
+def test_both_forms_of_the_likelihood_agree() -> None:
+    release = simulated(star(5), APART, 500, 1.0, 3)
+    block = LatentBlock.of(star(5), "class")
+    moments = BlockMoments.of(block, release.network, release.measurements, None)
+    likelihood = moments.likelihood(np.full(32, 1 / 32))
+    assert likelihood.product is not None
+    laws = np.random.default_rng(0).dirichlet(np.ones(32), 3).T
+    plain = replace(likelihood, product=None)
+    for one, other in zip(likelihood.misfit(laws), plain.misfit(laws), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+# --------------------------------------------------------------------------------------------------- what is told
+
+
+@every(
+    ("network", "told", "parameters"),
+    [
+        (star(3), {2: 6, 3: 7}, 7),
+        (star(5), {2: 10, 3: 11}, 11),
+        # Goodman (1974): four yes-or-no questions do not tell three classes, though 14 numbers are as many as 15 - 1.
+        (star(4, 3), {2: 10, 3: 13, 4: 13}, 14),
+        (star(5, 3), {2: 14, 3: 17}, 17),
+    ],
+)
+def test_how_much_tables_tell_is_that_of_the_field(network: dc.Network, told: dict[int, int], parameters: int) -> None:
+    plan = plan_latent(network, "class")
+    assert (dict(plan.told), plan.parameters) == (told, parameters)
+    assert plan.least == (3 if max(told.values()) == parameters else None)
+
+
+def test_mixtures_of_many_interactions_have_the_rank_of_all() -> None:
+    block = LatentBlock.of(star(6), "class")
+    rows = np.concatenate([block_contrasts(block, ("q1", "q2", name)) for name in ("q3", "q4")] * 20)
+    assert count_directions(block, rows)[0] == 2
+
+
+# --------------------------------------------------------------------------------------------------- labels
+
+
+def test_states_that_are_mixed_up_are_put_in_order_and_doubt_is_seen() -> None:
+    rng = np.random.default_rng(4)
+    block = LatentBlock.of(star(5, 3), "class")
+    centre = dict(dc.Dirichlet.uniform(block.network, 1.0).draw(1, rng=7))
+    rows = {name: np.repeat(table, 900, axis=-1) for name, table in centre.items()}
+    rows = {name: table * np.exp(0.05 * rng.standard_normal(table.shape)) for name, table in rows.items()}
+    rows = {name: table / table.sum(axis=-2, keepdims=True) for name, table in rows.items()}
+    mixed = block.permuted(rows, rng.permuted(np.tile(np.arange(3)[:, None], 900), axis=0))
+    ordered = block.permuted(mixed, find_orders(state_features(block, mixed)))
+    assert state_features(block, ordered).std(axis=-1).max() < 0.05
+    assert label_doubt(state_features(block, ordered)) < 1e-6
+    vague = dict(dc.Dirichlet.uniform(block.network, 1.0).draw(900, rng=8))
+    vague = block.permuted(vague, find_orders(state_features(block, vague)))
+    assert label_doubt(state_features(block, vague)) > 5 * latent_reader.LABEL_DOUBT
+
+
+def test_answers_about_observed_variables_need_no_labels() -> None:
+    network = star(4)
+    drawn = dc.Dirichlet.uniform(network).draw(300, rng=1)
+    block = LatentBlock.of(network, "class")
+    orders = np.random.default_rng(2).permuted(np.tile(np.arange(2)[:, None], 300), axis=0)
+    mixed = dc.Tables(network, block.permuted(dict(drawn), orders), draws=300)
+    one, other = (dc.results.PosteriorDraws(tables).answer("P(q3 | q1=yes)") for tables in (drawn, mixed))
+    np.testing.assert_allclose(one.draws, other.draws, rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------- draws
+
+
+def fitted_by_em(counts: Floats, questions: int, start: Floats) -> tuple[Floats, Floats]:
+    """Maximum likelihood of two classes from the whole table: shares, and P(yes), shape (2, questions)."""
+    cells = np.array(list(product((0, 1), repeat=questions)))
+    shares, asked = np.array([0.5, 0.5]), start
+    for _ in range(3000):
+        each = shares * np.prod(np.where(cells[:, None], asked, 1 - asked), axis=-1)
+        weight = counts[:, None] * each / each.sum(axis=1, keepdims=True)
+        shares, asked = weight.sum(axis=0) / counts.sum(), (weight.T @ cells) / weight.sum(axis=0)[:, None]
+    return shares, asked
+
+
+@pytest.fixture(scope="module")
+def quiet() -> tuple[dc.Release, latent_reader.LatentDraws]:
+    """A release of many records with hardly any noise, and its posterior."""
+    release = simulated(star(5), APART, 20_000, 100.0, 5)
+    return release, dc.read(release, method="latent", network=star(5), draws=1000, rng=1)
+
+
+def test_without_noise_it_is_the_maximum_likelihood(quiet: tuple[dc.Release, latent_reader.LatentDraws]) -> None:
+    release, posterior = quiet
+    (table,) = release.measurements
+    asked = np.stack([np.asarray(APART[f"q{number}"])[:, 1] for number in range(1, 6)], axis=1)
+    shares, best = fitted_by_em(np.maximum(table.values, 0).ravel().astype(float), 5, asked)
+    drawn = posterior.probabilities
+    pairs = [(drawn["class"], shares)] + [(drawn[f"q{k + 1}"][:, 1], best[:, k]) for k in range(5)]
+    for draws, value in pairs:
+        # 400 effective draws: the mean has an error of 0.05 deviations, and the prior moves it by as little.
+        np.testing.assert_allclose(draws.mean(axis=-1), value, atol=0.4 * draws.std(axis=-1).min())
+    assert posterior.mixing is not None
+    assert posterior.mixing.r_hat <= 1.01
+    assert posterior.label_doubt < 1e-3
+    assert posterior.fit > 1e-6
+
+
+def test_one_seed_has_one_posterior_and_shares_are_in_order(
+    quiet: tuple[dc.Release, latent_reader.LatentDraws],
+) -> None:
+    release, posterior = quiet
+    again = release.posterior(method="latent", network=star(5), draws=1000, rng=1)
+    for name in ("class", "q1"):
+        np.testing.assert_array_equal(again.probabilities[name], posterior.probabilities[name])
+    shares = posterior.probabilities["class"].mean(axis=-1)
+    assert shares[0] > shares[1]
+    assert posterior.ess() >= 400
+
+
+@pytest.mark.costly("Whether intervals hold is seen over several releases only.", reads=("src/discreet/latent",))
+def test_intervals_are_as_wide_as_errors() -> None:
+    """Squared errors in units of posterior deviations are 1 on average: 80 of them, about 50 independent ones."""
+    squares = list[float]()
+    for seed in range(8):
+        release = simulated(star(5), APART, 1500, 0.5, 100 + seed)
+        posterior = dc.read(release, method="latent", network=star(5), draws=1000, rng=seed)
+        for number in range(1, 6):
+            draws = posterior.probabilities[f"q{number}"][:, 1]
+            error = draws.mean(axis=-1) - np.asarray(APART[f"q{number}"])[:, 1]
+            squares += np.square(error / draws.std(axis=-1)).tolist()
+    assert 0.3 < np.mean(squares) < 2.2
+
+
+def test_tables_that_no_class_explains_are_seen() -> None:
+    """q1 and q2 are often the same within each class: their table cannot come from two classes alone."""
+    network = star(5)
+    rng = np.random.default_rng(6)
+    group = rng.random(20_000) < 0.6
+    codes = {f"q{k}": (rng.random(20_000) < np.where(group, 0.2, 0.8)).astype(int) for k in range(1, 6)}
+    codes["q2"] = np.where(rng.random(20_000) < 0.25, codes["q1"], codes["q2"])
+    observed = without_latent(network, "class")
+    counts = dc.tools.count_codes(observed, codes)
+    promise = dc.Guarantee(epsilon=3, **PROMISE)
+    release = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(observed), promise, rng=1)
+    posterior = dc.read(release, method="latent", network=network, draws=400, rng=1)
+    assert posterior.fit < 1e-6
+    assert "contradict" in posterior.summary()
+
+
+def test_populations_that_do_not_agree_are_refused_with_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latent_reader, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(latent_reader, "has_mixed", lambda mixing: False)
+    release = simulated(star(3), classes_of(0.5, np.array([[0.2] * 3, [0.7] * 3])), 500, 1.0, 1)
+    with pytest.raises(dc.DiscreetError, match=r"do not agree: .* R-hat is 1\.\d+ \(at most 1\.01\)"):
+        dc.read(release, method="latent", network=star(3), draws=100, rng=1)
+
+
+# --------------------------------------------------------------------------------------------------- refusals
+
+
+def test_what_cannot_be_read_is_refused_in_a_sentence() -> None:
+    release = simulated(star(3), classes_of(0.5, np.array([[0.2] * 3, [0.7] * 3])), 500, 1.0, 1)
+    columns = without_latent(star(3), "class")
+    two = dc.Network.naive_bayes([*star(3).variables, dc.Variable("more", ("a", "b"))], "class")
+    other = dc.Network.naive_bayes([*star(2).variables, dc.Variable("q3", ("yes", "no"))], "class")
+    uneven = dc.Dirichlet(dc.Dirichlet.uniform(star(3)).alpha.map(lambda alpha: alpha + np.arange(alpha.shape[-1])))
+    cases = [
+        ({}, "pass network="),
+        ({"network": columns}, "every node of this network has a column"),
+        ({"network": two}, "nodes without a column: "),
+        ({"network": other}, "'q3' has other states"),
+        ({"network": star(2)}, "'class' has 2 of the three or more neighbours"),
+        ({"network": star(3, 3)}, "tell 7 of the 11 parameters"),
+        ({"network": star(3, 7)}, "has 7 states: there may be 2 to 6"),
+        ({"network": star(3), "prior": dc.Dirichlet.uniform(columns)}, "prior is over another network"),
+        ({"network": star(3), "prior": uneven}, "prior of 'class' differs between the states"),
+    ]
+    for options, words in cases:
+        with pytest.raises(dc.InputError, match=words) as caught:
+            dc.read(release, method="latent", rng=1, **options)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(dc.InputError, match="no node 'nobody'"):
+        plan_latent(star(3), "nobody")
+    with pytest.raises(dc.InputError, match="8,192 joint states"):
+        plan_latent(star(12), "class")
+
+
+def test_pairs_alone_are_refused() -> None:
+    observed = dc.Network.empty(star(4).variables[1:])
+    noise = dc.external.StatedNoise("laplace", 2)
+    tables = [
+        dc.external_table(np.full((2, 2), 750), observed, list(pair), noise, guarantee=None, source="pairs")
+        for pair in (("q1", "q2"), ("q1", "q3"), ("q1", "q4"), ("q2", "q3"), ("q2", "q4"), ("q3", "q4"))
+    ]
+    with pytest.raises(dc.InputError, match="tell 8 of the 9 parameters"):
+        dc.read(dc.combine(*tables, data="same"), method="latent", network=star(4), rng=1)
+
+
+# --------------------------------------------------------------------------------------------------- both faces
+
+
+def test_a_node_outside_of_the_block_is_read_as_always() -> None:
+    network = dc.Network((*star(3).variables, dc.Variable("out", ("no", "yes"))), {**star(3).parents, "out": ("q1",)})
+    theta = dc.Tables(network, {**classes_of(0.6, np.array([[0.1] * 3, [0.9] * 3])), "out": [[0.9, 0.1], [0.3, 0.7]]})
+    release = simulated(network, theta, 5000, 3.0, 2)
+    posterior = dc.read(release, method="latent", network=network, draws=500, rng=3)
+    (_, row) = posterior.answer("P(out | q1=yes)").rows
+    assert abs(row["mean"] - 0.7) < 0.1
+    assert abs(posterior.answer("P(out | class=c1)").rows[1]["mean"] - (0.9 * 0.1 + 0.1 * 0.7)) < 0.1
+
+
+def test_the_shell_plans_releases_and_reads(tmp_path: Path) -> None:
+    star(4).write(tmp_path / "group.bif")
+    done = CliRunner().invoke(app, ["latent", str(tmp_path / "group.bif"), "class", "--json", "--output",
+                                    str(tmp_path / "observed.bif")])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["least"] == 3
+    observed = dc.Network.read(tmp_path / "observed.bif")
+    assert observed == without_latent(star(4), "class")
+    theta = classes_of(0.6, np.array([[0.1] * 4, [0.8] * 4]))
+    simulated(star(4), theta, 5000, 3.0, 2).save(tmp_path / "release.json")
+    queries = ["P(class | q1=yes, q2=yes)", "P(q3 | q1=yes)"]
+    done = CliRunner().invoke(app, ["query", str(tmp_path / "release.json"), "--latent", str(tmp_path / "group.bif"),
+                                    *queries, "--json"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    answers = json.loads(done.stdout)["answers"]
+    assert [answer["query"] for answer in answers] == queries
+    share = 0.4 * 0.64 / (0.4 * 0.64 + 0.6 * 0.01)
+    assert abs(answers[0]["values"][1]["mean"] - share) < 0.1
+
+
+def test_a_project_file_keeps_its_words_without_the_node(tmp_path: Path) -> None:
+    words = 'arcs = ["class -> a", "class -> b", "class -> c"]\n[unit]\nname = "patient"\n'
+    words += "".join(f'[[variables]]\nname = "{name}"\nstates = ["no", "yes"]\n' for name in ("class", "a", "b", "c"))
+    (tmp_path / "study.toml").write_text(words)
+    options = ["latent", str(tmp_path / "study.toml"), "class", "--output", str(tmp_path / "observed.toml")]
+    done = CliRunner().invoke(app, options)
+    assert done.exit_code == 0, done.output
+    written = (tmp_path / "observed.toml").read_text()
+    assert 'name = "patient"' in written and '"class"' not in written
+    assert '"a -> b", "a -> c", "b -> c"' in written
+    assert isinstance(CliRunner().invoke(app, options).exception, dc.InputError)
