@@ -18,9 +18,9 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.releases.measurement import Measurement
-from discreet.research.readers import chains as module
-from discreet.research.readers import chains as sums
-from discreet.research.readers.chains import draw_jointly
+from discreet.evidence import chains as module
+from discreet.evidence import chains as sums
+from discreet.evidence.chains import draw_jointly
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
@@ -235,7 +235,7 @@ def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
     """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
     part, members = Measurement(("x",), np.array([3, 5]), DiscreteLaplace(1.0), sampling=0.25), dict[str, float]()
     told = sums.read_sums(NETWORK, part, (0, 0), members, 1.5)
-    assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
+    assert members == {"member 0": 0.25} and told.parts[0][0] == ("x", "member 0")
     assert told.weights == [(1, 0, 1), (3, 1, 1)]
 
 

@@ -251,13 +251,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
         readers = [reader for reader in readers if reader.method != "sequential"]
     if readers:
         return readers
-    chosen = any(release.scores is not None for release in combined.releases)
-    raise InputError(
-        "a choice among candidates cannot be read together with another kind of release of the same records; "
-        "combine it with choices, or with releases on different data"
-        if chosen
-        else "releases of parameter draws on one data set cannot be combined: their records are not known"
-    )
+    raise InputError("no reader that is installed reads these releases together; the pack `evidence` reads all kinds")
 
 
 def _require_way(reader: registry.Reader) -> registry.Way:
