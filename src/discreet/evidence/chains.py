@@ -1,7 +1,7 @@
-"""Exact joint posterior of all probabilities: families share records, so each table informs the others.
+"""Exact joint posterior of all probabilities: releases share records, so each informs the others.
 
-`by_record.py` has the chains, and `by_type.py` the same ones for many records of few types. This file converts payloads
-to sums over records, runs several chains until they agree, and refuses to return draws that have not mixed. All
+`by_record.py` has the chains, and `by_type.py` the same ones for many records of few types. This file converts releases
+of all kinds to sums over records: noisy tables, the scores of a choice's candidates, the counts behind drawn rows. It runs several chains until they agree, and refuses to return draws that have not mixed. All
 combined releases and public records are read together: releases on one data set share its records, data sets share the
 probabilities, and public records are counted exactly.
 
@@ -249,7 +249,7 @@ ROUNDING_SHARE = 1e-9
 """Relative rounding error allowed for a statistic."""
 FLOOR_SHARE = 1e-12
 """Least probability of a released draw, whose digits may be all 0."""
-STORED_MASSES = 2**16
+STORED_MASSES = 2**18
 """Masses of grids that a chain stores: those of the numbers of records that it visits again and again."""
 MOST_SWEEPS_OUTSIDE = 100
 """Most sweeps for each one in which all rounded numbers are inside their intervals; then chains give up."""
@@ -418,9 +418,14 @@ def draw_jointly(
     """
     network = evidence.network
     limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
+    kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
+    if WARM_UP_SWEEPS + kept_draws > limit:
+        raise DiscreetError(
+            f"chains over these records could make {limit:,.0f} sweeps in time, of which {WARM_UP_SWEEPS + kept_draws:,}"
+            " are needed; combine fewer kinds of releases, or read the releases by themselves"
+        )
     task = _Task.of(evidence, prior)
     chains = [task.chain(evidence, index, chain_rng) for index, chain_rng in enumerate(rng.spawn(EXACT_CHAINS))]
-    kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     length = kept_draws
     with ThreadPoolExecutor(EXACT_CHAINS if COMPILED else 1) as pool:
         list(pool.map(lambda chain: task.run(chain, WARM_UP_SWEEPS, 0, ADAPTATION_RATE), chains))
@@ -460,7 +465,9 @@ def updates_per_sweep(evidence: Combined) -> float:
     members = sum(measurement.sampling is not None for measurement in measurements(evidence.parts))
     types = math.prod([*(network.schema[node].size for node in network.nodes), 2**members])
     records = min(sum(most for _, most in _bound_numbers(evidence)), RECORDS_PER_TYPE * types * len(evidence.data_sets))
-    terms = sum(table.size for scores in _list_scores(evidence.parts) for table in scores.tables.values())
+    terms = sum(table.shape[-1] for scores in _list_scores(evidence.parts) for table in scores.tables.values())
+    for drawn in _list_drawn_rows(evidence.parts):
+        terms += sum((table.shape[-2] - 2) * drawn.steps[scope] ** 2 // 8 for scope, table in drawn.rows.items())
     return records * (len(network.nodes) + terms / TERMS_PER_UPDATE)
 
 
@@ -549,9 +556,11 @@ class _Task:
         return _Task(network, model, members, alpha, numbers, most, kernel, np.flatnonzero(rounded))
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
-        """Start a chain at records drawn from a release's plug-in posterior, with room for more records."""
+        """Start a chain at records drawn from a release's plug-in posterior, of a choice from its prior, with room for more."""
         release = evidence.parts[index % len(evidence.parts)]
-        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).probabilities
+        # A chosen candidate may have a probability of 0, or be no law of records at all.
+        guess = release.dirichlet.draw(1, rng=rng) if release.scores is not None else None
+        theta = guess or plug_in(release, draws=1, rng=rng, prior=release.dirichlet).probabilities
         cells = np.concatenate(
             [np.maximum(theta[node], FLOOR_PROBABILITY).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]

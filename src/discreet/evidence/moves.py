@@ -19,6 +19,8 @@ STAR, CHOICE, ROWS, GRID = range(4)
 """Laws of blocks of statistics: noise of a star; a choice among candidates; draws of a row, and those on a grid."""
 NEGLIGIBLE_NATS = 46.0
 """Nats below the largest term of a sum at which a term is left out: exp(-46) is 1e-20."""
+KEY_FACTOR = 1_000_003
+"""Odd factor that spreads the numbers of a row over the places of stored masses."""
 TILT_HALVINGS = 60
 """Halvings of the interval of a tilt's rate, which only keeps sums within the range of numbers."""
 
@@ -276,7 +278,7 @@ def _find_grid_mass(
     for index in range(len(concentrations)):
         member = blocks.members[begin + index]
         key[index + 1] = sums[member] + share * change[member]
-        code = (code * 31 + int(key[index + 1])) % len(stored)
+        code = (code * KEY_FACTOR + int(key[index + 1])) % len(stored)
     for index in range(len(key)):
         if keys[code, index] != key[index]:
             keys[code] = key
@@ -299,36 +301,44 @@ def log_grid_mass(concentrations: Floats, floor: float, steps: int) -> float:
     """
     size, width = len(concentrations), 1 - len(concentrations) * floor
     rate = _find_tilt_rate(concentrations, floor, floor + width)
-    logs, tilt = np.empty(steps + 1), np.empty(steps + 1)
-    for step in range(steps + 1):
-        probability = floor + width * step / steps
-        logs[step], tilt[step] = math.log(probability), rate * probability
-    mass, total = np.zeros(steps + 1), rate
+    mass, terms, sums = np.zeros(steps + 1), np.empty(steps + 1), np.empty(steps + 1)
+    mass[0], total = 1.0, rate
     for state in range(size):
-        terms = (concentrations[state] - 1) * logs - tilt
-        highest = terms.max()
-        terms = np.exp(terms - highest)
+        highest = -math.inf
+        for step in range(steps + 1):
+            probability = floor + width * step / steps
+            terms[step] = (concentrations[state] - 1) * math.log(probability) - rate * probability
+            highest = max(highest, terms[step])
+        for step in range(steps + 1):
+            terms[step] = math.exp(terms[step] - highest)
         total += highest
         if state == 0:
-            mass = terms
+            mass[:] = terms
         elif state < size - 1:
-            mass = _convolve(mass, terms)
-            highest = mass.max()
-            mass = mass / highest
-            total += math.log(highest)
-        else:
-            total += math.log(max(float((mass * terms[::-1]).sum()), FLOOR_PROBABILITY))
-    return float(total)
+            total += _convolve(mass, terms, sums)
+    last = 0.0
+    for step in range(steps + 1):
+        last += mass[step] * terms[steps - step]
+    return total + math.log(max(last, FLOOR_PROBABILITY))
 
 
 @compiled
-def _convolve(first: Floats, second: Floats) -> Floats:
-    """Convolve two tables of equal length, up to their last entry."""
-    result = np.zeros(len(first))
-    for shift in range(len(first)):
-        if second[shift] > 0:
-            result[shift:] += second[shift] * first[: len(first) - shift]
-    return result
+def _convolve(mass: Floats, terms: Floats, sums: Floats) -> float:
+    """Convolve a table of masses with another, up to its last entry; return the logarithm of the factor taken out.
+
+    Args:
+        mass: changed.
+        terms: of the same length.
+        sums: scratch array of the same length.
+    """
+    sums[:] = 0
+    for shift in range(len(mass)):
+        for step in range(len(mass) - shift):
+            sums[shift + step] += terms[shift] * mass[step]
+    highest = sums.max()
+    for step in range(len(mass)):
+        mass[step] = sums[step] / highest
+    return math.log(highest)
 
 
 @compiled
