@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,10 @@ from scipy.special import gammaln, logsumexp
 
 import discreet as dc
 from all_data_sets import NETWORK, PRIOR, agrees, data_sets, enumerated
+from discreet.evidence import chains
+from discreet.evidence.moves import log_grid_mass
+from folding import every
+from networks import asia
 
 RECORDS = {"x": np.array([0, 0, 1, 1, 1, 1]), "y": np.array([0, 2, 1, 1, 2, 0])}
 COUNTS = dc.tools.count_codes(NETWORK, RECORDS)
@@ -132,3 +137,72 @@ TRIPLES = (("table", "trimmed", "candidates"), ("tempered", "candidates", "score
 @pytest.mark.parametrize("kinds", [*PAIRS, *TRIPLES, KINDS], ids=", ".join)
 def test_kinds_on_the_same_records(kinds: tuple[str, ...]) -> None:
     agrees_with_enumeration(kinds, "replace", 1)
+
+
+@pytest.mark.parametrize("kinds", [("trimmed", "candidates"), ("table", "tempered", "scored")], ids=", ".join)
+def test_their_number_is_not_public(kinds: tuple[str, ...]) -> None:
+    """Each release tells it with noise; data sets of more than 13 records have less than 1e-4 of the mass."""
+    agrees_with_enumeration(kinds, "add-remove", 2)
+
+
+@pytest.mark.parametrize("kinds", [("trimmed", "candidates"), ("table", "tempered", "scored")], ids=", ".join)
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_chains_over_counts_of_types(kinds: tuple[str, ...], relation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "RECORDS_PER_TYPE", 0)
+    agrees_with_enumeration(kinds, relation, 3)
+
+
+def test_several_data_sets_one_of_which_has_several_kinds() -> None:
+    """The other data set is a table whose records are known: it is added to the prior."""
+    exact = dc.external.StatedNoise("rounded", 1)
+    other = dc.external_table([[3, 0, 1], [0, 2, 2]], NETWORK, ["x", "y"], exact, guarantee=None, source="a census")
+    same = [made("candidates"), made("tempered")]
+    both = dc.combine(dc.combine(*same, data="same"), other, data="different")
+    public = np.array([[3, 0, 1], [0, 2, 2]])
+    truth = enumerated(lambda sets: sum(log_law(each, sets) for each in same), data_sets(6, exactly=True), public)
+    agrees(dc.noise_aware(both, prior=PRIOR, draws=2000, rng=4), *truth)
+
+
+@every("size, floor, steps", [(2, 0.1, 2048), (2, 0.01, 100), (3, 0.1, 40), (4, 0.05, 24), (3, 0.3, 40)])
+def test_the_mass_on_a_grid(size: int, floor: float, steps: int) -> None:
+    """By a sum over all of its points, to nine digits; for records of one state alone, too."""
+    rng, points = np.random.default_rng(size), np.log(grid(size, floor, steps))
+    for records in (0, 3, 1000):
+        for counts in (rng.multinomial(records, np.full(size, 1 / size)), np.eye(size)[0] * records):
+            b = 0.5 + 0.7 * counts
+            assert log_grid_mass(b, floor, steps) == pytest.approx(logsumexp(points @ (b - 1)), abs=1e-9, rel=1e-9)
+
+
+def test_the_special_readers_read_what_they_did() -> None:
+    """The general reader is taken where there is no other; and it agrees with them."""
+    read = {kind: dc.noise_aware(made(kind), prior=PRIOR, draws=10, rng=1).method for kind in KINDS}
+    assert read == {"table": "exact", "contrasts": "exact", "trimmed": "particles", "another trimmed": "particles",
+                    "tempered": "particles", "candidates": "choice", "scored": "choice"}  # fmt: skip
+    for kind in ("tempered", "candidates"):
+        special = dc.noise_aware(made(kind), prior=PRIOR, draws=2000, rng=1)
+        general = dc.noise_aware(made(kind), prior=PRIOR, draws=2000, rng=1, method="exact")
+        for node in NETWORK.nodes:
+            off = special.probabilities[node].mean(axis=-1) - general.probabilities[node].mean(axis=-1)
+            # Particles and chains are worth 400 draws each: 6.5 errors of the difference.
+            assert (np.abs(off) / general.probabilities[node].std(axis=-1)).max() < 6.5 * np.sqrt(2 / 400)
+
+
+def test_releases_that_do_not_tell_their_number_are_refused() -> None:
+    releases = [made("candidates", "add-remove"), made("tempered", "add-remove")]
+    silent = [replace(each, payload=replace(each.payload, total=None), calibration=replace(
+        each.calibration, total_scale=None)) for each in releases]  # fmt: skip
+    with pytest.raises(dc.InputError, match="do not tell the number of records"):
+        dc.noise_aware(dc.combine(*silent, data="same"), draws=10, rng=1)
+
+
+def test_what_takes_too_long_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains._Task, "of", lambda *_: pytest.fail("chains were begun"))
+    network = asia().network
+    codes = np.random.default_rng(0).integers(0, 2, (8, 800_000))
+    counts = dc.tools.count_codes(network, dict(zip(network.nodes, codes, strict=True)))
+    prior = dc.Dirichlet.uniform(network)
+    kinds = dc.laplace(), dc.research.posterior_sampler()
+    both = dc.combine(*(dc.simulate(kind, counts, prior, promise(1), rng=1) for kind in kinds), data="same")
+    monkeypatch.setattr(chains, "RECORDS_PER_TYPE", 10**6)
+    with pytest.raises(dc.DiscreetError, match=r"could make [\d,]+ sweeps in time, of which 1,000 are needed"):
+        dc.noise_aware(both, draws=10, rng=1)

@@ -1,9 +1,13 @@
 """Exact joint posterior of all probabilities: releases share records, so each informs the others.
 
 `by_record.py` has the chains, and `by_type.py` the same ones for many records of few types. This file converts releases
-of all kinds to sums over records: noisy tables, the scores of a choice's candidates, the counts behind drawn rows. It runs several chains until they agree, and refuses to return draws that have not mixed. All
-combined releases and public records are read together: releases on one data set share its records, data sets share the
-probabilities, and public records are counted exactly.
+of all kinds to sums over records: noisy tables, the scores of a choice's candidates, the counts behind drawn rows. It
+runs several chains until they agree, and refuses to return draws that have not mixed. All combined releases and public
+records are read together: releases on one data set share its records, data sets share the probabilities, and public
+records are counted exactly.
+
+The number of records, where it is not public, has a flat prior; the readers of single choices and draws take one that
+is flat in its logarithm. Given a noisy number they differ by less than the noise's scale over the number.
 
 Rounding confines a statistic to an interval, in which all values are equally probable. Chains that never left it would
 be stuck if several tables were rounded. So they run with a law that has tails beyond the interval, and draws are
@@ -401,7 +405,7 @@ def draw_jointly(
     """Draw all probabilities from their exact joint posterior.
 
     Args:
-        evidence: noisy counts, tables, contrasts or weighted sums, and public records.
+        evidence: noisy tables, contrasts or weighted sums, draws of rows and choices, and public records.
         prior: of the rows.
         draws: number of returned draws, nearly independent ones.
         rng: source of randomness.
@@ -413,16 +417,16 @@ def draw_jointly(
         effective sample size of the worst is at least 400.
 
     Raises:
-        InputError: a payload that is no sum over records.
-        DiscreetError: the chains did not mix in time.
+        InputError: releases that do not tell the number of records.
+        DiscreetError: the chains cannot make enough sweeps in time, or did not mix.
     """
     network = evidence.network
     limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
-    if WARM_UP_SWEEPS + kept_draws > limit:
+    if (least := WARM_UP_SWEEPS + kept_draws) > limit:
         raise DiscreetError(
-            f"chains over these records could make {limit:,.0f} sweeps in time, of which {WARM_UP_SWEEPS + kept_draws:,}"
-            " are needed; combine fewer kinds of releases, or read the releases by themselves"
+            f"chains over these records could make {limit:,.0f} sweeps in time, of which {least:,} are needed; combine "
+            "fewer kinds of releases, or read the releases by themselves"
         )
     task = _Task.of(evidence, prior)
     chains = [task.chain(evidence, index, chain_rng) for index, chain_rng in enumerate(rng.spawn(EXACT_CHAINS))]
@@ -556,7 +560,10 @@ class _Task:
         return _Task(network, model, members, alpha, numbers, most, kernel, np.flatnonzero(rounded))
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
-        """Start a chain at records drawn from a release's plug-in posterior, of a choice from its prior, with room for more."""
+        """Start a chain at records drawn from a release's plug-in posterior, of a choice from its prior.
+
+        There is room for more records.
+        """
         release = evidence.parts[index % len(evidence.parts)]
         # A chosen candidate may have a probability of 0, or be no law of records at all.
         guess = release.dirichlet.draw(1, rng=rng) if release.scores is not None else None
@@ -702,7 +709,7 @@ def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[M
     """Draw by chains over the records.
 
     Args:
-        read: of tables on any number of data sets; without a prior it takes the curator's.
+        read: of releases on any number of data sets; without a prior it takes the curator's.
         rng: source of the draws.
         progress: called with the mixing of the chains after every round.
     """
@@ -713,12 +720,13 @@ def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[M
 def draw_if_quick(
     read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws | None:
-    """Draw by chains, if a prior is given and they take seconds; else return None.
+    """Draw by chains, if a prior is given, all evidence is tables, and they take seconds; else return None.
 
     Args:
         read, rng, progress: as for `draw_exactly`.
     """
-    if not COMPILED or read.believed is None:
+    parts = read.combined.parts
+    if not COMPILED or read.believed is None or _list_scores(parts) or _list_drawn_rows(parts):
         return None
     with suppress(DiscreetError):
         if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:

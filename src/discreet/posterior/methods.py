@@ -229,7 +229,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
 
     Returns:
         At least one reader. With several data sets only those that read several at once. "sequential" is in the list
-        only if there are several data sets, each with a reader.
+        only if there are several data sets, each with a reader of its kinds.
 
     Raises:
         InputError: no method reads the evidence.
@@ -261,9 +261,9 @@ def _require_way(reader: registry.Reader) -> registry.Way:
 
 
 def _can_read(combined: Combined) -> bool:
-    """True if some method reads the evidence of one data set: `able_readers` raises no InputError."""
+    """True if a reader of its kinds reads the evidence of one data set, not the general one alone."""
     try:
-        return bool(able_readers(combined))
+        return not able_readers(combined)[0].general
     except InputError:
         return False
 
