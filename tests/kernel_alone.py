@@ -27,6 +27,7 @@ PACKS = (
     "accuracy",
     "designs",
     "research",
+    "evidence",
     "estimators",
     "server",
 )

@@ -79,6 +79,7 @@ packs = tuple(
         "accuracy",
         "designs",
         "research",
+        "evidence",
         "estimators",
         "server",
     ]

@@ -47,13 +47,14 @@ MAY_IMPORT = {
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
+    "evidence": {*CORE, "posterior", "research"},
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries", "deciding", "predicting"},
 }
-"""Besides itself and `errors`, which all folders may import. The last ten are packs: the kernel imports none."""
+"""Besides itself and `errors`, which all folders may import. The last eleven are packs: the kernel imports none."""
 PACKS = (
-    "interchange", "discovery", "deciding", "predicting", "questions", "accuracy", "designs", "research", "estimators",
-    "server",
+    "interchange", "discovery", "deciding", "predicting", "questions", "accuracy", "designs", "research", "evidence",
+    "estimators", "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {

@@ -134,17 +134,20 @@ TRIPLES = (("table", "trimmed", "candidates"), ("tempered", "candidates", "score
            ("contrasts", "another trimmed", "scored"), ("trimmed", "another trimmed", "tempered"))  # fmt: skip
 
 
+@pytest.mark.costly("A wrong law of one kind beside another is found by enumerating all data sets.")
 @pytest.mark.parametrize("kinds", [*PAIRS, *TRIPLES, KINDS], ids=", ".join)
 def test_kinds_on_the_same_records(kinds: tuple[str, ...]) -> None:
     agrees_with_enumeration(kinds, "replace", 1)
 
 
+@pytest.mark.costly("A wrong law of one kind beside another is found by enumerating all data sets.")
 @pytest.mark.parametrize("kinds", [("trimmed", "candidates"), ("table", "tempered", "scored")], ids=", ".join)
 def test_their_number_is_not_public(kinds: tuple[str, ...]) -> None:
     """Each release tells it with noise; data sets of more than 13 records have less than 1e-4 of the mass."""
     agrees_with_enumeration(kinds, "add-remove", 2)
 
 
+@pytest.mark.costly("A wrong law in the chains over types is found by enumerating all data sets.")
 @pytest.mark.parametrize("kinds", [("trimmed", "candidates"), ("table", "tempered", "scored")], ids=", ".join)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_chains_over_counts_of_types(kinds: tuple[str, ...], relation: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +155,7 @@ def test_chains_over_counts_of_types(kinds: tuple[str, ...], relation: str, monk
     agrees_with_enumeration(kinds, relation, 3)
 
 
+@pytest.mark.costly("A wrong law of several data sets is found by enumerating all data sets.")
 def test_several_data_sets_one_of_which_has_several_kinds() -> None:
     """The other data set is a table whose records are known: it is added to the prior."""
     exact = dc.external.StatedNoise("rounded", 1)
@@ -173,6 +177,7 @@ def test_the_mass_on_a_grid(size: int, floor: float, steps: int) -> None:
             assert log_grid_mass(b, floor, steps) == pytest.approx(logsumexp(points @ (b - 1)), abs=1e-9, rel=1e-9)
 
 
+@pytest.mark.costly("A general reader that disagrees with the special ones is found by drawing with both.")
 def test_the_special_readers_read_what_they_did() -> None:
     """The general reader is taken where there is no other; and it agrees with them."""
     read = {kind: dc.noise_aware(made(kind), prior=PRIOR, draws=10, rng=1).method for kind in KINDS}
