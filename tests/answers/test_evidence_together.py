@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from discreet.evidence import chains
 from discreet.evidence.moves import log_grid_mass
 from folding import every
 from networks import asia
+from shell import Shell
+from tiny import network_of
 
 RECORDS = {"x": np.array([0, 0, 1, 1, 1, 1]), "y": np.array([0, 2, 1, 1, 2, 0])}
 COUNTS = dc.tools.count_codes(NETWORK, RECORDS)
@@ -211,3 +214,40 @@ def test_what_takes_too_long_is_refused_before_it_begins(monkeypatch: pytest.Mon
     monkeypatch.setattr(chains, "RECORDS_PER_TYPE", 10**6)
     with pytest.raises(dc.DiscreetError, match=r"could make [\d,]+ sweeps in time, of which 1,000 are needed"):
         dc.noise_aware(both, draws=10, rng=1)
+
+
+@pytest.mark.costly("Intervals of several kinds that are too short are found by drawing truths from the prior.")
+def test_intervals_hold_truths_from_the_prior() -> None:
+    """At epsilon .1, 1 and 3. That some entry is outside of 99 % has a chance of at most .03 in each of 30 runs.
+
+    More than 8 such runs: a false alarm in fewer than 3e-7 of all seeds, whatever the correlation within a run.
+    """
+    network = network_of({"a": 2, "b": 2}, "a>b")
+    prior, missed = dc.Dirichlet.uniform(network, 1.0), 0
+    for run in range(30):
+        rng = np.random.default_rng(run)
+        theta = {node: prior.draw(1, rng=rng)[node][..., 0] for node in network.nodes}
+        a = rng.binomial(1, theta["a"][1], 40)
+        counts = dc.tools.count_codes(network, {"a": a, "b": rng.binomial(1, theta["b"][a, 1])})
+        epsilon = (0.1, 1, 3)[run % 3]
+        drawn = [prior.draw(1, rng=np.random.default_rng(number)) for number in range(4)]
+        listed = [dc.Tables(network, {node: each[node][..., 0] for node in network.nodes}) for each in drawn]
+        kinds = (dc.laplace(), 0), (dc.research.posterior_sampler(), 1e-3), (dc.research.map_estimate(listed), 0)
+        parts = [dc.simulate(kind, counts, prior, promise(epsilon, delta=delta), rng=rng) for kind, delta in kinds]
+        posterior = dc.noise_aware(dc.combine(*parts, data="same"), draws=1000, rng=rng)
+        below = [(posterior.probabilities[node] < theta[node][..., None]).mean(axis=-1) for node in network.nodes]
+        ranks = np.array([below[0][1], *below[1][:, 1]])
+        missed += bool(np.any((ranks < 0.005) | (ranks > 0.995)))
+    assert missed <= 8
+
+
+@pytest.mark.costly("A table, draws and a choice go through the shell into one posterior.")
+def test_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for kind in ("table", "tempered", "candidates"):
+        replace(made(kind), private=True).save(f"{kind}.json")
+    run = Shell(capfd)
+    run.json("combine table.json tempered.json candidates.json --data same --output all.json")
+    told = run.json("query all.json 'P(y=b | x=yes) - P(y=b | x=no)' --draws 200 --seed 1")
+    (value,) = told["answers"][0]["values"]
+    assert told["method"] == "exact" and value["lower"] < value["mean"] < value["upper"]

@@ -362,7 +362,9 @@ def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Bl
         _lay_out([len(row) for row in cells]),
         members,
         weight,
-        *(np.array([getattr(law, name) for law in laws], np.float64) for name in ("draws", "unit", "floor")),
+        np.array([law.draws for law in laws], np.float64),
+        np.array([law.unit for law in laws], np.float64),
+        np.array([law.floor for law in laws], np.float64),
         np.array([law.steps for law in laws], np.int64),
         *_make_store(widest),
     )
@@ -472,12 +474,13 @@ def updates_per_sweep(evidence: Combined) -> float:
     terms = sum(table.shape[-1] for scores in _list_scores(evidence.parts) for table in scores.tables.values())
     for drawn in _list_drawn_rows(evidence.parts):
         terms += sum((table.shape[-2] - 2) * drawn.steps[scope] ** 2 // 8 for scope, table in drawn.rows.items())
-    return records * (len(network.nodes) + terms / TERMS_PER_UPDATE)
+    return float(records * (len(network.nodes) + terms / TERMS_PER_UPDATE))
 
 
 def _list_tables(documents: Iterable[Release | External]) -> list[Measurement]:
     """List the measurements of releases and figures; numbers beside choices and draws are tables over no variables."""
-    totals = [part.total for part in (*_list_scores(documents), *_list_drawn_rows(documents)) if part.total is not None]
+    parts: list[Scores | DrawnRows] = [*_list_scores(documents), *_list_drawn_rows(documents)]
+    totals = [part.total for part in parts if part.total is not None]
     numbers = [Measurement((), np.array(value), DiscreteLaplace(scale)) for value, scale in totals]
     return [*measurements(documents), *numbers]
 

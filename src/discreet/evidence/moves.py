@@ -216,7 +216,8 @@ def _gain_in_block(released: Floats, scale: Floats, blocks: Blocks, sums: Floats
     law, rows, cells, members = blocks.law[block], blocks.rows, blocks.cells, blocks.members
     begin, end = cells[rows[block]], cells[rows[block] + 1]
     if law == STAR:
-        return _shrink_star(released, blocks, sums, change, block) / scale[members[begin]]
+        return float(_shrink_star(released, blocks, sums, change, block) / scale[members[begin]])
+    draws: float = blocks.draws[block]
     unit, weight, gain = blocks.unit[block], blocks.weight, 0.0
     old, new = np.empty(end - begin), np.empty(end - begin)
     for index in range(end - begin):
@@ -225,11 +226,11 @@ def _gain_in_block(released: Floats, scale: Floats, blocks: Blocks, sums: Floats
         new[index] = old[index] + unit * change[member]
         gain += weight[member] * unit * change[member]
     if law == CHOICE:
-        return gain - blocks.draws[block] * (_log_sum(new) - _log_sum(old))
+        return gain - draws * (_log_sum(new) - _log_sum(old))
     if law == ROWS:
-        return gain - blocks.draws[block] * (_log_beta(new) - _log_beta(old))
+        return gain - draws * (_log_beta(new) - _log_beta(old))
     before = _find_grid_mass(blocks, block, old, sums, change, 0.0)
-    return gain - blocks.draws[block] * (_find_grid_mass(blocks, block, new, sums, change, 1.0) - before)
+    return gain - draws * (_find_grid_mass(blocks, block, new, sums, change, 1.0) - before)
 
 
 @compiled
@@ -352,7 +353,7 @@ def _find_tilt_rate(concentrations: Floats, low: float, high: float) -> float:
             cut = rate * low
             total += min((shape + cut + math.hypot(shape - cut, 2 * math.sqrt(cut))) / (2 * rate), high)
         under, over = (rate, over) if total > 1 else (under, rate)
-    return over
+    return float(over)
 
 
 @compiled
