@@ -284,16 +284,6 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
     assert np.abs(posterior.probabilities["x"][0] - 0.5).max() < 10 / math.sqrt(records)
 
 
-def test_payloads_that_are_no_sums_are_refused() -> None:
-    made = dc.simulate(
-        dc.research.posterior_sampler(),
-        dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
-        guarantee(), rng=np.random.default_rng(0),
-    )  # fmt: skip
-    with pytest.raises(dc.InputError, match="noisy counts"):
-        draw_jointly(dc.tools.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
-
-
 @pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "allocated", "sampled"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_every_payload_is_read(mechanism: str, relation: str) -> None:

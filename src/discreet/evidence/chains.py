@@ -425,7 +425,8 @@ def draw_jointly(
     network = evidence.network
     limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
-    if (least := WARM_UP_SWEEPS + kept_draws) > limit:
+    of_tables = not _list_scores(evidence.parts) and not _list_drawn_rows(evidence.parts)
+    if (least := WARM_UP_SWEEPS + kept_draws) > limit and not of_tables:
         raise DiscreetError(
             f"chains over these records could make {limit:,.0f} sweeps in time, of which {least:,} are needed; combine "
             "fewer kinds of releases, or read the releases by themselves"
