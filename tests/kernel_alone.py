@@ -29,6 +29,7 @@ PACKS = (
     "accuracy",
     "designs",
     "research",
+    "evidence",
     "estimators",
     "server",
 )

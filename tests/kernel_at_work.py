@@ -80,6 +80,7 @@ packs = tuple(
         "accuracy",
         "designs",
         "research",
+        "evidence",
         "estimators",
         "server",
     ]

@@ -30,7 +30,8 @@ PACKS = {
     "latent": 700,
     "accuracy": 480,
     "designs": 3_430,
-    "research": 6_050,
+    "research": 4_890,
+    "evidence": 1_390,
     "server": 3_800,
     "estimators": 2_610,
 }

@@ -49,13 +49,14 @@ MAY_IMPORT = {
     "accuracy": {*KERNEL},
     "designs": {*KERNEL},
     "research": {*KERNEL, "designs"},
+    "evidence": {*CORE, "posterior", "research"},
     "estimators": {*KERNEL, "designs", "research"},
     "server": {*CORE, "posterior", "queries", "deciding", "predicting", "reporting"},
 }
-"""Besides itself and `errors`, which all folders may import. The last eleven are packs: the kernel imports none."""
+"""Besides itself and `errors`, which all folders may import. The last thirteen are packs: the kernel imports none."""
 PACKS = (
     "interchange", "discovery", "deciding", "predicting", "reporting", "questions", "latent", "accuracy", "designs",
-    "research", "estimators", "server",
+    "research", "evidence", "estimators", "server",
 )  # fmt: skip
 
 TYPES_ABOVE = {

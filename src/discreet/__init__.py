@@ -35,7 +35,7 @@ at the top need beside them is in few modules:
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
 
-Eleven packs stand around this kernel, and use its doors:
+Thirteen packs stand around this kernel, and use its doors:
 
     interchange  files and objects of other programs: what `Network.read`, `Network.from_pgmpy`, `tools.to_arviz` need
     discovery    states, bounds and bins of columns that are declared by name and type, found in private: what `domain`,

@@ -27,12 +27,12 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.evidence import by_record, by_type, chains, moves
 from discreet.posterior.diagnostics import effective_size
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.measurement import Released
 from discreet.research.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.research.kinds.two_stages import TwoStageCounts
-from discreet.research.readers import by_record, by_type, chains, moves
 from discreet.research.readers.compiling import COMPILED as COMPILED_HERE
 from discreet.research.scores.contrasts import coefficients
 from tiny import network_of
@@ -347,9 +347,9 @@ SHORT = """
 import sys
 import numpy as np
 import test_collapsed as tests
-from discreet.research.readers import by_record
-from discreet.research.readers import by_type
-from discreet.research.readers import moves
+from discreet.evidence import by_record
+from discreet.evidence import by_type
+from discreet.evidence import moves
 for kernel in (by_record, by_type):
     for name in ("laplace", "contrasts", "data sets", "sample"):
         rng = np.random.default_rng(1)

@@ -16,72 +16,22 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from all_data_sets import ERRORS, NETWORK, PRIOR, agrees, data_sets, enumerated, log_prior
+from discreet.evidence import chains as module
+from discreet.evidence import chains as sums
+from discreet.evidence.chains import draw_jointly
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.releases.measurement import Measurement
-from discreet.research.readers import chains as module
-from discreet.research.readers import chains as sums
-from discreet.research.readers.chains import draw_jointly
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
 from tiny import network_of
 
-NETWORK = dc.Network((dc.Variable("x", ("no", "yes")), dc.Variable("y", ("a", "b", "c"))), {"x": (), "y": ("x",)})
-PRIOR = dc.Dirichlet.uniform(NETWORK, 0.5)
-ERRORS = 6.5
 TYPES = [(x, y) for x in range(2) for y in range(3)]
 
 
 def told(table: Sequence[Sequence[int]], scale: float, records: int | None, number: int) -> dc.Release:
     return replace(noisy_release(PRIOR, {"y": np.array(table)}, scale, records), id=f"{number:032x}")
-
-
-def data_sets(most: int, exactly: bool) -> np.ndarray:
-    """Counts of all data sets of so many records, or of at most so many, shape (sets, 2, 3)."""
-    found = []
-    for n in range(most if exactly else 0, most + 1):
-        bars = np.array(list(itertools.combinations(range(n + 5), 5)))
-        ends = np.full((len(bars), 1), -1), np.full((len(bars), 1), n + 5)
-        found.append(np.diff(np.hstack([ends[0], bars, ends[1]]), axis=1) - 1)
-    return np.concatenate(found).reshape(-1, 2, 3)
-
-
-def log_prior(counts: np.ndarray, alpha: float, public: np.ndarray) -> np.ndarray:
-    """Dirichlet-multinomial of both families times the ways to order the records, of each data set."""
-    total = gammaln(counts.sum(axis=(1, 2)) + 1) - gammaln(counts + 1).sum(axis=(1, 2))
-    for row, known in [(counts.sum(axis=2), public.sum(axis=1)), *((counts[:, x], public[x]) for x in range(2))]:
-        a = alpha + known
-        total += gammaln(a.sum()) - gammaln(a.sum() + row.sum(axis=1)) + (gammaln(row + a) - gammaln(a)).sum(axis=1)
-    return np.asarray(total)
-
-
-def enumerated(
-    noise: Callable[[np.ndarray], np.ndarray], sets: np.ndarray, public: np.ndarray | None = None
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Posterior means and deviations of all probabilities, by summing over all data sets."""
-    known = np.zeros((2, 3)) if public is None else public
-    logs = log_prior(sets, 0.5, known) + noise(sets)
-    weights = np.exp(logs - logs.max())
-    weights /= weights.sum()
-    mean, square = {}, {}
-    for node, rows in (("x", lambda n: n.sum(axis=-1)), ("y", lambda n: n)):
-        a = 0.5 + rows(known) + rows(sets)
-        total = a.sum(axis=-1, keepdims=True)
-        mean[node] = np.tensordot(weights, a / total, 1)
-        square[node] = np.tensordot(weights, a * (a + 1) / (total * (total + 1)), 1)
-    return mean, {node: np.sqrt(square[node] - mean[node] ** 2) for node in mean}
-
-
-def agrees(posterior: dc.results.PosteriorDraws, mean: dict[str, np.ndarray], deviation: dict[str, np.ndarray]) -> None:
-    """Means within the errors of 400 draws; deviations within 6.5 times their own (at most 1 / sqrt(2 x 100))."""
-    assert posterior.method == "exact"
-    assert posterior.mixing is not None and posterior.mixing.effective >= 400 and posterior.mixing.r_hat <= 1.01
-    assert posterior.replicates is not None
-    for cells in (posterior.probabilities, posterior.replicates):
-        for node in ("x", "y"):
-            off = np.abs(cells[node].mean(axis=-1) - mean[node]) / deviation[node]
-            assert off.max() < ERRORS / math.sqrt(400)
-            assert np.abs(cells[node].std(axis=-1) / deviation[node] - 1).max() < 0.25
 
 
 def laplace(z: np.ndarray, scale: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -235,8 +185,8 @@ def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
     """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
     part, members = Measurement(("x",), np.array([3, 5]), DiscreteLaplace(1.0), sampling=0.25), dict[str, float]()
     told = sums.read_sums(NETWORK, part, (0, 0), members, 1.5)
-    assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
-    assert told.weights == [(1, 0, 1), (3, 1, 1)]
+    assert members == {"member 0": 0.25} and told.parts[0][0] == ("x", "member 0")
+    assert told.parts[0][1].tolist() == [[1, 0, 1], [3, 1, 1]]
 
 
 def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
@@ -332,16 +282,6 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
     release = told([[4 * tenth, tenth, 0], [tenth, 0, 4 * tenth]], 1.0, records, 1)
     posterior = draw_jointly(dc.tools.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
     assert np.abs(posterior.probabilities["x"][0] - 0.5).max() < 10 / math.sqrt(records)
-
-
-def test_payloads_that_are_no_sums_are_refused() -> None:
-    made = dc.simulate(
-        dc.research.posterior_sampler(),
-        dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
-        guarantee(), rng=np.random.default_rng(0),
-    )  # fmt: skip
-    with pytest.raises(dc.InputError, match="noisy counts"):
-        draw_jointly(dc.tools.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "allocated", "sampled"])

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.research.readers import chains as module
+from discreet.evidence import chains as module
 from discreet.research.readers import compiling
 from discreet.research.readers.compiling import COMPILED
 from folding import every

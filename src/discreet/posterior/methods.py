@@ -229,7 +229,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
 
     Returns:
         At least one reader. With several data sets only those that read several at once. "sequential" is in the list
-        only if there are several data sets, each with a reader.
+        only if there are several data sets, each with a reader of its kinds.
 
     Raises:
         InputError: no method reads the evidence.
@@ -251,13 +251,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
         readers = [reader for reader in readers if reader.method != "sequential"]
     if readers:
         return readers
-    chosen = any(release.scores is not None for release in combined.releases)
-    raise InputError(
-        "a choice among candidates cannot be read together with another kind of release of the same records; "
-        "combine it with choices, or with releases on different data"
-        if chosen
-        else "releases of parameter draws on one data set cannot be combined: their records are not known"
-    )
+    raise InputError("no reader that is installed reads these releases together; the pack `evidence` reads all kinds")
 
 
 def _require_way(reader: registry.Reader) -> registry.Way:
@@ -267,9 +261,9 @@ def _require_way(reader: registry.Reader) -> registry.Way:
 
 
 def _can_read(combined: Combined) -> bool:
-    """True if some method reads the evidence of one data set: `able_readers` raises no InputError."""
+    """True if a reader of its kinds reads the evidence of one data set, not the general one alone."""
     try:
-        return bool(able_readers(combined))
+        return not able_readers(combined)[0].general
     except InputError:
         return False
 

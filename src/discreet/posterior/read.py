@@ -67,6 +67,7 @@ class Reader:
             none.
         way: how `noise_aware` draws by this method; None for other readers.
         plain: function that takes the released numbers without regard to noise, for `plug_in`; "" if counts are fitted.
+        general: whether it also reads what special readers do, which are preferred.
 
     Example:
         >>> next(reader for reader in READERS if reader.name == "pooled").cost
@@ -84,6 +85,7 @@ class Reader:
     quick: str = ""
     way: Way | None = None
     plain: str = ""
+    general: bool = False
 
     def reads(self, evidence: Evidence) -> bool:
         """True if the reader accepts all parts of the evidence.
@@ -149,11 +151,11 @@ READERS = (
 
 
 def every_reader() -> tuple[Reader, ...]:
-    """List the readers of the package, then those of installed packs, by name of the pack.
+    """List the readers of the package, then those of installed packs, by name of the pack; general ones come last.
 
     A pack that cannot be loaded is skipped with a warning.
     """
-    return (*READERS, *of_packs("discreet.readers"))
+    return tuple(sorted((*READERS, *of_packs("discreet.readers")), key=lambda reader: reader.general))
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:

@@ -110,6 +110,8 @@ class External(Document, Result):
     """
 
     account: ClassVar[None] = None
+    scores: ClassVar[None] = None
+    drawn_rows: ClassVar[None] = None
     network: Network
     measurements: tuple[Measurement, ...]
     guarantee: Guarantee | str | None

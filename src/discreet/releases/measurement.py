@@ -145,6 +145,27 @@ class Scores:
         return replace(self, tables=tables, total=total)
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """Draws of a network's rows, each from `Dirichlet(concentrations + temper * counts)`, on a grid if trimmed.
+
+    Args:
+        rows: by family, draws of its rows, float64, shape `(*parents, child, draws)`.
+        concentrations: by family, those of the curator's prior, shape `(*parents, child)`.
+        temper: weight of a record in the concentrations.
+        floors: by family, the smallest probability; 0 if nothing was trimmed.
+        steps: by family, of the grid from the floor to the largest probability.
+        total: a noisy number of records and the scale of its discrete Laplace noise; None where none was measured.
+    """
+
+    rows: Mapping[Scope, Floats]
+    concentrations: Mapping[Scope, Floats]
+    temper: float
+    floors: Mapping[Scope, float]
+    steps: Mapping[Scope, int]
+    total: tuple[int, float] | None
+
+
 def spread(values: Iterable[float]) -> str:
     """Format equal numbers as one, else the smallest and the largest.
 
@@ -289,6 +310,10 @@ class Released(ABC):
 
     def scores(self, calibration: object) -> Scores | None:
         """Choices by scores, given the calibration that it agrees with; None if the payload is of another kind."""
+        return None
+
+    def drawn_rows(self, prior: Any, calibration: object) -> DrawnRows | None:
+        """Draws of rows, given the curator's prior and the calibration; None if the payload is of another kind."""
         return None
 
     def per_unit(self, steps: int) -> Self:

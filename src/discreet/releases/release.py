@@ -29,7 +29,7 @@ from discreet.releases.codec import decode, encode
 from discreet.releases.document import Document
 from discreet.releases.external_figures import ExternalPart
 from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.measurement import Calibration, Measurement, Released, Scores
+from discreet.releases.measurement import Calibration, DrawnRows, Measurement, Released, Scores
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release_facts import release_facts
@@ -164,6 +164,11 @@ class Release(Document, Result):
         """Choices by scores, to which a unit adds `policy.steps` records; None for another payload."""
         scores = self.payload.scores(self.calibration)
         return scores and scores.per_unit(self.policy.steps)
+
+    @property
+    def drawn_rows(self) -> DrawnRows | None:
+        """Draws of rows, given the counts of units; None for another payload."""
+        return self.unit_payload.drawn_rows(self.prior, self.calibration)
 
     @property
     def unit_payload(self) -> Released:

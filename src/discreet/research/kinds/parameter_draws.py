@@ -11,12 +11,14 @@ import numpy as np
 
 from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import InputError, listed, require, shown
+from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
 from discreet.releases.listing import list_probabilities
-from discreet.releases.measurement import Released, Reported, spread
+from discreet.releases.measurement import DrawnRows, Released, Reported, spread
+from discreet.research.scores.lattice import resolution_for
 from discreet.research.scores.likelihood_sensitivity import record_loss
 from discreet.util.arrays import Array, freeze
 
@@ -178,6 +180,30 @@ class ParameterDraws(Released):
     def tables(self) -> FlatTables:
         """Probabilities, with the draws as last axis."""
         return self.cells
+
+    def drawn_rows(self, prior: Dirichlet, calibration: object) -> DrawnRows:
+        """See `Released`; a family without information in the draws is left out.
+
+        Args:
+            prior, calibration: see `Released`.
+        """
+        grids = calibration.resolution if isinstance(calibration, Trimming) else {}
+        families = {
+            self.network.family(node): node
+            for node in self.network.nodes
+            if node not in self.untold and self.network.schema[node].size > 1
+        }
+        return DrawnRows(
+            {scope: self.cells[node] for scope, node in families.items()},
+            {scope: prior.alpha[node] for scope, node in families.items()},
+            self.temper,
+            {scope: self.floors.get(node, 0.0) for scope, node in families.items()},
+            {
+                scope: grids.get(node, resolution_for(self.network.schema[node].size))
+                for scope, node in families.items()
+            },
+            None if self.total is None else (self.total.value, self.total.scale),
+        )
 
     def per_unit(self, steps: int) -> ParameterDraws:
         """See `Released`."""

@@ -1,4 +1,4 @@
-"""Readers of the pack: posteriors from the releases of its mechanisms, and exact chains over records."""
+"""Readers of the pack: posteriors from the releases of its mechanisms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
     return lambda payloads: all(payload.kind == kind for payload in payloads)
 
 
-EXACT = Way(f"{HERE}chains:draw_exactly", across=True, trusts=True, eager=f"{HERE}chains:draw_if_quick")
 FAMILY = Way(f"{HERE}family_draws:draw_family", across=True, own_prior=True)
 PARTICLES, CHOICE = Way(f"{HERE}particles:draw_particles"), Way(f"{HERE}choices:draw_choices")
 AXIS, PARTS = f"{HERE}direction:", f"{HERE}components:component_draws"
@@ -60,7 +59,6 @@ READERS = (
         plain=f"{HERE}choices:repeat_choice",
     ),
     Reader("sequential", "network", "a data set's", NETWORK, MIXED, _has_ours, OPTIONS, "sequential", "", SEQUENTIAL),
-    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OPTIONS, "exact", "", EXACT),
     Reader("parameters", "family", "a second", f"{HERE}family_draws:draw_parameters", SCORED, _is_one_family),
     Reader("released", "weights", "nothing", AXIS + "take_weights", (WeightDraws,), quick="average_weights"),
     Reader(

@@ -15,6 +15,15 @@ import numpy.typing as npt
 from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats, Ints
 
+STAR, CHOICE, ROWS, GRID = range(4)
+"""Laws of blocks of statistics: noise of a star; a choice among candidates; draws of a row, and those on a grid."""
+NEGLIGIBLE_NATS = 46.0
+"""Nats below the largest term of a sum at which a term is left out: exp(-46) is 1e-20."""
+KEY_FACTOR = 1_000_003
+"""Odd factor that spreads the numbers of a row over the places of stored masses."""
+TILT_HALVINGS = 60
+"""Halvings of the interval of a tilt's rate, which only keeps sums within the range of numbers."""
+
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
@@ -26,18 +35,40 @@ WANTED_MOVE_SHARE = 0.35
 """Target share of accepted moves, to which their lengths adapt: nearly optimal for one parameter at a time."""
 
 
-class Ties(NamedTuple):
-    """Statistics with the noise of a star, of density `exp(-max of its rows / scale)` in each of its blocks.
+class Blocks(NamedTuple):
+    """Statistics that have a law together, block by block.
+
+    A star has the density `exp(-max of its rows / scale)`, a row being the sum of the absolute noise in its cells. The
+    other laws have the log density `weight . u - draws * A(u)` of u, released numbers plus unit times statistics. Of a
+    choice u are the candidates' weights, in nats, and A is the logarithm of the sum of their exponentials. Of draws of
+    a row u are the concentrations, and A is the logarithm of the sum over the grid, or of the integral, of the
+    products of probabilities to the power u - 1.
 
     Args:
-        rows: first row of each block, shape (blocks + 1,); a row is the sum of the absolute noise in its cells.
+        law: STAR, CHOICE, ROWS or GRID, shape (blocks,).
+        rows: first row of each block, shape (blocks + 1,); blocks of other laws than STAR have one row.
         cells: start of each row's cells in `members`, shape (rows + 1,).
         members: statistics of the cells.
+        weight: of each statistic: how often a candidate was chosen; the sum of the draws' logarithms of a state.
+        draws: of each block, shape (blocks,).
+        unit: by which the statistics of a block are multiplied, shape (blocks,).
+        floor: smallest probability on each block's grid, shape (blocks,).
+        steps: of each block's grid, shape (blocks,).
+        keys: block and statistics of each stored value of A, shape (slots, 1 + most states); each chain has its own.
+        stored: values of A on grids, shape (slots,).
     """
 
+    law: Ints
     rows: Ints
     cells: Ints
     members: Ints
+    weight: Floats
+    draws: Floats
+    unit: Floats
+    floor: Floats
+    steps: Ints
+    keys: Floats
+    stored: Floats
 
 
 class Model(NamedTuple):
@@ -61,12 +92,13 @@ class Model(NamedTuple):
         released: value of each statistic.
         scale: of each statistic's noise.
         within: half-width of the interval around the released value in which the density is flat: by rounding, else 0.
-        gaussian: True for Gaussian noise, False for Laplace noise or that of a star.
-        block: of a star, to which the statistic belongs; -1 for independent noise.
-        ties: rows, cells and members of the blocks.
+        gaussian: True for Gaussian noise, False for Laplace noise or that of a block.
+        block: to which the statistic belongs; -1 for independent noise.
+        blocks: laws of the blocks.
         fixed: True if the probabilities of a node are fixed.
         owner: data set whose records a measured table counts.
         counted: True if the number of records of a data set is public.
+        widest: largest scale of noise, at least 1: that of changes of the number of records.
     """
 
     sizes: Ints
@@ -86,10 +118,11 @@ class Model(NamedTuple):
     within: Floats
     gaussian: Flags
     block: Ints
-    ties: Ties
+    blocks: Blocks
     fixed: Flags
     owner: Ints
     counted: npt.NDArray[np.bool_]
+    widest: float
 
 
 class ProposedSums(NamedTuple):
@@ -99,7 +132,7 @@ class ProposedSums(NamedTuple):
         amount: change of each statistic, shape (statistics,); 0 between proposals.
         marked: True if a statistic is in the list, shape (statistics,).
         listed: statistics that change, shape (statistics,).
-        seen: True if a block of a star has been processed, shape (blocks,); False between proposals.
+        seen: True if a block has been processed, shape (blocks,); False between proposals.
     """
 
     amount: Floats
@@ -146,7 +179,7 @@ def log_ratio(
     within: Floats,
     gaussian: Flags,
     block: Ints,
-    ties: Ties,
+    blocks: Blocks,
     sums: Floats,
     change: Floats,
     listed: Ints,
@@ -161,7 +194,7 @@ def log_ratio(
             tied = True
             if not seen[block[changed]]:
                 seen[block[changed]] = True
-                gain += _shrink_block(released, ties, sums, change, block[changed]) / scale[changed]
+                gain += _gain_in_block(released, scale, blocks, sums, change, block[changed])
             continue
         before = released[changed] - sums[changed]
         after = before - change[changed]
@@ -178,9 +211,32 @@ def log_ratio(
 
 
 @compiled
-def _shrink_block(released: Floats, ties: Ties, sums: Floats, change: Floats, block: int) -> float:
+def _gain_in_block(released: Floats, scale: Floats, blocks: Blocks, sums: Floats, change: Floats, block: int) -> float:
+    """Compute the log ratio of a block's densities after and before a change."""
+    law, rows, cells, members = blocks.law[block], blocks.rows, blocks.cells, blocks.members
+    begin, end = cells[rows[block]], cells[rows[block] + 1]
+    if law == STAR:
+        return float(_shrink_star(released, blocks, sums, change, block) / scale[members[begin]])
+    draws: float = blocks.draws[block]
+    unit, weight, gain = blocks.unit[block], blocks.weight, 0.0
+    old, new = np.empty(end - begin), np.empty(end - begin)
+    for index in range(end - begin):
+        member = members[begin + index]
+        old[index] = released[member] + unit * sums[member]
+        new[index] = old[index] + unit * change[member]
+        gain += weight[member] * unit * change[member]
+    if law == CHOICE:
+        return gain - draws * (_log_sum(new) - _log_sum(old))
+    if law == ROWS:
+        return gain - draws * (_log_beta(new) - _log_beta(old))
+    before = _find_grid_mass(blocks, block, old, sums, change, 0.0)
+    return gain - draws * (_find_grid_mass(blocks, block, new, sums, change, 1.0) - before)
+
+
+@compiled
+def _shrink_star(released: Floats, blocks: Blocks, sums: Floats, change: Floats, block: int) -> float:
     """Compute the decrease of the largest row of a star's block."""
-    rows, cells, members = ties.rows, ties.cells, ties.members
+    rows, cells, members = blocks.rows, blocks.cells, blocks.members
     before, after = 0.0, 0.0
     for row in range(rows[block], rows[block + 1]):
         old, new = 0.0, 0.0
@@ -190,6 +246,114 @@ def _shrink_block(released: Floats, ties: Ties, sums: Floats, change: Floats, bl
             new += abs(noise - change[members[index]])
         before, after = max(before, old), max(after, new)
     return before - after
+
+
+@compiled
+def _log_sum(logs: Floats) -> float:
+    """Compute the logarithm of the sum of exponentials."""
+    highest, total = logs.max(), 0.0
+    for log in logs:
+        if log > highest - NEGLIGIBLE_NATS:
+            total += math.exp(log - highest)
+    return float(highest + math.log(total))
+
+
+@compiled
+def _log_beta(concentrations: Floats) -> float:
+    """Compute the logarithm of the integral of the products of a row's probabilities to the powers minus 1."""
+    total, logs = 0.0, 0.0
+    for concentration in concentrations:
+        total += concentration
+        logs += math.lgamma(concentration)
+    return logs - math.lgamma(total)
+
+
+@compiled
+def _find_grid_mass(
+    blocks: Blocks, block: int, concentrations: Floats, sums: Floats, change: Floats, share: float
+) -> float:
+    """Look up the logarithm of the mass on a block's grid, or compute and store it; `share` 1 is after the change."""
+    keys, stored, begin = blocks.keys, blocks.stored, blocks.cells[blocks.rows[block]]
+    key = np.full(keys.shape[1], -1.0)
+    key[0], code = block, block
+    for index in range(len(concentrations)):
+        member = blocks.members[begin + index]
+        key[index + 1] = sums[member] + share * change[member]
+        code = (code * KEY_FACTOR + int(key[index + 1])) % len(stored)
+    for index in range(len(key)):
+        if keys[code, index] != key[index]:
+            keys[code] = key
+            stored[code] = log_grid_mass(concentrations, blocks.floor[block], blocks.steps[block])
+            break
+    return float(stored[code])
+
+
+@compiled
+def log_grid_mass(concentrations: Floats, floor: float, steps: int) -> float:
+    """Compute the log sum over a row's grid of the products of probabilities to the powers concentration - 1.
+
+    It is the last entry of a convolution of tables, one for each state. All are tilted by one exponential, whose effect
+    is known, as probabilities sum to 1, and which keeps that entry within the range of numbers.
+
+    Args:
+        concentrations: shape (states,), at least two.
+        floor: smallest probability.
+        steps: from it to the largest one.
+    """
+    size, width = len(concentrations), 1 - len(concentrations) * floor
+    rate = _find_tilt_rate(concentrations, floor, floor + width)
+    mass, terms, sums = np.zeros(steps + 1), np.empty(steps + 1), np.empty(steps + 1)
+    mass[0], total = 1.0, rate
+    for state in range(size):
+        highest = -math.inf
+        for step in range(steps + 1):
+            probability = floor + width * step / steps
+            terms[step] = (concentrations[state] - 1) * math.log(probability) - rate * probability
+            highest = max(highest, terms[step])
+        for step in range(steps + 1):
+            terms[step] = math.exp(terms[step] - highest)
+        total += highest
+        if state == 0:
+            mass[:] = terms
+        elif state < size - 1:
+            total += _convolve(mass, terms, sums)
+    last = 0.0
+    for step in range(steps + 1):
+        last += mass[step] * terms[steps - step]
+    return total + math.log(max(last, FLOOR_PROBABILITY))
+
+
+@compiled
+def _convolve(mass: Floats, terms: Floats, sums: Floats) -> float:
+    """Convolve a table of masses with another, up to its last entry; return the logarithm of the factor taken out.
+
+    Args:
+        mass: changed.
+        terms: of the same length.
+        sums: scratch array of the same length.
+    """
+    sums[:] = 0
+    for shift in range(len(mass)):
+        for step in range(len(mass) - shift):
+            sums[shift + step] += terms[shift] * mass[step]
+    highest = sums.max()
+    for step in range(len(mass)):
+        mass[step] = sums[step] / highest
+    return math.log(highest)
+
+
+@compiled
+def _find_tilt_rate(concentrations: Floats, low: float, high: float) -> float:
+    """Find the rate at which gamma variates of these shapes, truncated to [low, high], sum to about 1."""
+    under, over = 0.0, (concentrations.sum() + len(concentrations)) / low
+    for _ in range(TILT_HALVINGS):
+        rate, total = (under + over) / 2, 0.0
+        for shape in concentrations:
+            # Mean m of a variate, by `(m - low) (rate - (b - 1) / m) = 1`: exact without truncation, and for b = 1.
+            cut = rate * low
+            total += min((shape + cut + math.hypot(shape - cut, 2 * math.sqrt(cut))) / (2 * rate), high)
+        under, over = (rate, over) if total > 1 else (under, rate)
+    return float(over)
 
 
 @compiled

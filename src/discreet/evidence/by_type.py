@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.research.readers.compiling import compiled
-from discreet.research.readers.moves import (
+from discreet.evidence.moves import (
     NUMBER_PROPOSALS,
     Codes,
     Model,
@@ -44,6 +43,7 @@ from discreet.research.readers.moves import (
     note,
     propose_move,
 )
+from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats, Ints
 
 MOVE_PASSES = 4
@@ -127,7 +127,7 @@ def start(
     sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
     state = TypeState(counts, room, sums, theta.copy(), alpha.copy(), lengths, types)
     logs, rest = _weigh_types(types.cells, state.theta)
-    changes = make_room(len(sums), len(model.ties.rows) - 1)
+    changes = make_room(len(sums), len(model.blocks.law))
     for source, records in enumerate(numbers):
         _scatter(logs, rest, counts[source], records, rng)
         count = _note_all(model, types.measured, source, counts[source], changes, 0)
@@ -245,7 +245,7 @@ def _exchange(
     """Draw some records of each pair of types of a data set anew; return the share of accepted pairs."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     measured, sums, counts = state.types.measured, state.sums, state.counts[source]
     tried, taken = 0, 0
@@ -273,7 +273,7 @@ def _exchange(
         for position in range(count):
             change[listed[position]] *= moved
         good = accept_step(
-            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+            log_ratio(released, scale, within, gaussian, block, blocks, sums, change, listed, seen, count), rng
         )
         apply_changes(sums, change, marked, listed, count, good)
         tried += 1
@@ -308,7 +308,7 @@ def _change_number(
     counts = state.counts[source]
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     more = np.zeros(len(logs), np.int64)
     if rng.random() < 0.5:
         if state.counts.sum() + size > state.room:
@@ -321,7 +321,7 @@ def _change_number(
         for kind in range(len(more)):
             more[kind] = -more[kind]
     count = _note_all(model, state.types.measured, source, more, changes, 0)
-    gain = log_ratio(released, scale, within, gaussian, block, ties, state.sums, change, listed, seen, count)
+    gain = log_ratio(released, scale, within, gaussian, block, blocks, state.sums, change, listed, seen, count)
     good = accept_step(gain, rng)
     apply_changes(state.sums, change, marked, listed, count, good)
     if good:
@@ -406,7 +406,7 @@ def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: flo
     sizes, firsts, fixed, types = model.sizes, model.firsts, model.fixed, state.types
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     counts, sums, theta, alpha, lengths = state.counts, state.sums, state.theta, state.alpha, state.lengths
     order, begins = types.order, types.begins
     more = np.zeros(counts.shape, np.int64)
@@ -433,7 +433,7 @@ def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: flo
                         if many > 0:
                             _cross_type(model, types, theta, more[source], goals, records, old, node, goal, many, rng)
                     count = _note_all(model, types.measured, source, more[source], changes, count)
-                gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
+                gain += log_ratio(released, scale, within, gaussian, block, blocks, sums, change, listed, seen, count)
                 good = accept_step(gain, rng)
                 apply_changes(sums, change, marked, listed, count, good)
                 tried += 1
@@ -458,7 +458,7 @@ def _sweep(
             exchanges += _exchange(model, state, changes, source, partners, logs, rng) / (passes * len(model.counted))
     for source in range(len(model.counted)):
         if not model.counted[source]:
-            widest = min(max(model.scale.max(), 1.0), state.room / 8)
+            widest = min(model.widest, state.room / 8)
             for _ in range(NUMBER_PROPOSALS):
                 # Log-uniform sizes, from single records to the width of the noise.
                 size = int((widest + 1) ** rng.random())
@@ -484,7 +484,7 @@ def sweeps(model: Model, state: TypeState, count: int, adapt: float, rng: np.ran
     Returns:
         Shares of accepted exchanges between types and of accepted moves.
     """
-    changes = make_room(len(model.released), len(model.ties.rows) - 1)
+    changes = make_room(len(model.released), len(model.blocks.law))
     exchanges, moves = 0.0, 0.0
     for _ in range(count):
         exchange_share, move_share = _sweep(model, state, changes, adapt, rng)

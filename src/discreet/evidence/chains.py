@@ -1,9 +1,13 @@
-"""Exact joint posterior of all probabilities: families share records, so each table informs the others.
+"""Exact joint posterior of all probabilities: releases share records, so each informs the others.
 
-`by_record.py` has the chains, and `by_type.py` the same ones for many records of few types. This file converts payloads
-to sums over records, runs several chains until they agree, and refuses to return draws that have not mixed. All
-combined releases and public records are read together: releases on one data set share its records, data sets share the
-probabilities, and public records are counted exactly.
+`by_record.py` has the chains, and `by_type.py` the same ones for many records of few types. This file converts releases
+of all kinds to sums over records: noisy tables, the scores of a choice's candidates, the counts behind drawn rows. It
+runs several chains until they agree, and refuses to return draws that have not mixed. All combined releases and public
+records are read together: releases on one data set share its records, data sets share the probabilities, and public
+records are counted exactly.
+
+The number of records, where it is not public, has a flat prior; the readers of single choices and draws take one that
+is flat in its logarithm. Given a noisy number they differ by less than the noise's scale over the number.
 
 Rounding confines a statistic to an interval, in which all values are equally probable. Chains that never left it would
 be stuck if several tables were rounded. So they run with a law that has tails beyond the interval, and draws are
@@ -25,20 +29,23 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
+from discreet.evidence import by_record, by_type
+from discreet.evidence.moves import CHOICE, FLOOR_PROBABILITY, GRID, ROWS, STAR, Blocks, Model
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.methods import DrawTask
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-from discreet.releases.measurement import Measurement
-from discreet.research.readers import by_record, by_type
+from discreet.releases.external_figures import External
+from discreet.releases.measurement import DrawnRows, Measurement, Scores
+from discreet.releases.release import Release
 from discreet.research.readers.compiling import COMPILED
-from discreet.research.readers.moves import FLOOR_PROBABILITY, Model, Ties
 from discreet.util.arrays import Array, Floats, Ints, by_rows
 
 INSIDE_SHARE, LEAST_NATS = 0.25, 1.5
@@ -60,30 +67,53 @@ MOST_QUICK_UPDATES = 2e7
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredSums:
-    """Table of the records that was released with noise.
+class BlockLaw:
+    """Law of the statistics of a choice, or of draws of rows; see `moves.Blocks`.
 
     Args:
-        scope: names of nodes, and of memberships of a sample.
+        kind: CHOICE, ROWS or GRID.
+        weight: of each statistic, shape (blocks, statistics of each).
+        draws: number of draws.
+        unit: by which statistics are multiplied.
+        floor: smallest probability of the grid.
+        steps: of the grid.
+    """
+
+    kind: int
+    weight: Floats
+    draws: int
+    unit: float = 1.0
+    floor: float = 0.0
+    steps: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSums:
+    """Statistics of the records, each a sum over them, and the law of what was released of them.
+
+    Args:
+        parts: sets of variables, names of nodes and of memberships of a sample, each with a record's contribution from
+            each of its cells to each statistic, sparse: rows of (cell, statistic, amount).
         owner: position of the data set.
-        released: statistics with noise, any shape.
-        weights: a record's contribution from each cell to each statistic, sparse: (cell, statistic, amount).
-        scale: of the noise; for rounding that of the tails beyond the interval.
+        released: statistics with noise, any shape; of a law of blocks what is added to the statistics, shape
+            (blocks, statistics of each).
+        scale: of the noise; for rounding that of the tails beyond the interval, for a law of blocks the width of it.
         within: half-width of a rounding interval; None for other noise.
         power: of the distance in the exponent of its law, 1 or 2.
         shared: variables that the tables of its star share; none for independent noise.
         star: key of its star.
+        law: of blocks; None for noise.
     """
 
-    scope: Scope
+    parts: Sequence[tuple[Scope, Floats]]
     owner: int
     released: Ints | Floats
-    weights: Sequence[tuple[int, int, float]]
     scale: float
-    within: float | None
-    power: int
+    within: float | None = None
+    power: int = 1
     shared: Scope = ()
     star: Hashable = None
+    law: BlockLaw | None = None
 
 
 def crossing_nats(measured: Iterable[Measurement]) -> float:
@@ -122,9 +152,9 @@ def read_sums(
             member += "'"
         members[member] = measurement.sampling
         # The membership is the last axis: 0 is out of the sample.
-        scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    scale = law.scale if law.reach is None else float(np.median([abs(amount) for *_, amount in weights])) / nats
-    sums = MeasuredSums(scope, position[0], measurement.values, weights, scale, law.reach, law.power)
+        scope, weights = (*scope, member), weights * np.array((2, 1, 1)) + np.array((1, 0, 0))
+    scale = law.scale if law.reach is None else float(np.median(np.abs(weights[:, 2]))) / nats
+    sums = MeasuredSums([(scope, weights)], position[0], measurement.values, scale, law.reach, law.power)
     if measurement.star is None:
         return sums
     if measurement.sampling is not None:
@@ -132,13 +162,59 @@ def read_sums(
     return replace(sums, shared=measurement.star.shared, star=(*position, measurement.star.scopes))
 
 
-def _list_weights(network: Network, table: Measurement) -> Sequence[tuple[int, int, float]]:
-    """List a record's contributions from each cell to each number: (cell, number, amount)."""
+def read_choice(scores: Scores, owner: int) -> MeasuredSums:
+    """Convert choices to sums: statistics are the candidates' weights, each centred at every cell, as a shift cancels.
+
+    Args:
+        scores: of all candidates.
+        owner: position of the data set.
+    """
+    parts = []
+    for scope, table in scores.tables.items():
+        rows = table.reshape(-1, table.shape[-1])
+        parts.append((scope, _list_entries_of(rows - rows.mean(axis=1, keepdims=True))))
+    size = next(iter(scores.tables.values())).shape[-1]
+    base = np.zeros(size) if scores.base is None else scores.base
+    law = BlockLaw(CHOICE, np.bincount(scores.chosen, minlength=size)[None].astype(np.float64), len(scores.chosen))
+    return MeasuredSums(parts, owner, base[None], math.sqrt(size / law.draws), law=law)
+
+
+def read_rows(drawn: DrawnRows, owner: int, records: float) -> list[MeasuredSums]:
+    """Convert draws of rows to sums: statistics are the counts of their families' cells.
+
+    Args:
+        drawn: of all families.
+        owner: position of the data set.
+        records: their estimated number, for the width of the law of counts.
+    """
+    sums = []
+    for scope, table in drawn.rows.items():
+        rows = np.maximum(table, FLOOR_SHARE).reshape(-1, *table.shape[-2:])
+        draws, floor = rows.shape[-1], drawn.floors[scope]
+        law = BlockLaw(
+            GRID if floor > 0 else ROWS, np.log(rows).sum(axis=-1), draws, drawn.temper, floor, drawn.steps[scope]
+        )
+        scale = math.sqrt(max(records / (4 * len(rows)), 1.0) / (drawn.temper * draws))
+        released = drawn.concentrations[scope].reshape(rows.shape[:2])
+        sums.append(MeasuredSums([(scope, _list_entries_of(np.eye(released.size)))], owner, released, scale, law=law))
+    return sums
+
+
+def _list_entries_of(amounts: Floats) -> Floats:
+    """List the entries of a matrix, shape (cells, statistics), as (cell, statistic, amount), without zeros."""
+    cells, statistics = np.nonzero(amounts)
+    return np.stack([cells, statistics, amounts[cells, statistics]], axis=1)
+
+
+def _list_weights(network: Network, table: Measurement) -> Floats:
+    """List a record's contributions from each cell to each number: rows of (cell, number, amount)."""
     sizes = [network.schema[name].size for name in table.scope]
     if table.weights is not None:
-        rows = table.weights.reshape(table.values.size, -1)
-        return [(int(cell), int(number), float(rows[number, cell])) for number, cell in np.argwhere(rows)]
-    return _list_contrast_weights(sizes) if table.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
+        return _list_entries_of(table.weights.reshape(table.values.size, -1).T)
+    cells = np.arange(math.prod(sizes))
+    if not table.contrasts:
+        return np.stack([cells, cells, np.ones(len(cells))], axis=1)
+    return np.array(_list_contrast_weights(sizes), np.float64).reshape(-1, 3)
 
 
 def _list_contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -164,6 +240,8 @@ MOST_UPDATES = 6e9
 """Most updates of a variable of a record in a chain: they take five minutes of one core, compiled."""
 RECORDS_PER_TYPE = 4
 """Number of records whose update takes as long as that of a type of records."""
+TERMS_PER_UPDATE = 8
+"""Terms of a choice's normaliser that take as long as the update of a variable of a record."""
 PYTHON_SLOWDOWN = 100
 """Ratio of the times of plain Python and compiled code."""
 ROOM_DEVIATIONS, ROOM_RECORDS = 10, 100
@@ -173,6 +251,10 @@ MOST_CHAIN_BYTES = 2**30
 """Memory for the records of a chain."""
 ROUNDING_SHARE = 1e-9
 """Relative rounding error allowed for a statistic."""
+FLOOR_SHARE = 1e-12
+"""Least probability of a released draw, whose digits may be all 0."""
+STORED_MASSES = 2**18
+"""Masses of grids that a chain stores: those of the numbers of records that it visits again and again."""
 MOST_SWEEPS_OUTSIDE = 100
 """Most sweeps for each one in which all rounded numbers are inside their intervals; then chains give up."""
 
@@ -188,14 +270,19 @@ def _build_model(
     parents, strides, rows = _stride_sets(above, sizes)
     strides *= sizes[:, None]  # a row has a cell for each state of its node
     below = _find_descendants(above)
-    measured = [[position[name] for name in sums.scope] for sums in tables]
+    lengths = [sums.released.size for sums in tables]
+    firsts = _lay_out(lengths)
+    parts = [
+        (sums.owner, first, *part) for sums, first in zip(tables, firsts.tolist(), strict=False) for part in sums.parts
+    ]
+    measured = [[position[name] for name in scope] for _, _, scope, _ in parts]
     scopes, table_strides, cells = _stride_sets(measured, sizes)
-    touched = np.zeros((len(order), len(tables)), np.bool_)
+    touched = np.zeros((len(order), len(parts)), np.bool_)
     for table, nodes in enumerate(measured):
         touched[:, table] = below[:, nodes].any(axis=1)
         touched[nodes, table] = True
-    lengths = [sums.released.size for sums in tables]
-    begins, statistic, amount = _list_entries(tables, _lay_out(lengths)[:-1], cells)
+    begins, statistic, amount = _list_entries([(first, weights) for _, first, _, weights in parts], cells)
+    noise = [sums.scale for sums in tables if sums.law is None]
     return Model(
         sizes,
         parents,
@@ -213,10 +300,11 @@ def _build_model(
         np.repeat([sums.scale for sums in tables], lengths).astype(np.float64),
         np.repeat([sums.within or 0.0 for sums in tables], lengths).astype(np.float64),
         np.repeat([sums.power == 2 for sums in tables], lengths),
-        *_list_ties(tables, _lay_out(lengths)),
+        *_list_blocks(tables, firsts),
         np.array([name in members for name in order]),
-        np.array([sums.owner for sums in tables], np.int64),
+        np.array([owner for owner, *_ in parts], np.int64),
         np.array(counted, np.bool_),
+        float(max([1.0, *noise])),
     )
 
 
@@ -230,32 +318,62 @@ def _find_descendants(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     return below
 
 
-def _list_entries(tables: Sequence[MeasuredSums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
-    """List the start of each table cell's entries; and of each entry the statistic, and the amount a record adds."""
-    entries: list[list[tuple[int, float]]] = []
-    for table, first, count in zip(tables, firsts.tolist(), cells, strict=True):
-        table_entries: list[list[tuple[int, float]]] = [[] for _ in range(count)]
-        for cell, statistic, amount in table.weights:
-            table_entries[cell].append((first + statistic, amount))
-        entries += table_entries
-    flat = np.array([entry for cell in entries for entry in cell], np.float64).reshape(-1, 2)
-    return _lay_out([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
+def _list_entries(parts: Sequence[tuple[int, Floats]], cells: Ints) -> tuple[Ints, Ints, Floats]:
+    """List the start of each table cell's entries; and of each entry the statistic, and the amount a record adds.
+
+    Args:
+        parts: of each table the position of its first statistic, and rows of (cell, statistic, amount).
+        cells: number of each table's cells.
+    """
+    shifted = [
+        weights + np.array((start, first, 0))
+        for (first, weights), start in zip(parts, _lay_out(cells)[:-1], strict=True)
+    ]
+    entries = np.concatenate([np.zeros((0, 3)), *shifted])
+    entries = entries[np.argsort(entries[:, 0], kind="stable")]
+    lengths = np.bincount(entries[:, 0].astype(np.int64), minlength=int(cells.sum()))
+    return _lay_out(lengths), entries[:, 1].astype(np.int64), entries[:, 2].copy()
 
 
-def _list_ties(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Ties]:
-    """List each statistic's block of a star, or -1; and the rows, cells and members of the blocks."""
-    block = np.full(firsts[-1], -1, np.int64)
+def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Blocks]:
+    """List each statistic's block, or -1; and the laws, rows, cells and members of the blocks."""
+    block, weight = np.full(firsts[-1], -1, np.int64), np.zeros(firsts[-1])
     stars: dict[Hashable, list[Ints]] = {}
+    rows_of: list[Sequence[Ints]] = []
+    laws: list[BlockLaw] = []
     for table, first in zip(tables, firsts[:-1].tolist(), strict=True):
+        positions = first + np.arange(table.released.size).reshape(table.released.shape)
         if table.star is not None:
-            positions = first + np.arange(table.released.size).reshape(table.released.shape)
-            stars.setdefault(table.star, []).append(by_rows(positions, table.scope, table.shared))
-    blocks = [rows for star_tables in stars.values() for rows in zip(*star_tables, strict=True)]
-    for number, rows in enumerate(blocks):
+            stars.setdefault(table.star, []).append(by_rows(positions, table.parts[0][0], table.shared))
+        elif table.law is not None:
+            weight[positions] = table.law.weight
+            rows_of += [[row] for row in positions]
+            laws += [table.law] * len(positions)
+    starred = [rows for star_tables in stars.values() for rows in zip(*star_tables, strict=True)]
+    rows_of, laws = [*rows_of, *starred], [*laws, *[BlockLaw(STAR, weight, 1)] * len(starred)]
+    for number, rows in enumerate(rows_of):
         block[np.concatenate(rows)] = number
-    cells = [row for rows in blocks for row in rows]
+    cells = [row for rows in rows_of for row in rows]
     members = np.concatenate(cells) if cells else np.zeros(0, np.int64)
-    return block, Ties(_lay_out([len(rows) for rows in blocks]), _lay_out([len(row) for row in cells]), members)
+    widest = max([0, *(len(rows[0]) for rows, law in zip(rows_of, laws, strict=True) if law.kind == GRID)])
+    return block, Blocks(
+        np.array([law.kind for law in laws], np.int64),
+        _lay_out([len(rows) for rows in rows_of]),
+        _lay_out([len(row) for row in cells]),
+        members,
+        weight,
+        np.array([law.draws for law in laws], np.float64),
+        np.array([law.unit for law in laws], np.float64),
+        np.array([law.floor for law in laws], np.float64),
+        np.array([law.steps for law in laws], np.int64),
+        *_make_store(widest),
+    )
+
+
+def _make_store(states: int) -> tuple[Floats, Floats]:
+    """Make room for the masses of a chain's grids: keys and values; hardly any if there are no grids."""
+    slots = STORED_MASSES if states else 1
+    return np.full((slots, states + 1), -1.0), np.zeros(slots)
 
 
 def _stride_sets(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
@@ -289,7 +407,7 @@ def draw_jointly(
     """Draw all probabilities from their exact joint posterior.
 
     Args:
-        evidence: noisy counts, tables, contrasts or weighted sums, and public records.
+        evidence: noisy tables, contrasts or weighted sums, draws of rows and choices, and public records.
         prior: of the rows.
         draws: number of returned draws, nearly independent ones.
         rng: source of randomness.
@@ -301,15 +419,21 @@ def draw_jointly(
         effective sample size of the worst is at least 400.
 
     Raises:
-        InputError: a payload that is no sum over records.
-        DiscreetError: the chains did not mix in time.
+        InputError: releases that do not tell the number of records.
+        DiscreetError: the chains cannot make enough sweeps in time, or did not mix.
     """
     network = evidence.network
+    limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
+    kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
+    of_tables = not _list_scores(evidence.parts) and not _list_drawn_rows(evidence.parts)
+    if (least := WARM_UP_SWEEPS + kept_draws) > limit and not of_tables:
+        raise DiscreetError(
+            f"chains over these records could make {limit:,.0f} sweeps in time, of which {least:,} are needed; combine "
+            "fewer kinds of releases, or read the releases by themselves"
+        )
     task = _Task.of(evidence, prior)
     chains = [task.chain(evidence, index, chain_rng) for index, chain_rng in enumerate(rng.spawn(EXACT_CHAINS))]
-    kept_draws = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     length = kept_draws
-    limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     with ThreadPoolExecutor(EXACT_CHAINS if COMPILED else 1) as pool:
         list(pool.map(lambda chain: task.run(chain, WARM_UP_SWEEPS, 0, ADAPTATION_RATE), chains))
         done = WARM_UP_SWEEPS
@@ -348,7 +472,28 @@ def updates_per_sweep(evidence: Combined) -> float:
     members = sum(measurement.sampling is not None for measurement in measurements(evidence.parts))
     types = math.prod([*(network.schema[node].size for node in network.nodes), 2**members])
     records = min(sum(most for _, most in _bound_numbers(evidence)), RECORDS_PER_TYPE * types * len(evidence.data_sets))
-    return records * len(network.nodes)
+    terms = sum(table.shape[-1] for scores in _list_scores(evidence.parts) for table in scores.tables.values())
+    for drawn in _list_drawn_rows(evidence.parts):
+        terms += sum((table.shape[-2] - 2) * drawn.steps[scope] ** 2 // 8 for scope, table in drawn.rows.items())
+    return float(records * (len(network.nodes) + terms / TERMS_PER_UPDATE))
+
+
+def _list_tables(documents: Iterable[Release | External]) -> list[Measurement]:
+    """List the measurements of releases and figures; numbers beside choices and draws are tables over no variables."""
+    parts: list[Scores | DrawnRows] = [*_list_scores(documents), *_list_drawn_rows(documents)]
+    totals = [part.total for part in parts if part.total is not None]
+    numbers = [Measurement((), np.array(value), DiscreteLaplace(scale)) for value, scale in totals]
+    return [*measurements(documents), *numbers]
+
+
+def _list_scores(documents: Iterable[Release | External]) -> list[Scores]:
+    """List the choices by scores among releases."""
+    return [scores for document in documents if (scores := document.scores) is not None]
+
+
+def _list_drawn_rows(documents: Iterable[Release | External]) -> list[DrawnRows]:
+    """List the draws of rows among releases."""
+    return [rows for document in documents if (rows := document.drawn_rows) is not None]
 
 
 class _Kernel(Protocol):
@@ -399,30 +544,34 @@ class _Task:
     def of(evidence: Combined, prior: Dirichlet) -> _Task:
         """Convert the evidence to arrays of a kernel."""
         network, members = evidence.network, dict[str, float]()
-        if not all(measurements([table]) for table in evidence.parts):
-            raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
         nats = crossing_nats(measurements(evidence.parts))
-        tables = [
-            read_sums(network, table, (owner, index), members, nats)
-            for owner, releases in enumerate(evidence.data_sets)
-            for index, release in enumerate(releases)
-            for table in measurements([release])
-            if table.noise is not None
-        ]
+        numbers, most = zip(*_bound_numbers(evidence), strict=True)
+        tables = []
+        for owner, releases in enumerate(evidence.data_sets):
+            for index, release in enumerate(releases):
+                noisy = [table for table in _list_tables([release]) if table.noise is not None]
+                tables += [read_sums(network, table, (owner, index), members, nats) for table in noisy]
+            tables += [read_choice(scores, owner) for scores in _list_scores(releases)]
+            for drawn in _list_drawn_rows(releases):
+                tables += read_rows(drawn, owner, numbers[owner])
         model = _build_model(network, tables, members, [number is not None for number in evidence.records])
         alpha = _join_tables(network, prior.alpha, members, 1.0)
         if evidence.public is not None:
             alpha += _join_tables(network, evidence.public, members, 0.0)
-        numbers, most = zip(*_bound_numbers(evidence), strict=True)
         types = math.prod(map(int, model.sizes))
         kernel = by_type if RECORDS_PER_TYPE * types * len(numbers) < sum(most) else by_record
         rounded = np.repeat([table.within is not None for table in tables], [table.released.size for table in tables])
         return _Task(network, model, members, alpha, numbers, most, kernel, np.flatnonzero(rounded))
 
     def chain(self, evidence: Combined, index: int, rng: np.random.Generator) -> _Chain:
-        """Start a chain at records drawn from a release's plug-in posterior, with room for more records."""
+        """Start a chain at records drawn from a release's plug-in posterior, of a choice from its prior.
+
+        There is room for more records.
+        """
         release = evidence.parts[index % len(evidence.parts)]
-        theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).probabilities
+        # A chosen candidate may have a probability of 0, or be no law of records at all.
+        guess = release.dirichlet.draw(1, rng=rng) if release.scores is not None else None
+        theta = guess or plug_in(release, draws=1, rng=rng, prior=release.dirichlet).probabilities
         cells = np.concatenate(
             [np.maximum(theta[node], FLOOR_PROBABILITY).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]
@@ -435,8 +584,9 @@ class _Task:
                 f"the exact posterior of {sum(numbers):,} records needs too much memory; read the release with another "
                 "method"
             )
-        state = self.kernel.start(self.model, cells, self.alpha, numbers, room, rng)
-        return _Chain(state, rng)
+        keys, stored = self.model.blocks.keys, self.model.blocks.stored
+        model = self.model._replace(blocks=self.model.blocks._replace(keys=keys.copy(), stored=stored.copy()))
+        return _Chain(model, self.kernel.start(model, cells, self.alpha, numbers, room, rng), rng)
 
     def run(self, chain: _Chain, length: int, kept_draws: int, adapt: float) -> _Round:
         """Run sweeps of a chain, and keep some of their draws; changes the chain."""
@@ -448,17 +598,17 @@ class _Task:
             if kept_draws and self.rounded.size:
                 self._run_watched(chain, every)
             else:
-                self.kernel.sweeps(self.model, state, every, adapt, rng)
+                self.kernel.sweeps(chain.model, state, every, adapt, rng)
             if kept_draws:
                 index = done // every - 1
                 theta[index], numbers[index] = state.theta, self.kernel.number_of(state)
-                self.kernel.draw_rows(self.model, state, rng)
+                self.kernel.draw_rows(chain.model, state, rng)
                 replicates[index] = state.theta  # the chain continues from here: both are draws given the same records
         return _Round(theta, replicates, numbers)
 
     def _run_watched(self, chain: _Chain, length: int) -> None:
         """Run sweeps until `length` of them end with all rounded statistics in their intervals; changes the chain."""
-        state, model, seen = chain.state, self.model, 0
+        state, model, seen = chain.state, chain.model, 0
         released, within = model.released[self.rounded], model.within[self.rounded]
         for _ in range(MOST_SWEEPS_OUTSIDE * length):
             self.kernel.sweeps(model, state, 1, 0.0, chain.rng)
@@ -478,10 +628,12 @@ class _Chain:
     """State and generator of one chain; its arrays change.
 
     Args:
+        model: of the task, with stored masses of its own.
         state: of the kernel.
         rng: its own.
     """
 
+    model: Model
     state: Any
     rng: np.random.Generator
 
@@ -508,7 +660,11 @@ def _bound_numbers(evidence: Combined) -> list[tuple[int, int]]:
         if public is not None:
             bounds.append((public, public))
             continue
-        mean, deviation = number_of_records(measurements(releases))
+        mean, deviation = number_of_records(_list_tables(releases))
+        if deviation == 0:
+            raise InputError(
+                "these releases do not tell the number of records: add a table of the same records, or their number"
+            )
         most = max(mean, 0.0) + ROOM_DEVIATIONS * deviation + ROOM_RECORDS
         bounds.append((round(max(mean, 0.0)), math.ceil(most)))
     return bounds
@@ -557,7 +713,7 @@ def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[M
     """Draw by chains over the records.
 
     Args:
-        read: of tables on any number of data sets; without a prior it takes the curator's.
+        read: of releases on any number of data sets; without a prior it takes the curator's.
         rng: source of the draws.
         progress: called with the mixing of the chains after every round.
     """
@@ -568,12 +724,13 @@ def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[M
 def draw_if_quick(
     read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws | None:
-    """Draw by chains, if a prior is given and they take seconds; else return None.
+    """Draw by chains, if a prior is given, all evidence is tables, and they take seconds; else return None.
 
     Args:
         read, rng, progress: as for `draw_exactly`.
     """
-    if not COMPILED or read.believed is None:
+    parts = read.combined.parts
+    if not COMPILED or read.believed is None or _list_scores(parts) or _list_drawn_rows(parts):
         return None
     with suppress(DiscreetError):
         if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:

@@ -30,8 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.research.readers.compiling import compiled
-from discreet.research.readers.moves import (
+from discreet.evidence.moves import (
     NUMBER_PROPOSALS,
     Codes,
     Flags,
@@ -46,6 +45,7 @@ from discreet.research.readers.moves import (
     note,
     propose_move,
 )
+from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats, Ints
 
 
@@ -215,7 +215,7 @@ def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng:
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     proposed = np.zeros(len(sizes), np.int32)
     taken = 0
@@ -233,7 +233,7 @@ def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng:
                     count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
                     count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
         good = accept_step(
-            log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+            log_ratio(released, scale, within, gaussian, block, blocks, sums, change, listed, seen, count), rng
         )
         apply_changes(sums, change, marked, listed, count, good)
         if good:
@@ -276,7 +276,7 @@ def _change_number(
     entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     number, sign = state.number[0], 1 if rng.random() < 0.5 else -1
     first, last = number, number + size
@@ -306,7 +306,7 @@ def _change_number(
                     sign,
                 )
     good = accept_step(
-        log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+        log_ratio(released, scale, within, gaussian, block, blocks, sums, change, listed, seen, count), rng
     )
     apply_changes(sums, change, marked, listed, count, good)
     if good:
@@ -377,7 +377,7 @@ def _move_rows(
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
-    block, ties = model.block, model.ties
+    block, blocks = model.block, model.blocks
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
     below, fixed, alpha, lengths = model.below, model.fixed, state.alpha, state.lengths
     crossing, crossers = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
@@ -406,7 +406,7 @@ def _move_rows(
                     crossers[crossed] = index
                     crossed += 1
                     count = _note_crossing(model, changes, node, record, changed, sources[index], count)
-                gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
+                gain += log_ratio(released, scale, within, gaussian, block, blocks, sums, change, listed, seen, count)
                 good = accept_step(gain, rng)
                 apply_changes(sums, change, marked, listed, count, good)
                 tried += 1
@@ -436,7 +436,7 @@ def sweep(
     records = _renew_records(model, state, changes, rng)
     for source in range(len(model.counted)):
         if not model.counted[source]:
-            widest = min(max(model.scale.max(), 1.0), len(state.records) / 8)
+            widest = min(model.widest, len(state.records) / 8)
             for _ in range(NUMBER_PROPOSALS):
                 # Log-uniform sizes, from single records to the width of the noise.
                 size = int((widest + 1) ** rng.random())
@@ -460,7 +460,7 @@ def sweeps(model: Model, state: RecordState, count: int, adapt: float, rng: np.r
     Returns:
         Shares of accepted records and moves.
     """
-    changes = make_room(len(model.released), len(model.ties.rows) - 1)
+    changes = make_room(len(model.released), len(model.blocks.law))
     records, moves = 0.0, 0.0
     for _ in range(count):
         record_share, move_share = sweep(model, state, changes, adapt, rng)
