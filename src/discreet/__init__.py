@@ -52,6 +52,7 @@ Thirteen packs stand around this kernel, and use its doors:
                  PrivatePoissonRegression, PrivatePCA, PrivateGridSearch, and what stands beside them
     research     mechanisms of the papers that the default dominates (fourier, allocated, posterior_sampler, sampled,
                  map_estimate, scored, factored, truncated_posterior, noisy_gradients), their kinds, scores of one's own
+    evidence     what `read` needs for releases of different kinds on the same records, and method "exact"
     server       `discreet serve`, and Client: its releases and posteriors, asked as if they were here
 
 Names are loaded when they are first used, so that `import discreet` stays cheap; `__init__.pyi` lists them.
