@@ -21,6 +21,7 @@ import pytest
 
 import discreet as dc
 from discreet.evidence import chains as module
+from discreet.posterior.methods import able_readers
 from discreet.research.readers import compiling
 from discreet.research.readers.compiling import COMPILED
 from folding import every
@@ -106,7 +107,6 @@ def test_what_takes_too_long_is_not_chosen() -> None:
     ("evidence", "method"),
     [
         (PLANNED, "independent"),
-        (DRAWS, "exact"),
         (DRAWS, "pooled"),
         (LAPLACE, "particles"),
         (LAPLACE, "sequential"),
@@ -119,10 +119,9 @@ def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.tools.Meth
         dc.noise_aware(evidence, draws=10, rng=RNG(0), method=method)
 
 
-def test_parameter_draws_of_the_same_records_are_refused() -> None:
-    again = made(dc.research.posterior_sampler(), 5000, 7)
-    with pytest.raises(dc.InputError, match="cannot be combined"):
-        drawn(dc.combine(DRAWS, again, data="same"))
+def test_parameter_draws_of_the_same_records_are_read_by_the_exact_chains_alone() -> None:
+    both = dc.combine(DRAWS, made(dc.research.posterior_sampler(), 5000, 7), data="same")
+    assert [reader.method for reader in able_readers(both)] == ["exact"]
 
 
 def test_chains_that_do_not_mix_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
