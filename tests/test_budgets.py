@@ -29,7 +29,7 @@ PACKS = {
     "questions": 1_160,
     "accuracy": 480,
     "designs": 3_430,
-    "research": 6_050,
+    "research": 6_260,
     "server": 3_800,
     "estimators": 2_610,
 }
