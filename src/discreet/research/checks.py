@@ -131,7 +131,7 @@ def _convolve_losses(p: Floats, q: Floats, draws: int, delta: float) -> float:
     at = draws * float(losses.min()) + step * np.arange(len(law))
     # delta(epsilon) = sum of law (1 - exp(epsilon - loss)) over the losses above epsilon, which falls.
     above = [law[k:] @ -np.expm1(at[k] - at[k:]) > delta for k in range(len(law))]
-    return max(0.0, *at[above].tolist(), 0.0)
+    return max([0.0, *map(float, at[above])])
 
 
 def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee) -> float:

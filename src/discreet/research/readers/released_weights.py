@@ -131,7 +131,7 @@ class ReleasedWeights:
         pulled = sums.eigenvalues / sums.variance[:, None]
         precision = pulled + self.deviation**-2
         along = pulled / precision * sums.least + rng.standard_normal(sums.least.shape) / np.sqrt(precision)
-        return np.einsum("nij,nj->ni", sums.axes, along), sums.variance
+        return np.asarray(np.einsum("nij,nj->ni", sums.axes, along)), sums.variance
 
     def _number(self, scores: Floats) -> Floats:
         """Compute numbers of records from normal scores: public, around the noisy one, or of any order of magnitude."""
@@ -142,7 +142,7 @@ class ReleasedWeights:
             return np.asarray(least * (MOST_EXPECTED_RECORDS / least) ** ndtr(scores))
         # Laplace noise by inversion of its tails.
         noise = -np.sign(scores) * (np.log(2) + log_ndtr(-np.abs(scores)))
-        return np.maximum(total.value + total.scale * noise, least)
+        return np.asarray(np.maximum(total.value + total.scale * noise, least))
 
 
 def draw_moments(design: Design, scores: Floats) -> Floats:
