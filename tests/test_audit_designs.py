@@ -199,12 +199,12 @@ def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
     over = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
     prior = dc.designs.Normal(over, 1.0)
     calibration = MECHANISMS["truncated_posterior"].example.calibrate(over, prior, promise(1, ADD_REMOVE))
-    assert isinstance(calibration, Truncation)
+    assert isinstance(calibration, Truncation) and calibration.variance is None  # then it is that of variance 1
     data = {(): np.empty((0, 2)), ((1.0, 1.0),): np.ones((1, 2))}
     rows = {key: dc.designs.read_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
     theta = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
     flat = np.exp(-(theta**2) / 2)
-    tilted = flat * np.exp(-calibration.temper / (2 * calibration.variance) * (1 - theta) ** 2)
+    tilted = flat * np.exp(-calibration.temper / 2 * (1 - theta) ** 2)
     ratio = np.log(tilted / tilted.sum()) - np.log(flat / flat.sum())
     assert np.argmax(np.abs(ratio)) == 0
     found = truncation_loss(calibration, prior, rows, [tuple(data)])

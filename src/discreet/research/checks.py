@@ -123,11 +123,11 @@ def _convolve_losses(p: Floats, q: Floats, draws: int, delta: float) -> float:
     """Find epsilon at delta of several draws with log probabilities p beside q; losses are rounded down to a grid."""
     losses = p - q
     step = float(np.ptp(losses)) / LOSS_STEPS or 1.0
-    places = np.floor((losses - losses.min()) / step).astype(np.int64)
-    one = np.bincount(places, np.exp(p))
+    indices = np.floor((losses - losses.min()) / step).astype(np.int64)
+    single = np.bincount(indices, np.exp(p))
     law = np.ones(1)
     for _ in range(draws):
-        law = np.convolve(law, one)
+        law = np.convolve(law, single)
     at = draws * float(losses.min()) + step * np.arange(len(law))
     # delta(epsilon) = sum of law (1 - exp(epsilon - loss)) over the losses above epsilon, which falls.
     above = [law[k:] @ -np.expm1(at[k] - at[k:]) > delta for k in range(len(law))]

@@ -100,7 +100,7 @@ class ReleasedWeights:
     def sums(self, positions: Floats) -> LatentSums:
         """Compute latent second moments, and the log-likelihood of the draws, from positions (positions, length)."""
         payload, size = self.payload, self.payload.design.size
-        drawn, count = payload.weights, len(payload.weights)
+        weights, count = payload.weights, len(payload.weights)
         records = self._number(positions[:, -1])
         moments = self.moments
         if moments is None:
@@ -113,9 +113,9 @@ class ReleasedWeights:
         gain, prior = payload.pull * eigenvalues / precision, self.deviation**2 + variance[:, None] / eigenvalues
         # Along an axis the draws' mean is N(gain b, 1 / (count precision)), and b a priori N(0, prior).
         inverse = 1 / (1 / prior + count * precision * gain**2)
-        middle = inverse * precision * gain * (drawn.sum(axis=0) @ axes)
+        middle = inverse * precision * gain * (weights.sum(axis=0) @ axes)
         least = middle + np.sqrt(inverse) * np.einsum("nij,ni->nj", axes, positions[:, :size])
-        squares = (axes * (drawn.T @ drawn @ axes)).sum(axis=1)
+        squares = (axes * (weights.T @ weights @ axes)).sum(axis=1)
         log = count * np.log(precision) + np.log(inverse / prior) - precision * squares + middle**2 / inverse
         log = log.sum(axis=1) / 2 - count * log_ball_mass(precision, gain * least, payload.radius)
         # The target lies in [-1, 1]: what the weights explain and, if unknown, the residual's variance are at most 1.
@@ -170,9 +170,9 @@ def draw_moments(design: Design, scores: Floats) -> Floats:
     at = features + len(rows)
     means = np.sqrt(1 - deviations**2) * (2 * ndtr(scores[:, at : at + features]) - 1)
     wide = np.column_stack([means, np.full(len(means), design.constant)])
-    whole = wide[:, :, None] * wide[:, None, :]
-    whole[:, :features, :features] += moments
-    return np.asarray(whole)
+    products = wide[:, :, None] * wide[:, None, :]
+    products[:, :features, :features] += moments
+    return np.asarray(products)
 
 
 def log_ball_mass(precision: Floats, mean: Floats, radius: float) -> Floats:
@@ -225,24 +225,24 @@ def draw_in_stages(log: Callable[[Floats], Floats], length: int, number: int, rn
     Returns:
         Positions, shape (number, length), in random order.
     """
-    places, power = rng.standard_normal((number, length)), 0.0
-    heights = log(places)
+    positions, power = rng.standard_normal((number, length)), 0.0
+    heights = log(positions)
     while power < 1:
         step = _find_step(heights, 1 - power)
         power = 1.0 if step >= 1 - power else power + step
         chances = softmax(step * heights)
-        spread_out = np.atleast_2d(np.cov(places.T, aweights=chances)) + 1e-9 * np.eye(length)
-        reference = Reference(chances @ places, np.asarray(np.linalg.cholesky(spread_out)))
-        places = places[np.searchsorted(np.cumsum(chances)[:-1], (np.arange(number) + rng.random()) / number)]
+        spread_out = np.atleast_2d(np.cov(positions.T, aweights=chances)) + 1e-9 * np.eye(length)
+        reference = Reference(chances @ positions, np.asarray(np.linalg.cholesky(spread_out)))
+        positions = positions[np.searchsorted(np.cumsum(chances)[:-1], (np.arange(number) + rng.random()) / number)]
 
         def tempered(at: Floats, power: float = power) -> Floats:
             return np.asarray(power * log(at) - (at**2).sum(axis=1) / 2)
 
-        raised = tempered(places)
+        raised = tempered(positions)
         for _ in range(STAGE_MOVES if power < 1 else LAST_MOVES):
-            places, raised = move_chains(tempered, reference, places, raised, rng)
-        heights = log(places)
-    return np.asarray(rng.permutation(places))
+            positions, raised = move_chains(tempered, reference, positions, raised, rng)
+        heights = log(positions)
+    return np.asarray(rng.permutation(positions))
 
 
 def _find_step(heights: Floats, most: float) -> float:
