@@ -188,7 +188,7 @@ def log_ball_mass(precision: Floats, mean: Floats, radius: float) -> Floats:
 
     Example:
         >>> log_ball_mass(np.ones((1, 2)), np.zeros((1, 2)), 1.0).round(2).tolist()  # log(1 - exp(-1/2)) = -0.93
-        [-0.94]
+        [-0.93]
     """
     pull, square = np.abs(mean) * precision, radius**2
     # The saddle point solves sum 1 / u + (pull / u)^2 = R^2 with u = precision + shift; the left side falls, and is
