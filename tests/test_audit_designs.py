@@ -14,7 +14,7 @@ import discreet as dc
 from discreet.designs.made_up_designs import audit_designs
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.noise.shapes import SHAPES
-from discreet.research.checks import BALL_STEPS, truncation_loss
+from discreet.research.checks import BALL_STEPS, _convolve_losses, truncation_loss
 from discreet.research.kinds.weight_draws import Truncation
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
@@ -150,7 +150,7 @@ def released_exactly(mechanism: dc.tools.Mechanism) -> dc.tools.Mechanism:
     return replace(mechanism, draw=draw)
 
 
-@pytest.mark.parametrize("name", ["noisy_gradients", "objective_perturbation", "factored"])
+@pytest.mark.parametrize("name", ["noisy_gradients", "objective_perturbation", "factored", "truncated_posterior"])
 def test_an_exact_number_of_records_is_a_leak(name: str) -> None:
     found = dc.audit(released_exactly(honest(name)), promise(1, ADD_REMOVE), most=1)
     assert all(part.leak and not part.holds for part in found)
@@ -169,18 +169,44 @@ def test_lengths_are_rounded_up() -> None:
     assert [SHAPES["cube"].norm(np.array(vector)) for vector in vectors] == [0, 4, 1, 2, 5]
 
 
+@pytest.mark.parametrize("draws", [1, 8])
+def test_draws_with_a_delta_keep_it_and_sharper_ones_do_not(draws: int) -> None:
+    """Losses of all draws together are convolved, for a crowd of records and one more."""
+    over = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
+    prior = dc.designs.Normal(over, 1.0)
+    tables = {rest: np.array([(1.0, 1.0)] * rest + [(1.0, -1.0)]) for rest in (0, 40)}
+    for rest, table in tables.items():
+        data = {"one": table, "other": np.vstack([table[:-1], [(1.0, 1.0)]])}
+        rows = {key: dc.designs.read_rows(over, each[:, :1], each[:, 1]) for key, each in data.items()}
+        for epsilon in (0.5, 2):
+            made = dc.research.truncated_posterior(draws, radius=0.8)
+            calibration = made.calibrate(over, prior, promise(epsilon, REPLACE, "0.001"))
+            held = truncation_loss(calibration, prior, rows, [tuple(data)], 0.001)
+            assert held <= calibration.total <= epsilon
+            sharp = replace(calibration, temper=4 * calibration.temper)
+            assert rest or truncation_loss(sharp, prior, rows, [tuple(data)], 0.001) > epsilon
+
+
+def test_losses_of_randomised_response_are_convolved() -> None:
+    """Two answers kept with odds e: epsilon at delta 0 is 2, and at the chance of two true answers it is 0."""
+    p = np.log(np.array([math.e, 1.0]) / (1 + math.e))
+    assert _convolve_losses(p, p[::-1], 2, 1e-9) == pytest.approx(2, abs=0.02)
+    assert _convolve_losses(p, p[::-1], 2, (math.e / (1 + math.e)) ** 2) == 0
+
+
 def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
     """One weight: the prior, and a record (1, 1) beside it, on a grid of the ball; the largest ratio is at an end."""
     over = dc.designs.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)), intercept=False)
     prior = dc.designs.Normal(over, 1.0)
     calibration = MECHANISMS["truncated_posterior"].example.calibrate(over, prior, promise(1, ADD_REMOVE))
-    assert isinstance(calibration, Truncation)
+    assert isinstance(calibration, Truncation) and calibration.variance is None  # then it is that of variance 1
     data = {(): np.empty((0, 2)), ((1.0, 1.0),): np.ones((1, 2))}
     rows = {key: dc.designs.read_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
     theta = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
     flat = np.exp(-(theta**2) / 2)
-    tilted = flat * np.exp(-calibration.temper / (2 * calibration.variance) * (1 - theta) ** 2)
+    tilted = flat * np.exp(-calibration.temper / 2 * (1 - theta) ** 2)
     ratio = np.log(tilted / tilted.sum()) - np.log(flat / flat.sum())
     assert np.argmax(np.abs(ratio)) == 0
     found = truncation_loss(calibration, prior, rows, [tuple(data)])
-    assert found == pytest.approx(calibration.draws * abs(ratio[0]), rel=1e-6)
+    number = 1 / calibration.total_scale  # of the noisy number of records
+    assert found == pytest.approx(number + calibration.draws * abs(ratio[0]), rel=1e-6)

@@ -30,7 +30,7 @@ PACKS = {
     "latent": 700,
     "accuracy": 480,
     "designs": 3_430,
-    "research": 4_890,
+    "research": 5_100,
     "evidence": 1_390,
     "server": 3_800,
     "estimators": 2_610,

@@ -180,7 +180,7 @@ def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> Non
         dc.research.truncated_posterior(variance=0.5),
         numbers(),
         dc.designs.Normal(LINEAR, 1.0),
-        promise("1e400"),
+        promise("1e400", "replace"),
         rng=RNG(1),
     )
     assert found.calibration.temper == 1

@@ -106,7 +106,7 @@ def test_the_registry_names_its_mechanisms(name: str) -> None:
 
 def test_options_from_text_are_those_of_the_registry() -> None:
     assert [name for name, entry in dc.tools.MECHANISMS.items() if entry.needed] == [
-        "objective_perturbation", "scored", "sampled", "truncated_posterior", "noisy_gradients", "factored",
+        "objective_perturbation", "scored", "sampled", "noisy_gradients", "factored",
     ]  # fmt: skip
     for texts, message in (
         (["steps=2"], r"needs the option records=...; it takes steps=..., records=..."),
@@ -432,10 +432,6 @@ OTHER_WORDS = {
     ("too little", "gaussian"): "not refused",
     ("too little", "objective_perturbation"): "takes an epsilon from",
     ("too much", "objective_perturbation"): "takes an epsilon from",
-    # A likelihood that is not tempered costs what it costs, and the account has not as much.
-    ("too much", "truncated_posterior"): "cannot pay",
-    # A likelihood may be tempered to next to nothing: there is no noise that overflows.
-    ("too little", "truncated_posterior"): "not refused",
 }
 
 

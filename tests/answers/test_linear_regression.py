@@ -250,31 +250,29 @@ def test_nothing_is_said_before_the_fit(ask: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- sampler
 
 
-def test_released_draws_are_the_posterior() -> None:
+def test_released_draws_are_read_through_their_law() -> None:
     X, y = patients(1000)
     account = opened()
     fitted = estimator(account, method="sampler", residual_variance=0.01, released_draws=50, radius=2.0).fit(X, y)
-    assert (fitted.release_.mechanism, fitted.posterior_.method) == ("truncated_posterior", "draws")
-    assert fitted.posterior_.weights.shape == (50, 3)
-    assert np.all(np.linalg.norm(fitted.posterior_.weights, axis=1) <= 2.0 + 1e-5)
-    # At this epsilon the temper is 1: draws of the posterior, whose deviations are below 0.005 days for a year.
+    assert (fitted.release_.mechanism, fitted.posterior_.method) == ("truncated_posterior", "stages")
+    assert fitted.posterior_.weights.shape == (400, 3)
     assert np.allclose(fitted.coef_, SLOPES, atol=0.03)
-    assert fitted.coef_interval(level=0.9)[0].shape == (2,)
-    assert np.array_equal(fitted.sample_posterior(7).weights, fitted.posterior_.weights)
+    lower, upper = fitted.coef_interval()
+    assert np.all((lower < SLOPES) & (upper > SLOPES) & (upper - lower < 0.2))
     assert len(account.charges()) == 1
     again = PrivateLinearRegression.from_release(dc.Release.loads(fitted.release_.dumps()))
-    assert again.method == "sampler"
+    assert (again.method, again.residual_variance, again.released_draws) == ("sampler", 0.01, 50)
     assert np.array_equal(again.coef_, fitted.coef_)
 
 
-def test_one_released_draw_predicts_but_has_no_interval() -> None:
+def test_one_released_draw_of_unknown_variance_has_intervals() -> None:
     X, y = patients(1000)
-    fitted = estimator(method="sampler", residual_variance=0.01).fit(X, y)
-    assert fitted.predict(X).shape == (1000,)
-    with pytest.raises(dc.InputError, match="one draw of the weights has no interval"):
-        fitted.predict_interval(X)
-    with pytest.raises(dc.InputError, match="one draw of the weights has no interval"):
-        fitted.outcome_interval(X)
+    fitted = estimator(method="sampler", guarantee=promise(20, delta="1e-6")).fit(X, y)
+    assert fitted.release_.payload.weights.shape == (1, 3)
+    lower, upper = fitted.coef_interval()
+    assert np.all((lower < SLOPES) & (upper > SLOPES))
+    low, high = fitted.outcome_interval(X)
+    assert np.mean((low < y) & (high > y)) > 0.95
 
 
 # ------------------------------------------------------------------------------------------------------ from_release
@@ -342,12 +340,9 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "an extreme prior": ({"prior_deviation": 1e13}, "from 1e-12 to 1e12"),
     "delta": ({"method": "exact", "guarantee": promise(1, delta="0.1")}, "noisy_moments keeps a pure guarantee"),
     "next to no epsilon": ({"guarantee": promise("1e-12")}, "epsilon is too small"),
-    "sampler without variance": ({"method": "sampler"}, "assumes a public residual_variance"),
     "variance": ({"method": "sampler", "residual_variance": "a"}, "residual_variance must be a finite number"),
     "radius": ({"method": "sampler", "residual_variance": 0.1, "radius": float("inf")}, "radius must be a finite"),
     "released draws": ({"method": "sampler", "residual_variance": 0.1, "released_draws": 0}, "released_draws is a"),
-    "sampler with delta": ({"method": "sampler", "residual_variance": 0.1, "guarantee": promise(1, delta="0.1")},
-                           "truncated_posterior keeps a pure guarantee"),
 }  # fmt: skip
 
 

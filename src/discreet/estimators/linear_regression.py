@@ -57,13 +57,14 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
         method: "moments" releases all second moments, with noise by groups of moments, and Gaussian noise if the
             guarantee has a delta. It has an estimate and intervals at once. "exact" adds uniform noise from one cube;
             the exact posterior is drawn, or refused if the noise is large. "sampler" releases draws from the posterior
-            under a prior truncated to a ball, with the likelihood raised to a power that the guarantee allows. It adds
-            no other noise, but its draws are dispersed, and a single one gives no interval.
+            under a prior truncated to a ball, with the likelihood raised to a power that the guarantee allows. Its
+            intervals are wide: they include the power, and a flat prior of the features' second moments.
         fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds, which
             is the origin of the scaled coordinates.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for "exact" and
             "sampler"; "moments" learns it from the release.
-        residual_variance: required for "sampler": assumed variance of the scaled target around its mean.
+        residual_variance: for "sampler": variance of the scaled target around its mean, which is assumed; None if it is
+            unknown, and then the draws say little about it.
         radius: for "sampler": radius of the ball of weights, in the scaled coordinates.
         released_draws: for "sampler": number of draws, which share the budget.
         scored_records: whether the records passed to `score` are "private" or "public". On private ones, the default,
@@ -80,7 +81,7 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
 
     Attributes:
         release_: what was published; `save` it, and `from_release` reads it back.
-        coef_, intercept_: posterior means by the normal approximation (or means of the released draws), in the units of
+        coef_, intercept_: posterior means, by the normal approximation for "moments" and "exact", in the units of
             the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.over.names`; drawn on first
             access. "exact" refuses it with much noise or many features: `read(release_)` then has the normal
@@ -238,10 +239,9 @@ class PrivateLinearRegression(ScoredOnPublicRecords, RegressorMixin, RegressionE
         """Make the mechanism of the method."""
         if self.method != "sampler":
             return grouped_moments() if self.method == "moments" else noisy_moments()
-        if self.residual_variance is None:
-            raise InputError("method='sampler' assumes a public residual_variance; pass one")
-        number = whole_number(self.released_draws, "released_draws", 1)
-        variance = positive_number(self.residual_variance, "residual_variance")
+        number, variance = whole_number(self.released_draws, "released_draws", 1), self.residual_variance
+        if variance is not None:
+            variance = positive_number(variance, "residual_variance")
         return truncated_posterior(number, variance=variance, radius=positive_number(self.radius, "radius"))
 
     def _plan_draws(self) -> LazyPosterior:

@@ -49,6 +49,8 @@ BOUNDED_PAIRS = 2
 BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
 BALL_STEPS = 40
 """Steps of a grid across a ball."""
+LOSS_STEPS = 200
+"""Steps of a grid of one draw's losses."""
 PEAK_NATS = 35.0
 """Nats by which a crowd of equal records raises a row's peak: draws reveal most from a sharp posterior, but not so
 sharp that only the coin of 2^-64 (44 nats) leaves the peak."""
@@ -78,21 +80,25 @@ def _state_density(case: Audited) -> tuple[float, str]:
     """Measure the loss of draws of weights, by their stated density and by counting."""
     design = case.prior.design
     statistics = {data: read_rows(design, *columns_of(design, data)) for data in set(chain(*case.pairs))}
-    stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs)
+    stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs, float(case.guarantee.delta))
     return max(stated, _bound_loss(*case)), f"density as stated; draws {BOUND_WORDS}"
 
 
-def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, Rows], pairs: Pairs) -> float:
-    """Measure the loss of all draws from a posterior in a ball, on a grid of the ball.
+def truncation_loss(
+    calibration: Truncation, prior: Normal, rows: Mapping[Any, Rows], pairs: Pairs, delta: float = 0.0
+) -> float:
+    """Measure the loss of all draws from a posterior in a ball, on a grid of the ball, and of the number of records.
 
     Args:
         calibration: states the law.
         prior: public; over a design of one or two weights.
         rows: of each data set.
         pairs: keys of neighbouring data sets.
+        delta: of the guarantee.
 
     Returns:
-        Nats.
+        Nats: epsilon at delta of the draws, by convolution of their losses on a grid, rounded down, and that of the
+        noisy number. A prior on the grid's points alone has the same guarantee, so that a larger loss refutes it.
     """
     line = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
     points = np.array(list(product(line, repeat=prior.design.size)))
@@ -103,10 +109,29 @@ def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, R
     logs = {}
     for key, data in rows.items():
         residuals = data.target / GRID_STEPS - points @ (data.coordinates / GRID_STEPS).T
-        law = -calibration.temper / (2 * calibration.variance) * (residuals**2).sum(axis=1)
+        law = -calibration.temper / (2 * (calibration.variance or 1.0)) * (residuals**2).sum(axis=1)
         law -= (points**2).sum(axis=1) / (2 * prior.deviation**2)
         logs[key] = law - logsumexp(law)
-    return calibration.draws * max(float(np.abs(logs[first] - logs[second]).max()) for first, second in pairs)
+    number = 1 / calibration.total_scale if calibration.total_scale else 0.0
+    both = [(logs[a], logs[b]) for first, second in pairs for a, b in ((first, second), (second, first))]
+    if not delta:
+        return number + calibration.draws * max(float((p - q).max()) for p, q in both)
+    return number + max(_convolve_losses(p, q, calibration.draws, delta) for p, q in both)
+
+
+def _convolve_losses(p: Floats, q: Floats, draws: int, delta: float) -> float:
+    """Find epsilon at delta of several draws with log probabilities p beside q; losses are rounded down to a grid."""
+    losses = p - q
+    step = float(np.ptp(losses)) / LOSS_STEPS or 1.0
+    indices = np.floor((losses - losses.min()) / step).astype(np.int64)
+    single = np.bincount(indices, np.exp(p))
+    law = np.ones(1)
+    for _ in range(draws):
+        law = np.convolve(law, single)
+    at = draws * float(losses.min()) + step * np.arange(len(law))
+    # delta(epsilon) = sum of law (1 - exp(epsilon - loss)) over the losses above epsilon, which falls.
+    above = [law[k:] @ -np.expm1(at[k] - at[k:]) > delta for k in range(len(law))]
+    return max([0.0, *map(float, at[above])])
 
 
 def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee) -> float:
@@ -120,6 +145,13 @@ def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs
     return most
 
 
+class _ConstantNumbers(ExactNoise):
+    """Exact noise, but every noisy whole number is 0: a number that is not noisy differs between data sets."""
+
+    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+        return np.zeros_like(values)
+
+
 def _bound_pair(
     mechanism: Mechanism,
     calibration: Any,
@@ -131,7 +163,7 @@ def _bound_pair(
     outputs, besides, statistic_from = [], set(), made_up_in(mechanism.over).statistic_from
     for data in pair:
         many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
-        payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())
+        payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, _ConstantNumbers())
         if isinstance(payload, WeightDraws):
             cells = [payload.weights.T]
             besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))

@@ -103,7 +103,7 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
     for _ in range(SLICE_ROUNDS):
         samples = np.empty((SLICE_CHAINS, steps, places.shape[1]))
         for step in range(steps):
-            places, heights = _move_chains(density, law, places, heights, rng)
+            places, heights = move_chains(density.log, law, places, heights, rng)
             samples[:, step] = places
         done += steps
         mixing = _measure_mixing(samples, density.size, done)
@@ -118,13 +118,13 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
     )
 
 
-def _move_chains(
-    density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
+def move_chains(
+    log: Callable[[Floats], Floats], law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Move every chain by one step of elliptical slice sampling; the arguments stay as they are.
 
     Args:
-        density: target density.
+        log: log density of the target at many positions, up to a constant.
         law: t law whose latent scale gives each ellipse.
         places: positions, shape (chains, length).
         heights: log densities there, shape (chains,).
@@ -152,7 +152,7 @@ def _move_chains(
         # Point of the ellipse at the proposed angle.
         tried = at[moving] * np.cos(turn) + across[moving] * np.sin(turn)
         proposed = law.centre + tried @ law.root.T
-        logs = density.log(proposed)
+        logs = log(proposed)
         accepted = logs + _compute_negative_log_t(np.sum(tried**2, axis=1), length) > least[moving]
         places[moving[accepted]], heights[moving[accepted]] = proposed[accepted], logs[accepted]
         moving = moving[~accepted]

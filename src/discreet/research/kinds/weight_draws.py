@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.designs.design import Design
+from discreet.designs.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.errors import require
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
 from discreet.releases.listing import list_drawn
@@ -23,11 +24,12 @@ class Truncation(Reported):
 
     Args:
         radius: of the ball.
-        variance: assumed variance of the scaled target around its mean.
-        temper: power of the likelihood.
+        variance: assumed variance of the scaled target around its mean; None if it is unknown.
+        temper: power of the likelihood, with an unknown variance of that of variance 1.
         draws: joint draws of all weights.
         digits: decimal digits that are released.
-        reported: epsilon of all draws, rounded up.
+        reported: epsilon of draws and number together, at the guarantee's delta, rounded up.
+        total_scale: of discrete Laplace noise on the number of records; None if that is not released.
 
     Raises:
         InputError: no draws or digits, or a number that is not positive and finite.
@@ -35,16 +37,17 @@ class Truncation(Reported):
 
     domain: ClassVar[str] = "design"
     radius: Positive
-    variance: Positive
+    variance: Positive | None
     temper: Positive
     draws: Whole
     digits: Whole
     reported: Fraction
+    total_scale: Positive | None = None
 
     def __post_init__(self) -> None:
         """Refuse invalid numbers."""
         require(
-            all_positive(self.radius, self.variance, self.temper),
+            all_positive(self.radius, self.variance, self.temper, self.total_scale),
             "a calibration needs a positive radius, variance, temper",
         )
         require(
@@ -52,7 +55,7 @@ class Truncation(Reported):
         )
 
 
-@kind("weight_draws", order=("variance", "radius", "temper", "weights"))
+@kind("weight_draws", order=("variance", "radius", "temper", "weights", "total"))
 @dataclass(frozen=True, eq=False)
 class WeightDraws(Released):
     """Draws of a linear regression's weights from a tempered posterior on a ball.
@@ -60,9 +63,10 @@ class WeightDraws(Released):
     Args:
         design: with a numeric target.
         weights: float64, shape `(draws, size)`, rounded to a public grid.
-        variance: assumed variance of the scaled target around its mean.
+        variance: assumed variance of the scaled target around its mean; None if it is unknown.
         radius: of the ball of weights.
-        temper: power of the likelihood.
+        temper: power of the likelihood, with an unknown variance of that of variance 1.
+        total: noisy number of records; None if it is public, or was not measured.
 
     Raises:
         InputError: no draws, numbers that are not finite, or settings that are not positive.
@@ -78,9 +82,10 @@ class WeightDraws(Released):
     domain: ClassVar[str] = "design"
     design: Design
     weights: Matrix
-    variance: Positive
+    variance: Positive | None
     radius: Positive
     temper: Positive
+    total: NoisyTotal | None = None
 
     def __post_init__(self) -> None:
         """Freeze the array, and refuse payloads that inference could not read."""
@@ -92,9 +97,14 @@ class WeightDraws(Released):
         )
         settings = (self.variance, self.radius, self.temper)
         require(
-            bool(np.all(np.isfinite(self.weights))) and all(all_positive(setting) for setting in settings),
+            bool(np.all(np.isfinite(self.weights))) and all_positive(*settings),
             "draws of weights need finite numbers and a positive variance, radius and temper",
         )
+
+    @property
+    def pull(self) -> float:
+        """Weight of a squared residual in the law of the draws: temper / variance."""
+        return self.temper / (self.variance or 1.0)
 
     def rows(self) -> list[dict[str, Any]]:
         """See `Released`."""
@@ -103,11 +113,12 @@ class WeightDraws(Released):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         line = f"{len(self.weights)} draws of all weights from the posterior of {self.temper:.4g} times the records"
-        return f"{line}, no longer than {self.radius:.4g}"
+        return f"{line}, no longer than {self.radius:.4g}{total_line(self.total)}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         if not isinstance(calibration, Truncation):
             return False
         settings = (calibration.variance, calibration.radius, calibration.temper, calibration.draws)
-        return settings == (self.variance, self.radius, self.temper, len(self.weights))
+        stated = (self.variance, self.radius, self.temper, len(self.weights))
+        return (*settings, calibration.total_scale) == (*stated, total_scale(self.total))

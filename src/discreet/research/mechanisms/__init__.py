@@ -66,7 +66,7 @@ MECHANISMS = (
         "draws of a linear regression's weights",
         targets=("number",),
         options=("draws", "variance", "radius"),
-        needed={"variance": "0.04"},
+        delta="used",
         home=f"{HERE}truncated_posterior",
     ),
     MechanismEntry(

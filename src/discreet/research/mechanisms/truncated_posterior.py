@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,10 +19,11 @@ from scipy.special import erfcx, log_ndtr, ndtri
 
 from discreet.designs.design import GRID_STEPS, Design, Normal
 from discreet.designs.mechanisms.design_mechanism import design_mechanism
+from discreet.designs.mechanisms.record_number import noisy_total, total_noise
 from discreet.designs.records.moments import Moments, sum_moments
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.noise import Noise, deviation_for
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.research.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
@@ -314,32 +315,38 @@ DRAWS_LIMIT = 10_000
 """Most draws, as each has a share of the budget only."""
 
 
-def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0) -> Mechanism:
+def truncated_posterior(draws: int = 1, *, variance: float | None = None, radius: float = 1.0) -> Mechanism:
     """Release draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
 
     All numbers are in the design's coordinates: features and target between -1 and 1. The tempering exponent tau is the
-    largest that the budget allows, at most 1.
+    largest that the budget allows; with a declared variance at most 1. `read` infers the weights from the draws, with
+    the tempering and the ball in the likelihood, so that one draw has intervals.
 
     Args:
         draws: number of joint draws of all weights; they share the budget.
-        variance: of the scaled target around its mean; public, assumed.
+        variance: of the scaled target around its mean; public, assumed by the reader. None if it is unknown: the
+            likelihood is then that of a variance of 1, to any power. The budget fixes `tau / variance`, so the draws
+            are the same as with a declared variance for which tau is below 1.
         radius: of the ball of weights; public. The loss grows with its square.
 
     Returns:
         The mechanism.
 
     Raises:
-        InputError: no draws or too many, a variance or radius out of range; when a release is calibrated, a
-            guarantee with a delta, or a design without a numeric target.
+        InputError: no draws or too many, a variance or radius out of range; when a release is calibrated, a design
+            without a numeric target, or an epsilon that is too small.
 
     Guarantee:
-        Pure: `draws tau sampler_loss(radius, ...)`. The draws come from a floating-point sampler (exact rejection from
-        normal proposals, on the operating system's entropy) and are rounded to six decimals; the guarantee is that of
-        exact arithmetic. See `docs/threat-model.md`.
+        Without delta pure: `draws tau sampler_loss(radius, ...)`. With one, draws that are many cost less: each has a
+        log ratio of range `tau sampler_loss`, so all are `draws (tau sampler_loss)^2 / 8`-zCDP (docs/theory.md, section
+        11), and tau is the larger of both. Under ADD_REMOVE 1/20 of epsilon is for the number of records, which the
+        reader needs. The draws come from a floating-point sampler (exact rejection from normal proposals, on the
+        operating system's entropy) and are rounded to six decimals; the guarantee is that of exact arithmetic. See
+        `docs/threat-model.md`.
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
-        Theorem 8.1; `sampler_loss` derives the loss in closed form.
+        Theorem 8.1; `sampler_loss` derives the loss in closed form. Cesar and Rogers (ALT 2021) for bounded ranges.
 
     Example:
         >>> import discreet as dc
@@ -351,31 +358,30 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"a truncated posterior needs from 1 to {DRAWS_LIMIT:,} draws, got {draws}")
-    if not all(1 / SETTING_LIMIT <= float(value) <= SETTING_LIMIT for value in (variance, radius)):
+    assumed = 1.0 if variance is None else float(variance)
+    if not all(1 / SETTING_LIMIT <= value <= SETTING_LIMIT for value in (assumed, float(radius))):
         raise InputError("a truncated posterior needs a variance and radius from 1e-12 to 1e12")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> Truncation:
-        if guarantee.delta:
-            raise InputError("truncated_posterior keeps a pure guarantee; ask for delta 0")
         if design.predicts != "number":
             raise InputError("truncated_posterior needs a design with a numeric target")
+        left, total_scale, total_cost = total_noise(guarantee)
         length = math.nextafter(math.sqrt(design.squared_length), math.inf)
-        loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)
-        budget = guarantee.epsilon / draws
-        temper = (
-            1.0
-            if budget * (1 - 2 * SAMPLER_ROUNDING) >= Fraction(loss)
-            else float(budget * (1 - 2 * SAMPLER_ROUNDING)) / loss
-        )
+        loss = sampler_loss(float(radius), length, 1.0, assumed, guarantee.relation)
+        bought, reported = _buy_range(draws, replace(guarantee, epsilon=left))
+        most = Fraction(SETTING_LIMIT if variance is None else 1)
+        temper = float(min(bought * (1 - 2 * SAMPLER_ROUNDING) / Fraction(loss), most))
         if not temper > 0:
             raise InputError("epsilon is too small: the tempering exponent would be 0; use a larger one")
-        reported = draws * Fraction(temper) * Fraction(loss) * (1 + SAMPLER_ROUNDING)
-        return Truncation(float(radius), float(variance), temper, draws, WEIGHT_DIGITS, reported)
+        pure = draws * Fraction(temper) * Fraction(loss) * (1 + SAMPLER_ROUNDING)
+        spent = (pure if pure <= left else reported) + total_cost
+        declared = None if variance is None else assumed
+        return Truncation(float(radius), declared, temper, draws, WEIGHT_DIGITS, spent, total_scale)
 
     def draw(statistic: Moments, prior: Normal, calibration: Truncation, noise: Noise) -> WeightDraws:
         design = statistic.over
         products, crossed = _recover_products(statistic)
-        weight = calibration.temper / calibration.variance
+        weight = calibration.temper / (calibration.variance or 1.0)
         weights = truncated_normal(
             weight * products + np.eye(design.size) / prior.deviation**2,
             weight * crossed,
@@ -385,13 +391,26 @@ def truncated_posterior(draws: int = 1, *, variance: float, radius: float = 1.0)
             uniforms=noise.uniforms,
         )
         rounded = np.round(weights, calibration.digits) + 0.0  # no -0.0, whose sign would reveal a digit
-        return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
+        total = noisy_total(statistic.records, calibration.total_scale, noise)
+        return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper, total)
 
     return design_mechanism(
         *("truncated_posterior", calibrate, draw, Moments, sum_moments),
         several=False,
         numbers=lambda over, _: draws * over.size,
     )
+
+
+def _buy_range(draws: int, guarantee: Guarantee) -> tuple[Fraction, Fraction]:
+    """Find the largest range of each draw's log ratio that keeps a guarantee, and the epsilon that all then cost.
+
+    With a delta `draws range^2 / 8` is a zero-concentrated loss; without one, and for few draws, `draws range` is less.
+    """
+    pure = guarantee.epsilon / draws
+    if not guarantee.delta:
+        return pure, guarantee.epsilon
+    _, rho, reported = deviation_for(1, guarantee)
+    return max(pure, Fraction(math.sqrt(8 * rho / draws))), reported
 
 
 def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:

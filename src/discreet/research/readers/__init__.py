@@ -60,7 +60,18 @@ READERS = (
     ),
     Reader("sequential", "network", "a data set's", NETWORK, MIXED, _has_ours, OPTIONS, "sequential", "", SEQUENTIAL),
     Reader("parameters", "family", "a second", f"{HERE}family_draws:draw_parameters", SCORED, _is_one_family),
-    Reader("released", "weights", "nothing", AXIS + "take_weights", (WeightDraws,), quick="average_weights"),
+    Reader(
+        *(
+            "released",
+            "weights",
+            "seconds",
+            f"{HERE}released_weights:read_weights",
+            (WeightDraws,),
+            None,
+            ("covariates",),
+        ),
+        quick="estimate_weights",
+    ),
     Reader(
         *("direction", "weights", "seconds", AXIS + "read_direction", (FactoredChoice,), _chose("direction")),
         ("likelihood",),

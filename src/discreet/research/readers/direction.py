@@ -29,7 +29,6 @@ from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, measured_total_law
 from discreet.releases.release import Release
 from discreet.research.kinds.factored_choice import FactoredChoice
-from discreet.research.kinds.weight_draws import WeightDraws
 from discreet.research.readers.components import ComponentPosterior
 from discreet.research.scores.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal
 from discreet.research.scores.factors import DirectionFactor, standard_normals
@@ -547,24 +546,3 @@ def direction_components(release: Release, *, draws: int, rng: np.random.Generat
     theta, variance = posterior.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
     covariance = theta[:, :, None] * theta[:, None] + variance * np.eye(theta.shape[1])
     return ComponentPosterior(design_of(release), np.zeros_like(theta), covariance, "directions", posterior.mixing)
-
-
-def take_weights(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Take released draws of weights unchanged, for any number of draws.
-
-    Args:
-        release: of such draws.
-        draws, rng: not used.
-    """
-    payload = release.payload_as(WeightDraws)
-    variance = np.full(len(payload.weights), payload.variance)
-    return WeightPosterior(design_of(release), payload.weights, variance, "draws", None)
-
-
-def average_weights(release: Release) -> Floats:
-    """Compute means of released draws of weights, shape (size,).
-
-    Args:
-        release: of such draws.
-    """
-    return np.asarray(release.payload_as(WeightDraws).weights.mean(axis=0))
