@@ -156,7 +156,7 @@ def test_both_forms_of_the_likelihood_agree() -> None:
 
 
 @every(
-    ("network", "told", "parameters"),
+    ("network", "identified", "parameters"),
     [
         (star(3), {2: 6, 3: 7}, 7),
         (star(5), {2: 10, 3: 11}, 11),
@@ -165,10 +165,12 @@ def test_both_forms_of_the_likelihood_agree() -> None:
         (star(5, 3), {2: 14, 3: 17}, 17),
     ],
 )
-def test_how_much_tables_tell_is_that_of_the_field(network: dc.Network, told: dict[int, int], parameters: int) -> None:
+def test_how_much_tables_tell_is_that_of_the_field(
+    network: dc.Network, identified: dict[int, int], parameters: int
+) -> None:
     plan = plan_latent(network, "class")
-    assert (dict(plan.told), plan.parameters) == (told, parameters)
-    assert plan.least == (3 if max(told.values()) == parameters else None)
+    assert (dict(plan.identified), plan.parameters) == (identified, parameters)
+    assert plan.least == (3 if max(identified.values()) == parameters else None)
 
 
 def test_mixtures_of_many_interactions_have_the_rank_of_all() -> None:

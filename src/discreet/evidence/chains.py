@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.evidence import by_record, by_type
-from discreet.evidence.moves import CHOICE, FLOOR_PROBABILITY, GRID, ROWS, STAR, Blocks, Model
+from discreet.evidence.moves import CHOICE, FLOOR_PROBABILITY, GRID, ROWS, STAR, Model, StatisticBlocks
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -68,7 +68,7 @@ MOST_QUICK_UPDATES = 2e7
 
 @dataclass(frozen=True, eq=False)
 class BlockLaw:
-    """Law of the statistics of a choice, or of draws of rows; see `moves.Blocks`.
+    """Law of the statistics of a choice, or of draws of rows; see `moves.StatisticBlocks`.
 
     Args:
         kind: CHOICE, ROWS or GRID.
@@ -335,7 +335,7 @@ def _list_entries(parts: Sequence[tuple[int, Floats]], cells: Ints) -> tuple[Int
     return _lay_out(lengths), entries[:, 1].astype(np.int64), entries[:, 2].copy()
 
 
-def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Blocks]:
+def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, StatisticBlocks]:
     """List each statistic's block, or -1; and the laws, rows, cells and members of the blocks."""
     block, weight = np.full(firsts[-1], -1, np.int64), np.zeros(firsts[-1])
     stars: dict[Hashable, list[Ints]] = {}
@@ -356,7 +356,7 @@ def _list_blocks(tables: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Bl
     cells = [row for rows in rows_of for row in rows]
     members = np.concatenate(cells) if cells else np.zeros(0, np.int64)
     widest = max([0, *(len(rows[0]) for rows, law in zip(rows_of, laws, strict=True) if law.kind == GRID)])
-    return block, Blocks(
+    return block, StatisticBlocks(
         np.array([law.kind for law in laws], np.int64),
         _lay_out([len(rows) for rows in rows_of]),
         _lay_out([len(row) for row in cells]),

@@ -35,7 +35,7 @@ WANTED_MOVE_SHARE = 0.35
 """Target share of accepted moves, to which their lengths adapt: nearly optimal for one parameter at a time."""
 
 
-class Blocks(NamedTuple):
+class StatisticBlocks(NamedTuple):
     """Statistics that have a law together, block by block.
 
     A star has the density `exp(-max of its rows / scale)`, a row being the sum of the absolute noise in its cells. The
@@ -118,7 +118,7 @@ class Model(NamedTuple):
     within: Floats
     gaussian: Flags
     block: Ints
-    blocks: Blocks
+    blocks: StatisticBlocks
     fixed: Flags
     owner: Ints
     counted: npt.NDArray[np.bool_]
@@ -179,7 +179,7 @@ def log_ratio(
     within: Floats,
     gaussian: Flags,
     block: Ints,
-    blocks: Blocks,
+    blocks: StatisticBlocks,
     sums: Floats,
     change: Floats,
     listed: Ints,
@@ -211,7 +211,9 @@ def log_ratio(
 
 
 @compiled
-def _gain_in_block(released: Floats, scale: Floats, blocks: Blocks, sums: Floats, change: Floats, block: int) -> float:
+def _gain_in_block(
+    released: Floats, scale: Floats, blocks: StatisticBlocks, sums: Floats, change: Floats, block: int
+) -> float:
     """Compute the log ratio of a block's densities after and before a change."""
     law, rows, cells, members = blocks.law[block], blocks.rows, blocks.cells, blocks.members
     begin, end = cells[rows[block]], cells[rows[block] + 1]
@@ -234,7 +236,7 @@ def _gain_in_block(released: Floats, scale: Floats, blocks: Blocks, sums: Floats
 
 
 @compiled
-def _shrink_star(released: Floats, blocks: Blocks, sums: Floats, change: Floats, block: int) -> float:
+def _shrink_star(released: Floats, blocks: StatisticBlocks, sums: Floats, change: Floats, block: int) -> float:
     """Compute the decrease of the largest row of a star's block."""
     rows, cells, members = blocks.rows, blocks.cells, blocks.members
     before, after = 0.0, 0.0
@@ -270,7 +272,7 @@ def _log_beta(concentrations: Floats) -> float:
 
 @compiled
 def _find_grid_mass(
-    blocks: Blocks, block: int, concentrations: Floats, sums: Floats, change: Floats, share: float
+    blocks: StatisticBlocks, block: int, concentrations: Floats, sums: Floats, change: Floats, share: float
 ) -> float:
     """Look up the logarithm of the mass on a block's grid, or compute and store it; `share` 1 is after the change."""
     keys, stored, begin = blocks.keys, blocks.stored, blocks.cells[blocks.rows[block]]

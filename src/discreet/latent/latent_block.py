@@ -104,7 +104,7 @@ class LatentBlock:
         parents = {
             node: network.parents[node]
             if node in modelled
-            else tuple(other for other in order[: order.index(node)] if other != latent)
+            else tuple(name for name in order[: order.index(node)] if name != latent)
             for node in order
         }
         return LatentBlock(Network(tuple(network.schema[node] for node in order), parents), latent, modelled)
@@ -352,11 +352,11 @@ def require_identified(block: LatentBlock, rows: Floats) -> None:
     Raises:
         InputError: with the number of directions, and what to do.
     """
-    told, free = count_directions(block, rows)
-    if told < free:
+    identified, free = count_directions(block, rows)
+    if identified < free:
         raise InputError(
-            f"the tables tell {told} of the {free} parameters around the latent node {shown(block.latent)}: it takes "
-            f"fewer states, more children, or tables of more of its neighbours together (three at least)"
+            f"the tables tell {identified} of the {free} parameters around the latent node {shown(block.latent)}: it "
+            f"takes fewer states, more children, or tables of more of its neighbours together (three at least)"
         )
 
 
@@ -462,5 +462,5 @@ def label_doubt(features: Floats) -> float:
         From 0, for states that are far apart, to 1 - 1 / orders, for states that nothing tells apart.
     """
     costs = _score_orders(features, features)
-    own = -costs[0] - logsumexp(-costs, axis=0)
-    return float(1 - np.exp(own).mean())
+    log_share = -costs[0] - logsumexp(-costs, axis=0)
+    return float(1 - np.exp(log_share).mean())

@@ -1,4 +1,4 @@
-"""What to measure for a latent node, by the public network: the network of the others, and the tables that suffice."""
+"""Plan of the measurements for a latent node, by the public network: the network of the others, and enough tables."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from discreet.util.tabular import Block, Result
 
 @dataclass(frozen=True, eq=False)
 class LatentPlan(Result):
-    """What tables must hold for a latent node; computed from the public network.
+    """Contents that tables must have for a latent node; computed from the public network.
 
     Args:
         latent: name of the node without a column.
         observed: network of the other variables, for the release.
         around: observed variables that a table of all around the node would have.
         parameters: free parameters of the block, those of a saturated law of parents included.
-        told: for each size of sets, from two on, the number of directions of the parameters that tables of all sets of
-            this size tell.
+        identified: for each size of sets, from two on, the number of directions of the parameters that tables of all
+            sets of this size tell.
 
     Example:
         >>> import discreet as dc
         >>> group = [dc.Variable(name, ("no", "yes")) for name in ("class", "a", "b", "c")]
         >>> plan = dc.latent.plan_latent(dc.Network.naive_bayes(group, "class"), "class")
-        >>> plan.parameters, plan.told, plan.least
+        >>> plan.parameters, plan.identified, plan.least
         (7, {2: 6, 3: 7}, 3)
     """
 
@@ -39,21 +39,24 @@ class LatentPlan(Result):
     observed: Network
     around: tuple[str, ...]
     parameters: int
-    told: dict[int, int]
+    identified: dict[int, int]
 
     @property
     def least(self) -> int | None:
         """Least size of sets whose tables tell all parameters; None if no tables do."""
-        return next((size for size, told in self.told.items() if told >= self.parameters), None)
+        return next((size for size, identified in self.identified.items() if identified >= self.parameters), None)
 
     def tidy(self) -> list[dict[str, int]]:
-        """List a row for each size of sets: "size", "told" and "parameters"."""
-        return [{"size": size, "told": told, "parameters": self.parameters} for size, told in self.told.items()]
+        """List a row for each size of sets: "size", "identified" and "parameters"."""
+        return [
+            {"size": size, "identified": identified, "parameters": self.parameters}
+            for size, identified in self.identified.items()
+        ]
 
     def content(self) -> Iterator[str | Block]:
         """Yield a line for each size of sets, and what follows for the release."""
-        for size, told in self.told.items():
-            yield f"tables of {size} variables tell {told} of {self.parameters} parameters"
+        for size, identified in self.identified.items():
+            yield f"tables of {size} variables tell {identified} of {self.parameters} parameters"
         around = ", ".join(self.around)
         if self.least is None:
             yield f"no tables tell all of them: {shown(self.latent)} has too many states for {around}"
@@ -122,12 +125,12 @@ def plan_latent(network: Network, latent: str) -> LatentPlan:
         measure at least 3 of these together: a, b, c, d, e
     """
     block = _block_of(network, latent)
-    told, parameters = dict[int, int](), 0
+    identified, parameters = dict[int, int](), 0
     for size in range(2, len(block.observed) + 1):
-        told[size], parameters = count_directions(block, _rows_up_to(block, size))
-        if told[size] >= parameters:
+        identified[size], parameters = count_directions(block, _rows_up_to(block, size))
+        if identified[size] >= parameters:
             break
-    return LatentPlan(latent, without_latent(network, latent), block.observed, parameters, told)
+    return LatentPlan(latent, without_latent(network, latent), block.observed, parameters, identified)
 
 
 def _block_of(network: Network, latent: str) -> LatentBlock:

@@ -54,9 +54,9 @@ ACCEPTED = 0.8
 """Share of accepted moves to which the length of leaps is adapted (Neal, 2011, has 0.65 as the most efficient one, and
 more where curvature varies)."""
 SETTLING = 4
-"""Moves at the whole likelihood before draws are kept."""
+"""Moves at the whole likelihood before draws are history."""
 ROUND, MOST_ROUNDS = 6, 24
-"""Moves in a round of kept draws, and most rounds before it is said that they do not mix."""
+"""Moves in a round of history draws, and most rounds before it is said that they do not mix."""
 LEAST_PROBABILITY = 1e-12
 """Lower bound of a probability: logarithms stay finite."""
 LABEL_DOUBT = 0.01
@@ -95,8 +95,8 @@ class LatentDraws(PosteriorDraws):
         """Yield what all draws show, and whether states are told apart and tables contradict the network."""
         yield from super().content(level=level)
         yield ""
-        told = "hardly told apart" if self.label_doubt > LABEL_DOUBT else "told apart"
-        yield f"states of {self.latent}: {told} (label doubt {self.label_doubt:.3f})"
+        labels = "hardly told apart" if self.label_doubt > LABEL_DOUBT else "told apart"
+        yield f"states of {self.latent}: {labels} (label doubt {self.label_doubt:.3f})"
         if not np.isnan(self.fit):
             verdict = "contradict" if self.fit < CONTRADICTED else "do not contradict"
             yield f"tables {verdict} the latent network (p = {self.fit:.2g})"
@@ -296,30 +296,30 @@ def sample_block(
         populations.reweigh()
         populations.settle()
         populations.move()
-    kept: list[dict[str, Array]] = []
+    history: list[dict[str, Array]] = []
     for _ in range(MOST_ROUNDS):
         for _ in range(ROUND):
             populations.move()
-            kept.append(populations.rows)
-        rows = _in_order(block, kept)
-        mixing = _measure(block, rows, len(kept), moved + SETTLING + len(kept))
+            history.append(populations.rows)
+        rows = _in_order(block, history)
+        mixing = _measure(block, rows, len(history), moved + SETTLING + len(history))
         if progress is not None:
             progress(mixing)
-        if has_mixed(mixing) and len(kept) * POPULATIONS * MEMBERS >= draws:
-            return rows, mixing, _check(populations, kept)
+        if has_mixed(mixing) and len(history) * POPULATIONS * MEMBERS >= draws:
+            return rows, mixing, _check(populations, history)
     raise DiscreetError(
         f"populations of parameters around the latent node {shown(block.latent)} do not agree: "
         f"{describe_mixing(mixing)}; take fewer states, tables with less noise, or a network that fits the tables"
     )
 
 
-def _check(populations: _Populations, kept: list[dict[str, Array]]) -> float:
+def _check(populations: _Populations, history: list[dict[str, Array]]) -> float:
     """Compute the tail probability of the distance of the mean law from the tables, by a chi-squared law.
 
     Its degrees of freedom are the measured interactions less the effective number of parameters, which is the mean
     squared distance of all draws less that of the mean law (Spiegelhalter et al., 2002); NaN without any.
     """
-    laws = [populations.block.law(each)[0] for each in kept]
+    laws = [populations.block.law(each)[0] for each in history]
     mean = np.mean([law.mean(axis=-1) for law in laws], axis=0)
     at_mean = 2 * float(populations.target.misfit(mean[:, None])[0][0])
     distance = 2 * float(np.mean([populations.target.misfit(law)[0].mean() for law in laws]))
@@ -327,10 +327,10 @@ def _check(populations: _Populations, kept: list[dict[str, Array]]) -> float:
     return float(chi2.sf(at_mean, spare)) if spare >= 1 else float("nan")
 
 
-def _in_order(block: LatentBlock, kept: list[dict[str, Array]]) -> dict[str, Array]:
+def _in_order(block: LatentBlock, history: list[dict[str, Array]]) -> dict[str, Array]:
     """Join kept rows, member by member and each in its time, and put all in one order of the states."""
     rows = {
-        node: np.stack([each[node] for each in kept], axis=-1).reshape(*block.network.shape(node), -1)
+        node: np.stack([each[node] for each in history], axis=-1).reshape(*block.network.shape(node), -1)
         for node in block.network.nodes
     }
     rows = block.permuted(rows, find_orders(state_features(block, rows)))
@@ -348,13 +348,13 @@ def state_shares(block: LatentBlock, rows: Mapping[str, Array]) -> Floats:
     return np.asarray(whole.reshape(-1, block.states, draws).sum(axis=0))
 
 
-def _measure(block: LatentBlock, rows: Mapping[str, Array], kept: int, sweeps: int) -> Mixing:
+def _measure(block: LatentBlock, rows: Mapping[str, Array], history: int, sweeps: int) -> Mixing:
     """Measure the mixing of all rows, each population as a chain."""
     names, parts = list[str](), []
     for node in block.network.nodes:
         table = rows[node][..., :-1, :] if block.network.schema[node].size == 2 else rows[node]
         names += [f"P({node} | its parents)"] * (table.size // table.shape[-1])
-        parts.append(table.reshape(-1, POPULATIONS, MEMBERS * kept))
+        parts.append(table.reshape(-1, POPULATIONS, MEMBERS * history))
     return measure_mixing(np.concatenate(parts), names.__getitem__, sweeps)
 
 

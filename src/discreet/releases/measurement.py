@@ -313,7 +313,12 @@ class Released(ABC):
         return None
 
     def drawn_rows(self, prior: Any, calibration: object) -> DrawnRows | None:
-        """Draws of rows, given the curator's prior and the calibration; None if the payload is of another kind."""
+        """Draws of rows; None if the payload is of another kind.
+
+        Args:
+            prior: prior of the curator.
+            calibration: calibration of the release.
+        """
         return None
 
     def per_unit(self, steps: int) -> Self:

@@ -29,7 +29,7 @@ from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
-from discreet.releases.combined import Combined
+from discreet.releases.combined import Combined, evidence_of
 from discreet.releases.release import Release
 from discreet.reporting.explanation import (
     Change,
@@ -504,11 +504,13 @@ def explain(
         (1.0, False, 0.46)
     """
     rng = as_generator(rng)
-    if isinstance(release, Combined):
+    if release.parts != (release,):
+        combined = evidence_of(release)
         parts = {
-            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in release.releases
+            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in combined.releases
         }
-        return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
+        return CombinedExplanation(tuple(map(_describe_together, combined.guarantees)), parts)
+    release = release.one_release
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
