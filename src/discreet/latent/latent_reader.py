@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -64,6 +64,8 @@ LABEL_DOUBT = 0.01
 that differ by two standard deviations in three questions have 0.006 (made-up normal draws)."""
 CONTRADICTED = 0.01
 """Probability of tables as far off below which they contradict the network, as for `check_fit`."""
+SIZES = ("largest", "second", "third", "fourth", "fifth", "sixth")
+"""Names of a latent node's states, by the size of their shares: tables tell nothing of the names in a file."""
 CONCENTRATION = 1.0
 """Prior concentration of every cell if none is given: all rows are equally likely."""
 
@@ -378,7 +380,8 @@ def draw_latent(
         progress: called with the mixing of populations after every round.
 
     Returns:
-        Draws over the whole network. Rows around the latent node are read together; all others are those of
+        Draws over the whole network, in which the states of the latent node are named "largest", "second" and so on.
+        Rows around the latent node are read together; all others are those of
         `noise_aware`, from the same evidence.
 
     Raises:
@@ -433,9 +436,10 @@ def _block_prior(block: LatentBlock, prior: Dirichlet | None) -> Dirichlet:
 
 
 def _whole_network(network: Network, columns: Network, latent: str) -> Network:
-    """Return the network with the variables of the release, which have bounds and bins."""
+    """Return the network with the variables of the release, which have bounds and bins, and states by their size."""
+    named = replace(network.schema[latent], states=SIZES[: network.schema[latent].size])
     variables = tuple(
-        variable if variable.name == latent else columns.schema[variable.name] for variable in network.variables
+        named if variable.name == latent else columns.schema[variable.name] for variable in network.variables
     )
     return Network(variables, network.parents)
 
