@@ -346,8 +346,8 @@ def test_a_node_outside_of_the_block_is_read_as_always() -> None:
     posterior = dc.read(release, method="latent", network=network, draws=500, rng=3)
     (_, row) = posterior.answer("P(out | q1=yes)").rows
     assert abs(row["mean"] - 0.7) < 0.1
-    assert posterior.network.schema["class"].states == ("largest", "second")  # not c0, c1: tables know no names
-    assert abs(posterior.answer("P(out | class=second)").rows[1]["mean"] - (0.9 * 0.1 + 0.1 * 0.7)) < 0.1
+    assert posterior.network.schema["class"].states == ("largest", "second")  # not c1, c2: tables know no names
+    assert abs(posterior.answer("P(out | class=largest)").rows[1]["mean"] - (0.9 * 0.1 + 0.1 * 0.7)) < 0.1
 
 
 def test_the_shell_plans_releases_and_reads(tmp_path: Path) -> None:
