@@ -57,6 +57,21 @@ def test_cells_that_are_not_listed_were_not_measured(tmp_path: Path) -> None:
     assert part.values.tolist() == [6, 2]
 
 
+def test_one_noisy_cell_beside_an_exact_margin_tells_its_share() -> None:
+    """95.2 +- 1.4 of 600: the share is .159, with a deviation of .015 by sampling and .002 by noise."""
+    network = small(("smoke", 2, ()), ("ill", 2, ("smoke",)))
+    (yes, _), (ill, _) = (variable.states for variable in network.variables)
+    rounded, noise = dc.external.StatedNoise("rounded", 1), dc.external.StatedNoise("laplace", 1)
+    margin = dc.external_table([600, 400], network, ["smoke"], rounded, guarantee=None, source="a census")
+    table = pa.table({"smoke": [yes], "ill": [ill], "count": [95.2]})
+    cell = dc.external.measured_cells(table, network, noise=noise, guarantee=None, source="a study")
+    posterior = dc.noise_aware(dc.combine(margin, cell, data="same"), rng=1)
+    row = posterior.answer(f"P(ill={ill} | smoke={yes})").rows[0]
+    assert posterior.method == "exact"
+    assert abs(row["mean"] - 95.2 / 600) < 0.005  # six errors of the mean of 1,000 draws are .003
+    assert 3.3 < (row["upper"] - row["lower"]) / 0.0151 < 4.6  # 3.92 of a normal law, a sixth off either way
+
+
 def test_each_scale_has_its_cells(tmp_path: Path) -> None:
     parts = cells("b,count,scale\ns1,2,4\ns0,1,1.5\ns2,3,4\n", tmp_path, "gaussian").measurements
     found = {part.scale: (part.values.tolist(), part.weights.tolist()) for part in parts}  # type: ignore[union-attr]

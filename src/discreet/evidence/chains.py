@@ -724,17 +724,17 @@ def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[M
 def draw_if_quick(
     read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws | None:
-    """Draw by chains, if a prior is given, all evidence is tables, and they take seconds; else return None.
+    """Draw by chains, if all evidence is tables and they take seconds; else return None.
 
     Args:
         read, rng, progress: as for `draw_exactly`.
     """
-    parts = read.combined.parts
-    if not COMPILED or read.believed is None or _list_scores(parts) or _list_drawn_rows(parts):
+    parts, prior = read.combined.parts, read.believed or read.combined.dirichlet
+    if not COMPILED or _list_scores(parts) or _list_drawn_rows(parts):
         return None
     with suppress(DiscreetError):
         if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:
             return draw_jointly(
-                read.combined, read.believed, read.draws, rng, progress=progress, most_updates=MOST_QUICK_UPDATES
+                read.combined, prior, read.draws, rng, progress=progress, most_updates=MOST_QUICK_UPDATES
             )
     return None

@@ -337,16 +337,23 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 def _draw_automatically(
     task: DrawTask, rng: np.random.Generator, able: list[registry.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """Draw by the first method that reads the evidence, after trying fast exact methods if a prior is given.
+    """Draw by the first method that reads the evidence, after trying fast exact methods if that pays.
+
+    It pays if a prior is given, or if figures by others are sums that leave cells of their table open: the pooled
+    reader takes whole interactions from them, and nothing from a cell or two.
 
     Args:
-        task: task to draw. Only if its prior is given and several methods can read the evidence, each method's `eager`
-            function is tried in turn; the first posterior that is not None is returned.
+        task: task to draw. Only then, and if several methods can read the evidence, each method's `eager` function is
+            tried in turn; the first posterior that is not None is returned.
         rng: source of randomness.
         able: readers in the order of preference, at least one.
         progress: function that is passed on; None shows no progress.
     """
-    if task.believed is not None and len(able) > 1:
+    partial_sums = any(
+        datum.weights is not None and datum.values.size < datum.weights[0].size
+        for datum in measurements(task.combined.external)
+    )
+    if (task.believed is not None or partial_sums) and len(able) > 1:
         for eager in (_require_way(reader).eager for reader in able if _require_way(reader).eager):
             posterior: PosteriorDraws | None = registry.load_function(eager)(task, rng, progress)
             if posterior is not None:
