@@ -235,15 +235,15 @@ def test_figures_on_other_records_leave_what_releases_measured_as_measured() -> 
     assert dc.answer(posterior, "P(a, c)", level=0.9).unmeasured == (("a", "c"),)
 
 
-def test_draws_of_parameters_are_not_read_beside_figures() -> None:
+def test_draws_of_parameters_are_read_beside_figures() -> None:
     from releases import simulated_counts
 
     rng, prior = np.random.default_rng(1), dc.Dirichlet.uniform(NETWORK)
     theta = dc.Tables(NETWORK, {node: table[..., 0] for node, table in prior.draw(1, rng=rng).items()})
     made = dc.simulate(dc.research.posterior_sampler(), simulated_counts(theta, 50, rng), prior, guarantee(), rng=rng)
     both = dc.combine(made, figures(), data="same")
-    with pytest.raises(dc.InputError, match="draws on one data set cannot be combined"):
-        dc.noise_aware(both, draws=10, rng=rng)
+    posterior = dc.noise_aware(both, draws=100, rng=2)
+    assert posterior.method == "exact" and posterior.probabilities.draws == 100
 
 
 def test_everything_else_reads_figures_alone() -> None:
