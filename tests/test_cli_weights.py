@@ -56,8 +56,10 @@ def test_a_direction_is_a_vector_in_the_units_of_the_columns(run: Shell) -> None
 
 def test_released_draws(run: Shell) -> None:
     released("draws").save("d.json")
-    assert run.json("query d.json --level 0.9")["method"] == "draws"
-    assert "50 draws cannot tell a level of 0.99" in run.fails("query d.json --level 0.99")
+    narrow, wide = (run.json(f"query d.json --level {level}") for level in (0.9, 0.99))
+    assert narrow["method"] == wide["method"] == "stages"
+    for short, long in zip(narrow["coefficients"], wide["coefficients"], strict=True):
+        assert long["lower"] < short["lower"] < short["upper"] < long["upper"]
 
 
 @pytest.mark.parametrize("more", ["'P(age | pressure=1)'", "--prior 1", "--method plug-in", "--method pooled"])

@@ -436,7 +436,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 """Commands of analysts, which take a stranger's release, with what comes behind its name."""
 CURATORS = {
     "demo", "quickstart", "schema", "init", "check", "domain", "structure", "release", "external", "plan", "audit",
-    "serve", "token",
+    "latent", "serve", "token",
 }  # fmt: skip
 """Commands that take what their user has made."""
 

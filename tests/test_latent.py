@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln, logsumexp
 
-from discreet.research.readers import moves
+from discreet.evidence import moves
 
 THETA = np.array([0.1, 0.25, 0.05, 0.6])
 ALPHA = np.array([0.7, 2.5, 0.3, 1.1])
@@ -57,6 +58,36 @@ def test_lengths_stay_within_bounds() -> None:
         assert lengths[0] == lengths[2] == end
 
 
+def blocks_of(
+    law: int, rows: np.ndarray, cells: np.ndarray, members: np.ndarray, weight: np.ndarray | None = None, draws: int = 1
+) -> moves.StatisticBlocks:
+    """Blocks of one law, statistics of which count for a half each."""
+    number, weight = len(rows) - 1, np.zeros(len(members)) if weight is None else weight
+    ones, half = np.ones(number), np.full(number, 0.5)
+    laws, draws_of = np.full(number, law), np.full(number, float(draws))
+    store = np.full((1, 1), -1.0), np.zeros(1)
+    return moves.StatisticBlocks(
+        laws, rows, cells, members, weight, draws_of, half, 0 * ones, ones.astype(np.int64), *store
+    )
+
+
+def test_choices_and_drawn_rows_have_their_normalisers() -> None:
+    """Of u = released + sums / 2 before and after, with weights of what was chosen and drawn; two draws of each."""
+    released, sums, change = np.array([1.0, 2.0, 0.5]), np.array([2.0, 0.0, 4.0]), np.array([2.0, 0.0, -2.0])
+    weight, listed, block = np.array([2.0, 0.0, 0.0]), np.array([0, 2, 1]), np.zeros(3, np.int64)
+    layout = np.array([0, 1]), np.array([0, 3]), np.arange(3)
+    noise = (np.ones(3), np.zeros(3), np.zeros(3, bool))
+    before, after = released + sums / 2, released + (sums + change) / 2
+    for law, normaliser in (
+        (moves.CHOICE, logsumexp),
+        (moves.ROWS, lambda u: gammaln(u).sum() - gammaln(u.sum())),
+    ):
+        blocks, seen = blocks_of(law, *layout, weight=weight, draws=2), np.zeros(1, bool)
+        found = moves.log_ratio(released, *noise, block, blocks, sums, change, listed, seen, 2)
+        assert found == pytest.approx(weight @ (after - before) - 2 * (normaliser(after) - normaliser(before)))
+        assert not seen.any()
+
+
 def test_the_ratio_of_the_noise_is_that_of_its_density() -> None:
     """Noise of scale 2 goes from 4 to -2, Gaussian noise of scale 3 from -6 to -5; a third statistic stays.
 
@@ -68,18 +99,18 @@ def test_the_ratio_of_the_noise_is_that_of_its_density() -> None:
     released, scale = np.array([5.0, -2.0, 3.0]), np.array([2.0, 3.0, 0.1])
     sums, change, listed = np.array([1.0, 4.0, 0.0]), np.array([6.0, -1.0, 9.0]), np.array([1, 0, 2])
     alone, none, seen = np.full(3, -1), np.zeros(1, np.int64), np.zeros(2, bool)
-    ties = moves.Ties(none, none, none)
+    blocks = blocks_of(moves.STAR, none, none, none)
     gaussian = np.array([False, True, False])
     none_within, within = np.zeros(3), np.array([3.0, 0, 0])
-    found = moves.log_ratio(released, scale, none_within, gaussian, alone, ties, sums, change, listed, seen, 2)
+    found = moves.log_ratio(released, scale, none_within, gaussian, alone, blocks, sums, change, listed, seen, 2)
     assert found == pytest.approx((4 - 2) / 2 + (6**2 - 5**2) / (2 * 3**2))
-    found = moves.log_ratio(released, scale, within, gaussian, alone, ties, sums, change, listed, seen, 2)
+    found = moves.log_ratio(released, scale, within, gaussian, alone, blocks, sums, change, listed, seen, 2)
     assert found == pytest.approx((1 - 0) / 2 + (6**2 - 5**2) / (2 * 3**2))
     released, sums = np.array([1.0, -2, 3, -4, -1, -1]), np.zeros(6)
-    ties = moves.Ties(np.array([0, 2, 4]), np.array([0, 2, 3, 5, 6]), np.array([0, 1, 4, 2, 3, 5]))
+    blocks = blocks_of(moves.STAR, np.array([0, 2, 4]), np.array([0, 2, 3, 5, 6]), np.array([0, 1, 4, 2, 3, 5]))
     change, listed = np.array([0.0, -5, 0, -4, -5, -4]), np.array([3, 1, 4, 5, 0, 2])
     block = np.array([0, 0, 1, 1, 0, 1])
     noise = (np.full(6, 4.0), np.zeros(6), np.zeros(6, bool))
-    found = moves.log_ratio(released, *noise, block, ties, sums, change, listed, seen, 4)
+    found = moves.log_ratio(released, *noise, block, blocks, sums, change, listed, seen, 4)
     assert found == pytest.approx((3 - 4 + 7 - 3) / 4)
     assert not seen.any()

@@ -72,7 +72,7 @@ def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) ->
     [
         ("moments", 60, 3, "normal", False),
         ("groups", 60, 3, "normal", False),
-        ("draws", 50, 3, "draws", False),
+        ("draws", 60, 3, "stages", False),
         ("direction", 60, 2, "walk", True),
     ],
 )
@@ -267,7 +267,7 @@ def test_one_feature_within_a_norm_is_at_either_end() -> None:
     assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 
 
-@every("kind", ["moments", "draws", "direction"])
+@every("kind", ["moments", "direction"])
 def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
     for others in ({"covariates": dc.research.UniformBox(2, 1.0)}, {"public": dc.designs.PublicRecords([[1, 2]], [1])}):
         with pytest.raises(dc.InputError, match=r"not (covariates|public)"):

@@ -156,8 +156,8 @@ READ_BY: Mapping[str, tuple[str, ...]] = {
     "gaussian": ("exact", "pooled", "default", "plug-in"),
     "fourier": ("exact", "pooled", "plug-in"),
     "allocated": ("exact", "pooled", "plug-in"),
-    "posterior_sampler": ("particles", "plug-in"),
-    "map_estimate": ("particles", "plug-in"),
+    "posterior_sampler": ("particles", "exact", "plug-in"),
+    "map_estimate": ("particles", "exact", "plug-in"),
 }
 """Methods by mechanism; `default` where it is none of those before it."""
 
