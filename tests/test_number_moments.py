@@ -12,7 +12,9 @@ import pytest
 import discreet as dc
 from discreet.inference.bin_laws import BinLaw
 from discreet.model.network import Network
+from discreet.model.query_grammar import parse_query
 from discreet.queries.number_moments import Completion, NumberMoments, are_possible, find_possible
+from discreet.queries.query import possible_draws
 from folding import every
 
 Floats = np.ndarray
@@ -255,3 +257,11 @@ def test_numbers_apart_in_the_network_take_no_chain() -> None:
     posterior = read({name: data[name] for name in "xyz"}, network, 1e5)
     (row,) = posterior.answer("E(z | x=64)").rows
     assert row["mean"] == pytest.approx(50, abs=2)
+
+
+def test_equal_weights_pass_whatever_their_number() -> None:
+    """`1 / sum w^2` of n equal weights is n but for rounding, which is below n for a quarter of all n."""
+    query = parse_query("P(a)", dc.Schema((dc.Variable("a", ("x", "y")),)))
+    for number in range(1, 100):
+        possible, share = possible_draws(query, np.ones((2, number)) / 2, np.full(number, 0.3))
+        assert possible.all() and np.allclose(share, 1 / number)

@@ -205,10 +205,11 @@ def _score_ranks(draws: Floats) -> Floats:
 def _compute_plain_r_hat(draws: Floats) -> Floats:
     """Compute R-hat of draws as they are: `sqrt((N - 1) / N + B / W)`.
 
-    B is the variance between the means of chains, W the mean variance within, N the length of a chain.
+    B is the variance between the means of chains, W the mean variance within, N the length of a chain; variances divide
+    by their number less one.
 
     Args:
-        draws: shape `(quantities, chains, draws)`.
+        draws: shape `(quantities, chains, draws)`; finite, and at least two in a chain.
 
     Returns:
         Shape `(quantities,)`; 1 for a constant quantity, infinite for chains that are constant at different values.

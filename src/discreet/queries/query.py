@@ -72,14 +72,14 @@ def possible_draws(query: Query, draws: Floats, weights: Floats | None) -> tuple
 
     Raises:
         InputError: the evidence is impossible in more than half of the draws; or weights are given, and their effective
-            sample size `1 / sum w^2` is less than LEAST_EFFECTIVE_DRAWS (or than the number of possible draws, if that
-            is smaller).
+            sample size `1 / sum w^2` is less than LEAST_EFFECTIVE_DRAWS. Of fewer possible draws than that, weights
+            must be equal, but for rounding.
     """
     possible = ~np.isnan(draws[0])
     refuse_impossible(int((~possible).sum()), possible.size, f"{query}: the evidence")
     share = np.ones(int(possible.sum())) if weights is None else weights[possible]
     share = share / share.sum()
-    if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
+    if weights is not None and 1 / (share**2).sum() < (1 - 1e-9) * min(LEAST_EFFECTIVE_DRAWS, share.size):
         raise InputError(
             f"{query}: weighted by the probability of the evidence fewer than {LEAST_EFFECTIVE_DRAWS} effective draws "
             "are left; ask for more draws, or leave out predictive"
