@@ -251,7 +251,10 @@ class PosteriorDraws(Posterior):
     def numbers(self) -> NumberDraws | None:
         """Numbers of the numeric columns under every draw, from released sums; None without such sums.
 
-        Of complete records (`assume_at_random`) they are made from the numbers of the records with their gaps.
+        Cells have the law of these draws (`law.cells`). Unbiased shares of a table (`draw_plain`) are of the sets that
+        `parts` were told: those of the wider posterior, if this one was projected from it (`saturated`); without parts
+        there are none. Of complete records (`assume_at_random`) they are made from the numbers of the records with
+        their gaps.
         """
         seen = None if self.seen is None else self.seen.numbers
         if self.sums is None:

@@ -285,8 +285,10 @@ class NumbersGiven(NumberDraws):
     def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
         """Compute the covariance of two columns among the records with these states, shape (draws,).
 
-        With `binned` it is that of the means of bins under `pair`. Else `pair` is not read: one state after the other
-        divides the covariance of the records with the states before it (`divide_covariance`).
+        The states are `states`, at least one; the columns may be given in either order. With `binned` it is the
+        covariance of the means of bins under `pair`. Else `pair` is not read: from the law without states (`root`) on,
+        one state after the other divides the covariance of the records with the states before it
+        (`divide_covariance`).
         """
         if binned:
             return super().covariance(first, second, pair, binned=True)

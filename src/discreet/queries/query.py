@@ -560,8 +560,9 @@ def _answer(
 ) -> Answer:
     """Answer a query that fits the schema, by the function for its kind.
 
-    Laws are exact where affordable, else sampled (`ConditionedPosterior.for_targets`). An MPE query, which has no
-    targets, is about all variables that are not observed.
+    Laws of at most ROW_LIMIT states are asked for; they are exact where affordable, else sampled
+    (`ConditionedPosterior.for_targets`). An MPE query, which has no targets, is about all variables of which no state
+    is observed. A number query with a second variable, of a covariance, does not use `inside`.
 
     Args:
         query: parsed query.
@@ -574,8 +575,8 @@ def _answer(
         The answer. With `nothing`, an answer whose basis is "measured" keeps its interval.
 
     Raises:
-        InputError: `nothing` for a number or an explanation, evidence too rare to be sampled, or as the functions for
-            each kind raise.
+        InputError: `nothing` with observed numbers as evidence, which is looked for first, or for a number or an
+            explanation; evidence too rare to be sampled, or as the functions for each kind raise.
     """
     schema = both.given.network.schema
     match query:
