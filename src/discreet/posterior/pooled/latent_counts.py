@@ -809,11 +809,11 @@ class LatentCounts:
         summed. Else expected counts `N P(parents)` from the draw's probabilities, at least LEAST_CELL_RECORDS, are
         raked to the families' counts, updated by a draw from the evidence on interactions that no family contains (with
         the mean of their variances), and raked again; without such evidence they get no variation but the rounding. The
-        prior variance of a cell is its expected count plus `_excess_variance`. Cells are taken as independent: each moves
-        by `gain = prior / (prior + variance)` times its difference from the evidence, in which other interactions have
-        none, plus normal noise of variance `gain * variance`; it is at least LEAST_CELL_RECORDS again. Every cell is then rounded by itself at
-        random: families' counts and the number of records are met only up to rounding and the error after
-        HELD_FIT_ROUNDS rounds.
+        prior variance of a cell is its expected count plus `_excess_variance`. Cells are taken as independent: each
+        moves by `gain = prior / (prior + variance)` times its difference from the evidence, in which other interactions
+        have none, plus normal noise of variance `gain * variance`; it is at least LEAST_CELL_RECORDS again. Every cell
+        is then rounded by itself at random: families' counts and the number of records are met only up to rounding and
+        the error after HELD_FIT_ROUNDS rounds.
 
         Args:
             node: child of the parents; all ancestors are drawn.
