@@ -192,17 +192,20 @@ def log_ball_mass(precision: Floats, mean: Floats, radius: float) -> Floats:
     """
     pull, square = np.abs(mean) * precision, radius**2
     # The saddle point solves sum 1 / u + (pull / u)^2 = R^2 with u = precision + shift; the left side falls, and is
-    # convex. At this start one term alone is R^2.
-    shift = np.max(np.maximum(1 / square, pull / radius) - precision, axis=1, keepdims=True)
+    # convex. At this start one term alone is R^2: the u of its coordinate is sought, as others differ from it by what
+    # their precisions do; precision plus shift would lose u where a precision is large.
+    start = np.maximum(1 / square, pull / radius)
+    first = np.argmax(start - precision, axis=1)[:, None]
+    apart, nearest = precision - np.take_along_axis(precision, first, 1), np.take_along_axis(start, first, 1)
     for _ in range(NEWTON_STEPS):
-        moved = precision + shift
+        moved = apart + nearest
         share = (pull / moved) ** 2
         excess = (1 / moved + share).sum(axis=1, keepdims=True) - square
-        shift = shift + excess / ((1 + 2 * share * moved) / moved**2).sum(axis=1, keepdims=True)
-    moved = precision + shift
+        nearest = nearest + excess / ((1 + 2 * share * moved) / moved**2).sum(axis=1, keepdims=True)
+    moved, shift = apart + nearest, nearest - np.take_along_axis(precision, first, 1)
     share = (pull / moved) ** 2 * moved
     second, third = ((c * (1 + k * share) / moved**e).sum(axis=1) for c, k, e in ((2, 2, 2), (8, 3, 3)))
-    cumulant = -(np.log1p(shift / precision) + shift * mean**2 * precision / moved).sum(axis=1) / 2
+    cumulant = -(np.log(moved / precision) + shift * mean**2 * precision / moved).sum(axis=1) / 2
     shift = shift[:, 0]
     root = -np.sign(shift) * np.sqrt(np.maximum(-shift * square - 2 * cumulant, 0))
     tilt = -shift * np.sqrt(second) / 2
