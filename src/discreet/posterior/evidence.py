@@ -202,8 +202,9 @@ def _estimate_total(measurement: Measurement) -> tuple[float, float] | None:
     """Estimate the number of records from one measurement.
 
     A table's cells are summed; if it is of a Poisson sample, the sum is divided by the sampling rate q, and the
-    variance has the sampling variation `max(n, 1) (1 - q) / q` added. Of weighted sums a linear combination that counts
-    every cell once is taken, if there is one.
+    variance has the sampling variation `max(n, 1) (1 - q) / q` added. Of weighted sums the linear combination that
+    counts every cell once is taken, if there is one, with the least sum of squared coefficients; its variance is that
+    sum times the variance of one sum, and no rate divides it. Contrasts over no variable are a table of one cell.
 
     Args:
         measurement: table, contrasts or weighted sums.

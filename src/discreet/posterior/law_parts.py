@@ -254,8 +254,8 @@ class LawParts:
             stream: stream of the generators of random interactions.
 
         Returns:
-            Rows of the joint laws, over `plan.wide`, as `fit_joint_law` returns them. Pairs get random interactions
-            only if the plan doubts them, loose triples (`is_loose`) in any case.
+            Rows of the joint laws, over `plan.wide`, as `fit_joint_law` returns them, with impossible cells at 0. Pairs
+            get random interactions only if the plan doubts them, loose triples (`is_loose`) in any case.
         """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)

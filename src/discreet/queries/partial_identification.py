@@ -52,8 +52,8 @@ def identification_bounds(
 ) -> IdentificationBounds:
     """Compute bounds of `P(row | evidence)` over all joint laws with the measured margins, by linear programming.
 
-    At most BOUNDED_DRAWS draws are used, at equal distances from the first to the last. Draws in which the evidence has
-    a probability of LEAST_EVIDENCE or less are left out.
+    At most BOUNDED_DRAWS draws are used, at equal distances from the first to the last, rounded down. Draws in which
+    the evidence has a probability of LEAST_EVIDENCE or less are left out.
 
     Args:
         names: variables of the query; their order is that of the axes.
