@@ -423,6 +423,15 @@ def test_releases_of_the_same_records_reveal_what_their_guarantees_add_up_to(tmp
     assert str(told.parts[first.id].promise.guarantee) in text
 
 
+def test_figures_by_others_have_no_explanation() -> None:
+    coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+    noise = dc.external.StatedNoise("laplace", 2)
+    one, other = (dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source=name) for name in "ab")
+    for evidence in (one, dc.combine(one, other, data="same")):
+        with pytest.raises(dc.InputError, match="figures by others"):
+            dc.explain(evidence)
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     shell = opened(tmp_path, monkeypatch, capfd)
     release("laplace").save("made.json")

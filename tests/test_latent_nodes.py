@@ -361,6 +361,9 @@ def test_the_shell_plans_releases_and_reads(tmp_path: Path) -> None:
     theta = classes_of(0.6, np.array([[0.1] * 4, [0.8] * 4]))
     simulated(star(4), theta, 5000, 3.0, 2).save(tmp_path / "release.json")
     queries = ["P(class | q1=yes, q2=yes)", "P(q3 | q1=yes)"]
+    latent = ["query", str(tmp_path / "release.json"), "--latent", str(tmp_path / "group.bif"), "P(q1)"]
+    refused = CliRunner().invoke(app, [*latent, "--trust-network"])
+    assert isinstance(refused.exception, dc.InputError) and "leave out" in str(refused.exception)
     done = CliRunner().invoke(app, ["query", str(tmp_path / "release.json"), "--latent", str(tmp_path / "group.bif"),
                                     *queries, "--json"])  # fmt: skip
     assert done.exit_code == 0, done.output

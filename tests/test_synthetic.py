@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tracemalloc
 from collections.abc import Iterator
 from itertools import product
@@ -322,6 +323,22 @@ def test_numbers_given_evidence_lie_in_its_range(given: str) -> None:
         first, second = (each[name].to_numpy().astype(float) for each in (table, matching))
         error = np.hypot(first.std() / len(first) ** 0.5, second.std() / len(second) ** 0.5)
         assert abs(first.mean() - second.mean()) <= 5 * error + 1e-12, name
+
+
+def test_evidence_of_dates_and_of_what_applies_is_kept() -> None:
+    """Days are whole, so that the last one is in; a job applies to two of three ages."""
+    day = dc.Variable("day", bounds=("2020-01-01", "2020-12-31"), bins=("2020-07-01",), type="date")
+    age = dc.Variable("age", ("child", "adult", "old"))
+    job = dc.Variable("job", ("desk", "field"), applies_if="age in {adult, old}", not_applicable="none")
+    network = dc.Network((day, age, job), {"day": (), "age": (), "job": ("age",)})
+    rows = {"day": [0.5, 0.5], "age": [0.4, 0.3, 0.3], "job": [[0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]}
+    posterior = dc.results.PosteriorDraws(with_draws(dc.Tables(network, rows)))
+    dated = (
+        sample(posterior, 2_000, given="day >= 2020-06-01, day <= 2020-07-31", rng=2)[0].read_all()["day"].to_pylist()
+    )
+    assert (min(dated), max(dated)) == (datetime.date(2020, 6, 1), datetime.date(2020, 7, 31))
+    working = sample(posterior, 2_000, given="job=applies", rng=3)[0].read_all()
+    assert set(working["age"].to_pylist()) == {"adult", "old"} and working["job"].null_count == 0
 
 
 def test_evidence_that_is_too_rare_is_refused_before_a_record_is_made() -> None:

@@ -11,7 +11,6 @@ from discreet.cli import flags
 from discreet.cli.arguments import check_draws
 from discreet.cli.output_options import OutputOptions
 from discreet.cli.posteriors import Drawing, load_evidence, read_queries
-from discreet.errors import InputError
 from discreet.util import option_texts
 
 
@@ -47,11 +46,6 @@ def explain(
     out = OutputOptions.of(form, output, replace, as_json)
     texts = read_queries(queries, release) or []
     evidence = load_evidence(release)
-    if isinstance(evidence, dc.external.External):
-        raise InputError(
-            "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
-            "`query` for these"
-        )
     how = Drawing(draws=draws, seed=seed)
     if texts:
         check_draws(how.number, level)

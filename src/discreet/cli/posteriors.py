@@ -70,8 +70,8 @@ def posterior_of(
         say("this release is a simulation: it protects nobody")
     if stored is not None and how != Drawing():
         raise InputError(
-            "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or use their "
-            "release"
+            "these draws are stored: leave out --method, --draws, --seed, --prior, --trust-network and --latent, or "
+            "use their release"
         )
     posterior = _draw(evidence, how) if stored is None else stored
     return dc.tools.assume_at_random(posterior) if missing == "at-random" else posterior
@@ -81,7 +81,8 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     """Draw the posterior of a release."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
     if how.latent is not None:
-        require(how.prior is None and how.method is None, "--latent has its own prior and method: leave out the others")
+        alone = how.prior is None and how.method is None and not how.trust_network
+        require(alone, "--latent has its own prior and method: leave out --prior, --method and --trust-network")
         network = network_over(how.latent, None)
         return cast(
             dc.results.PosteriorDraws, dc.read(evidence, method="latent", network=network, draws=draws, rng=rng)

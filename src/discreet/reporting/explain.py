@@ -29,7 +29,8 @@ from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
-from discreet.releases.combined import Combined, evidence_of
+from discreet.releases.combined import Combined, Evidence
+from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 from discreet.reporting.explanation import (
     Change,
@@ -438,7 +439,7 @@ def explain(
 ) -> Explanation: ...
 @overload
 def explain(
-    release: Combined,
+    release: Combined | External,
     queries: str | Sequence[str] = ...,
     *,
     rng: Seed = ...,
@@ -447,7 +448,7 @@ def explain(
     rows: int = ...,
 ) -> CombinedExplanation: ...
 def explain(
-    release: Release | Combined,
+    release: Evidence,
     queries: str | Sequence[str] = (),
     *,
     rng: Seed = None,
@@ -482,7 +483,8 @@ def explain(
         by redraws, under alternative ones (Dirichlet(1/4) and Dirichlet(1)) unless a redraw is refused.
 
     Raises:
-        InputError: a query that does not fit the network, a level outside (0, 1), or no number of draws or rows.
+        InputError: figures by others alone; a query that does not fit the network, a level outside (0, 1), or no number
+            of draws or rows.
         DiscreetError: no posterior could be drawn for another reason than invalid input, as in `noise_aware`.
 
     Guarantee:
@@ -503,13 +505,15 @@ def explain(
         >>> told.promise.value, told.promise.private, round(told.telling.distance, 2)
         (1.0, False, 0.46)
     """
-    rng = as_generator(rng)
+    rng, releases = as_generator(rng), [part.one_release for part in release.parts if part.one_release is not None]
+    if not releases:
+        raise InputError(
+            "these are figures by others, with their source's guarantee: explain is for releases of this package; use "
+            "`query` for these"
+        )
     if release.parts != (release,):
-        combined = evidence_of(release)
-        parts = {
-            each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in combined.releases
-        }
-        return CombinedExplanation(tuple(map(_describe_together, combined.guarantees)), parts)
+        parts = {each.id: explain(each, queries, rng=rng, level=level, draws=draws, rows=rows) for each in releases}
+        return CombinedExplanation(tuple(map(_describe_together, release.guarantees)), parts)
     release = release.one_release
     check_level(level)
     if not (draws > 0 and rows > 0):
