@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-from collections.abc import Generator
+import itertools
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,18 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, o
         return (yield)
 
 
+@pytest.fixture(scope="session")
+def state_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths of folders that are new, all in one: to number a folder pytest reads all that lie beside it."""
+    root = tmp_path_factory.mktemp("state")
+    return (root / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state_folder(state_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state folder of each test's own: the ledger that nothing names is in it, and never in somebody's home."""
-    folder = tmp_path_factory.mktemp("state")
+    folder = next(state_folders)
+    folder.mkdir()
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 PURE_FACTOR = Fraction(355, 452)
 """At least pi / 4: a release of pure epsilon has the Gaussian loss `pi epsilon^2 / 4`."""
@@ -84,6 +85,7 @@ def round_rho(rho: Fraction, *, up: bool = True) -> Fraction:
     return (math.ceil if up else math.floor)(rho / unit) * unit
 
 
+@lru_cache(maxsize=4096)
 def gaussian_delta(epsilon: float, rho: float) -> float:
     """Bound the delta of a Gaussian loss from above.
 
@@ -125,6 +127,7 @@ def keeps(epsilon: Fraction, delta: Fraction, rho: Fraction, tolerance: float = 
     return bounded and gaussian_delta(float(epsilon), float(rho)) <= float(delta) * (1 + tolerance)
 
 
+@lru_cache(maxsize=1024)
 def expect_rho(epsilon: Fraction, delta: Fraction) -> float:
     """Find nearly the largest sum of Gaussian losses that keeps a guarantee, with the errors of floats.
 

@@ -304,12 +304,14 @@ def _blocks(records: Records, expressions: Mapping[str, Any]) -> Iterator[tuple[
 
 def _list_values(records: Records, column: NamedColumn) -> dict[str, int]:
     """Count the records of each value of a column, as a schema names it; values that can be no state are left out."""
-    stored = declared(records.table[column.name])
+    # One column first: Ibis compiles each query in time that grows with the columns of its table.
+    table = records.table.select(column.name, *({STEPS} & {*records.table.columns}))
+    stored = declared(table[column.name])
     kind = stored.type()
     key = stored.cast("float64") if kind.is_numeric() else stored
     if kind.is_string() and not records.bytewise:
         key = bytewise(stored)
-    present = records.table.filter(is_present(stored)).mutate(discreet_value=key)
+    present = table.filter(is_present(stored)).mutate(discreet_value=key)
     groups = present.group_by("discreet_value").aggregate(discreet_records=amount(present)).limit(MOST_VALUES + 1)
     rows = arrow(groups)
     if len(rows) > MOST_VALUES:
