@@ -24,7 +24,11 @@ Tails = Callable[[Floats, float], tuple[Floats, Floats]]
 
 
 class NamedRow(TypedDict):
-    """A number with its name and interval; of several components or laws with theirs."""
+    """Row of a posterior of named numbers: a name, the posterior mean and the ends of the interval.
+
+    `component` is the number of the component if there are several, and `dates` has the ends as dates, by field, if the
+    number is one. Rows without them leave these fields out.
+    """
 
     name: str
     mean: float
