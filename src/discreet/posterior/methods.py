@@ -229,7 +229,7 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
 
     Returns:
         At least one reader. With several data sets only those that read several at once. "sequential" is in the list
-        only if there are several data sets, each with a reader of its kinds.
+        only if there are several data sets, each of which some reader other than a general one reads.
 
     Raises:
         InputError: no method reads the evidence.
@@ -287,10 +287,11 @@ class DrawTask:
     trusted: bool
 
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
-        """Return the prior updated by public records; None if there are none and the prior is to be learned.
+        """Return the prior of the rows, updated by public records if there are any.
 
-        With public records, a prior that is to be learned is first drawn from the first data set's tables
-        (`_learn_prior`); their counts are then added to its concentrations.
+        Without public records it is `believed`, None if the prior is to be learned. With them, a prior that is to be
+        learned is first drawn from the first data set's tables (`_learn_prior`); the public counts are then added to
+        its concentrations.
 
         Args:
             rng: source of randomness of the learned prior; not used otherwise.
@@ -339,12 +340,13 @@ def _draw_automatically(
 ) -> PosteriorDraws:
     """Draw by the first method that reads the evidence, after trying fast exact methods if that pays.
 
-    It pays if a prior is given, or if figures by others are sums that leave cells of their table open: the pooled
-    reader takes whole interactions from them, and nothing from a cell or two.
+    It pays if a prior is given, or if some external figures are weighted sums, fewer than their table has cells: the
+    pooled reader takes whole interactions from them, and nothing from a cell or two. Only then, and if several methods
+    can read the evidence, each method's `eager` function, if it has one, is tried in turn; the first posterior that is
+    not None is returned.
 
     Args:
-        task: task to draw. Only then, and if several methods can read the evidence, each method's `eager` function is
-            tried in turn; the first posterior that is not None is returned.
+        task: task to draw.
         rng: source of randomness.
         able: readers in the order of preference, at least one.
         progress: function that is passed on; None shows no progress.

@@ -127,11 +127,11 @@ def draw_moved_rows(
     The margins are the child's law, its law given each parent, and its law given all but one parent; with one parent
     only the first. Rows are first drawn from Dirichlet(alpha + counts). The gamma variates of a row's own records are
     scaled to sum to `weights * records`; a margin is drawn as their sums plus gamma variates of its pseudo-records,
-    normalised over the child. The child's law has half a record for each state. A slice of a conditional margin has as
-    many in all, in proportion to the drawn child's law; in DOUBT_SHARE of the draws, at random for each of its empty
-    cells, such a cell has at least `n / (n + FILLED_RECORDS)`, with n the expected records of the slice. After
-    MOVING_ROUNDS rounds of proportional fitting (two for a single margin) the margins are met approximately, and not at
-    all for states that no row expects.
+    normalised over the child. The child's law has MARGIN_CONCENTRATION (half a record) for each state, in proportion to
+    `law` if there is one. A slice of a conditional margin has as many in all, in proportion to the drawn child's law;
+    in DOUBT_SHARE of the draws, at random for each of its empty cells, such a cell has at least `n / (n +
+    FILLED_RECORDS)`, with n the expected records of the slice. After MOVING_ROUNDS rounds of proportional fitting (two
+    for a single margin) the margins are met approximately, and not at all for states that no row expects.
 
     Args:
         counts: records of each cell, shape `(*parents, child, draws)`; the family has at least one parent.
@@ -175,7 +175,10 @@ def draw_moved_rows(
 
 
 def _concentrate(law: Floats) -> Floats:
-    """Compute concentrations that have MARGIN_CONCENTRATION a state on average, in proportion to a law."""
+    """Compute concentrations that have MARGIN_CONCENTRATION a state on average, in proportion to a law.
+
+    `law` has the shape (states, draws), and so has the result; each is at least LEAST_MARGIN_CONCENTRATION.
+    """
     return np.asarray(np.maximum(MARGIN_CONCENTRATION * len(law) * law, LEAST_MARGIN_CONCENTRATION))
 
 
@@ -652,7 +655,8 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it, that was measured as a whole.
 
-        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`.
+        A numeric variable alone whose bins are ordered (`_is_ordered`) is drawn by `_draw_ordered`, if all its
+        coordinates were measured. Other rows are drawn by Markov chains (`draw_rows`).
 
         Under `quick` with the learned prior, the child's margin and, with several parents, its tables with one parent
         are drawn first, and the chains start and end at them; the chains then take the evidence on these margins to be
@@ -660,8 +664,8 @@ class LatentCounts:
 
         Margins that are far more precise than the rest (PRECISE_VARIANCE_RATIO) are applied last: rows are drawn as if
         no coordinate had a variance below PRECISE_VARIANCE_RATIO times the largest; then each margin is drawn from its
-        own evidence, the rows' counts are raked to all of them at once, and their probabilities are drawn anew.
-        Under `quick` with the learned prior these are only margins of three or more variables.
+        own evidence, the rows' counts are raked to all of them at once, and their probabilities are drawn anew. Under
+        `quick` with the learned prior these are only margins of three or more variables.
 
         Args:
             part: names of the parents and the child, the child last.
@@ -687,7 +691,7 @@ class LatentCounts:
         return self._move_to_parts(rows, part, precise, (totals, alpha), rng)
 
     def _is_ordered(self, part: Scope) -> bool:
-        """True for a numeric variable alone, under the learned prior, with bins as many as `ordered_bins` allows."""
+        """True for a numeric variable alone under the learned prior, with FEWEST_BINS (3) to MOST_BINS (256) bins."""
         ordered = FEWEST_BINS <= len(self.network.schema[part[0]].bins) + 1 <= MOST_BINS
         return self._prior is None and len(part) == 1 and ordered
 
@@ -911,11 +915,14 @@ def draw_latent_counts(
 ) -> LatentCounts:
     """Draw counts and probabilities jointly from noisy tables, in two passes.
 
-    The first pass draws all families from plain least squares, 4 to 16 times, to learn mixture weights and to simulate
-    the errors of the constrained fit; the second pass draws from the corrected fit. If there are contrasts or weighted
-    sums, or if the tables have more than MOST_REPEATED_CELLS cells together, there is no constrained fit, and the
-    second pass draws from plain least squares, too. Under a given prior with `doubt` the only pass draws from plain
-    least squares, without any correction. Families of the last pass are drawn at first use.
+    The first pass draws all families from plain least squares, FIRST_PASS_DRAWS (16) times, or as many times as their
+    tables have at most FIRST_PASS_CELLS cells together, but at least LEAST_FIRST_PASS_DRAWS (4). From it come the
+    mixture weights, in proportion to the number of rows that used each component plus 0.5, and the simulated errors of
+    the constrained fit. The second pass draws from the fit corrected by these errors (`for_intervals` with `doubt`,
+    else `as_measured`). If there are contrasts or weighted sums, or if the tables have more than MOST_REPEATED_CELLS
+    cells together, there is no constrained fit, and the second pass draws from plain least squares, too. Under a given
+    prior with `doubt` the only pass draws from plain least squares, without any correction. Families of the last pass
+    are drawn at first use.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -930,8 +937,8 @@ def draw_latent_counts(
         The draws; the module's docstring has the model.
 
     Raises:
-        InputError: a release of another kind, several data sets, measurements that do not determine the number of
-            records, or counts beyond 2^60.
+        InputError: measurements that do not determine the number of records, then a release of another kind or several
+            data sets, then counts beyond LARGEST_COUNT (2^60).
     """
     combined = evidence_of(evidence)
     check_total(combined)
@@ -1052,9 +1059,10 @@ class _Constrained:
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
     """Fit the tables by nonnegative least squares, and simulate the errors of such fits.
 
-    All tables sum to the plain estimate of the total, at least 1. Up to NOISES_PER_DRAW noise replicates of the records
-    of each draw are fitted, fewer for large tables but at least one, to ROUGH_TOLERANCE. The released tables are fitted
-    to FIT_TOLERANCE.
+    All tables sum to the plain estimate of the total, at least 1. Records are simulated from each draw of `cells`, with
+    some noise replicates each: as many as keep all tables within MOST_REPEATED_CELLS and each within
+    CELLS_WORTH_REPEATING cells for a draw, at least one and at most NOISES_PER_DRAW. These are fitted to
+    ROUGH_TOLERANCE, the released tables to FIT_TOLERANCE.
 
     Args:
         noisy: released tables, of one repetition.

@@ -82,8 +82,9 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
     """Draw the records of a pair in every posterior draw, given the tables' evidence and the network's law.
 
     The interaction is drawn from its conjugate normal law: prior `Normal(n phi p(s), (n + n^2 tau^2) D)`, with D at the
-    mean law over draws, and the evidence's normal error. Negative cells are then set to 0, and HALF_RECORD is added to
-    each.
+    mean law over draws, and the evidence's normal error of equal variance in each coordinate. Its difference from the
+    prior mean is added to the expected records `n p(s)`, so the pair's margins stay. Negative cells are then set to 0,
+    and HALF_RECORD is added to each.
 
     Args:
         evidence: evidence of tables on the pair; its number of records n is raised to 1.
@@ -249,10 +250,9 @@ class MeasuredSets:
         """Draw the law of a measured set: a pair around the network's law, a larger set under a complete network.
 
         Args:
-            names: variables of the set, at least two; their order is that of the axes. A larger set's law does not use
-                the families.
+            names: variables of the set, at least two; their order is that of the axes.
             families: laws of the network's families by node, shape `(*family, draws)`; the pair's network law is raked
-                to them.
+                to them. A larger set's law does not use them.
             of_replicates: the same for the replicates that the joint law keeps.
 
         Returns:
@@ -296,9 +296,10 @@ class MeasuredSets:
     def _draw_pair(self, pair: Scope, expected: Floats, of_replicates: Floats) -> DrawnSet:
         """Draw tau for every draw, then the law of a pair around the network's law of draws and of replicates.
 
-        tau has the probability `pair_sizes` times the likelihood of the pair's interaction (`compare_sizes`), on the
-        grid INTERACTION_SIZES; without the likelihood if a variable has one state. Replicates share the records of
-        their draws.
+        tau is drawn from the grid INTERACTION_SIZES, with the probability `pair_sizes` times the likelihood of the
+        pair's interaction (`compare_sizes`), the same in all draws; without the likelihood if a variable has one state.
+        The pair's records are drawn once (`draw_pair`), and the laws of draws and replicates each given these
+        (`PairDraws.draw`).
 
         Args:
             pair: both variables.

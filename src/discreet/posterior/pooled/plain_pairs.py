@@ -94,6 +94,9 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
 def draw_plain(sets: MeasuredSets | None, names: Scope) -> Floats | None:
     """Draw unbiased shares of the records in the cells of a table, by least squares plus the error of noise.
 
+    Each interaction of the table gets a normal error in every draw (`draw_plain_pairs`); the shares are divided by the
+    drawn total. The generator is that of this set of variables, so equal arguments give equal draws.
+
     Args:
         sets: measured sets of the posterior; None if no tables were read.
         names: variables of the table.
@@ -132,8 +135,8 @@ def _draw_measured_pairs(
 def _is_clear(fitted: Margins, name: str) -> bool:
     """True if the number of records and, unless the variable is numeric, each state's count are well above their noise.
 
-    Well above: more than CLEAR_NOISE_DEVIATIONS times the larger of the total's standard deviation and that of the
-    variable's counts.
+    Well above: more than CLEAR_NOISE_DEVIATIONS (4) times the larger of the total's standard deviation and that of the
+    variable's counts, all by plain least squares.
     """
     total, variance = fitted.total
     counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()

@@ -337,7 +337,9 @@ def draw_rows(
 ) -> RowDraws:
     """Draw counts and probabilities of all rows of a family by Markov chains, one for each draw.
 
-    Draws are split into blocks that fit the cache, with a generator each (`_run_chains`).
+    Draws are split into blocks, each with a generator of its own, and drawn by `_run_chains`. A block has as many draws
+    as have CACHED_CELLS cells together; where these are fewer than LEAST_TOGETHER, it has LEAST_TOGETHER, or as many as
+    STORED_TABLES tables within STORED_CELLS allow; at least one.
 
     Args:
         values: coordinates of the family's table, shape `(*parents, child)`, in records; those of row totals (index 0
