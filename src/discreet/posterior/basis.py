@@ -124,8 +124,8 @@ class Basis:
     def clipped(self, names: Iterable[str]) -> tuple[str, ...]:
         """List how numbers beyond bounds that a release found are clipped, a sentence for each of some variables.
 
-        It says how many there are. Only variables whose bounds a release of the evidence found have one; a variable whose bounds were declared has
-        none. Sentences are in the schema's order.
+        It says how many there are. Only variables whose bounds a release of the evidence found have one; a variable
+        whose bounds were declared has none. Sentences are in the schema's order.
         """
         releases = [release.payload.clipped(release.policy.steps_of_one) for release in self.evidence.releases]
         return tuple(

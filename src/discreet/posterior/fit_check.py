@@ -279,9 +279,10 @@ def _test_interactions(
 ) -> Iterator[tuple[Scope, float, float]]:
     """Test the pairs and triples of jointly measured variables that the network lacks arcs for, on one data set.
 
-    Each is tested in the smallest table that contains it. The network's probabilities theta are the mean of 50 draws.
-    Skipped are interactions with more than 512 contrasts or none, tables beyond the budget of work
-    (`_choose_affordable`), and tables that are too large for exact inference (`_test_table`).
+    Each is tested once, in the table of fewest variables that contains it (of equals the last of `measured_sets`). The
+    network's probabilities theta are the mean of NETWORK_DRAWS (50) draws of latent counts under the learned prior.
+    Skipped are interactions with more than MOST_TESTED_CONTRASTS (512) contrasts or none, tables beyond the budget of
+    work (`_choose_affordable`), and tables that are too large for exact inference (`_test_table`).
 
     Args:
         network: network to test.
@@ -307,9 +308,10 @@ def _test_interactions(
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Choose tables, cheapest first, until their cost exceeds `MOST_ANCESTOR_WORK`; return them in the given order.
+    """Choose tables, cheapest first, while their summed cost is at most `MOST_ANCESTOR_WORK`; keep the given order.
 
-    The cost of a table is the squared number of its variables and their ancestors.
+    The cost of a table is the squared number of its variables and their ancestors. From the first table on that exceeds
+    the budget, all are left out.
     """
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)

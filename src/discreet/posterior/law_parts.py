@@ -51,7 +51,9 @@ LEAST_SHARE = 1e-300
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """Fit the law of complete records to the law of partially observed variables, for every draw, by the EM algorithm.
 
-    EM starts at the uniform law, and ends when no probability of any draw changes by 1e-7, or after 200 rounds.
+    EM starts at the uniform law. A round divides each observed pattern's probability among the complete states that
+    agree with it, in proportion to the last law. It ends when no probability of any draw changes by LARGEST_CHANGE
+    (1e-7) or more, or after MOST_ROUNDS (200) rounds.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.

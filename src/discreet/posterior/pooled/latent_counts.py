@@ -138,8 +138,8 @@ def draw_moved_rows(
         alpha: pseudo-records of each cell, above 0, same shape.
         weights: probabilities of the parents, shape `(*parents, draws)`.
         records: total number of records, shape (draws,).
-        law: of the child, around which the pseudo-records of its margin lie, shape (child, draws); None for the uniform
-            law.
+        law: law of the child, around which the pseudo-records of its margin lie, shape (child, draws); None for the
+            uniform law.
         rng: source of randomness.
 
     Returns:
@@ -537,7 +537,9 @@ class LatentCounts:
     ) -> None:
         """Draw the number of records of each draw, and give each family a generator; families are drawn at first use.
 
-        The number is normal around the estimated total with its error variance, rounded, at least 0.
+        The number is normal around the estimated total with its error variance, rounded, at least 0. One generator more
+        gives the seed of simulated records, which laws of parents use where exact inference is out of reach
+        (`ParentLaws`).
         """
         self._doubt, self._quick = doubt, quick or doubt
         self.network = margins.network
@@ -705,7 +707,7 @@ class LatentCounts:
         Args:
             node: its name.
             values: coordinates of its counts, shape (states,).
-            variance: of the error of a coordinate, that of the total aside; raised to KNOWN_VARIANCE.
+            variance: variance of the error of a coordinate, that of the total aside; raised to KNOWN_VARIANCE.
             totals: records, shape (draws,).
             rng: source of randomness.
 
@@ -986,7 +988,8 @@ class _Constrained:
     def as_measured(self) -> Margins:
         """Return the fitted values; variances are mean squared errors (bias included), at most the plain ones.
 
-        The total (the empty set) keeps the value and variance of plain least squares.
+        The errors are those of fits to simulated tables, averaged over records (`_estimate_variance`). The total (the
+        empty set) keeps the value and variance of plain least squares.
         """
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():

@@ -270,8 +270,9 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
     """Fit tables by least squares with a fixed total and no cell below 0, by ADMM.
 
-    The tolerance `2 gap <= close^2 coordinates` is checked at every tenth iteration, and the iteration continues until
-    all repetitions meet it.
+    The iteration starts at the noisy cells raised to 0, with AGREEMENT_PENALTY and OVER_RELAXATION. The tolerance `2
+    gap <= close^2 coordinates` is checked every ITERATIONS_PER_CHECK (10) iterations; the iteration continues until all
+    repetitions meet it, or for MOST_ITERATIONS (2,000).
 
     Args:
         noisy: tables of any number of repetitions, which are solved side by side; all have the same noise variances.
@@ -281,9 +282,10 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
             mean square over coordinates); see FIT_TOLERANCE.
 
     Returns:
-        The feasible tables of the last iterate, mixed with uniform tables until no cell is negative; they are
-        consistent and sum to the total; impossible cells are 0. With them the certificate of each repetition, at least
-        0. After MOST_ITERATIONS they are returned without an error, whatever the gap.
+        The feasible tables of the last iterate, mixed with uniform tables (under conditions of columns, an example of
+        possible ones) until no cell is negative; they are consistent and sum to the total; impossible cells are 0. With
+        them the certificate of each repetition, at least 0, and the number of iterations. After MOST_ITERATIONS they
+        are returned without an error, whatever the gap.
     """
     layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.join(noisy.tables), layout.weights[:, None]
@@ -443,10 +445,10 @@ class _CoordinatePlaces:
         """Compute the least-squares coordinates of the interactions, means over tables weighted by precision.
 
         Args:
-            cells: shape (cells, repetitions).
+            cells: cells of all tables, one table after the other, shape (cells, repetitions).
 
         Returns:
-            Shape (unknowns, repetitions).
+            Coordinates of all interactions in one long vector, shape (unknowns, repetitions).
         """
         return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
@@ -454,10 +456,10 @@ class _CoordinatePlaces:
         """Sum the coordinates of cells over tables, weighted by each table's mean precision; a sum, not a mean.
 
         Args:
-            cells: shape (cells, repetitions).
+            cells: cells of all tables, one table after the other, shape (cells, repetitions).
 
         Returns:
-            Shape (unknowns, repetitions).
+            Sums for all interactions in one long vector, shape (unknowns, repetitions).
         """
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
@@ -474,10 +476,11 @@ class _CoordinatePlaces:
         """Compute the cells of all tables from the coordinates of the interactions.
 
         Args:
-            values: shape (unknowns, repetitions).
+            values: coordinates of all interactions in one long vector, shape (unknowns, repetitions).
 
         Returns:
-            Shape (cells, repetitions); tables are consistent, and cells may be negative.
+            Cells of all tables, one table after the other, shape (cells, repetitions); tables are consistent, and cells
+            may be negative.
         """
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
@@ -488,14 +491,15 @@ class _CoordinatePlaces:
         return cells
 
     def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mix tables T with an example, else uniform, until no cell is negative: `(1 - s) T + s example`.
+        """Mix tables T with an example until no cell is negative: `(1 - s) T + s example`.
 
-        Each repetition has its own s, the least that suffices for all its tables; 0 if no cell is negative. Impossible
-        cells are set to 0 before that.
+        The example is positive in all possible cells and sums to `total`: uniform, or under conditions of columns
+        `example_law`. Impossible cells of T are first set to 0. Each repetition has its own s, the least that suffices
+        for all its tables; 0 if no cell is negative.
 
         Args:
-            cells: cells of consistent tables, shape (cells, repetitions); not changed.
-            values: their coordinates, shape (unknowns, repetitions); not changed.
+            cells: cells of consistent tables, one after the other, shape (cells, repetitions); not changed.
+            values: their coordinates in one long vector, shape (unknowns, repetitions); not changed.
             total: number of records of each table.
 
         Returns:
@@ -526,10 +530,10 @@ class _CoordinatePlaces:
         return np.concatenate([example_law(self.network.schema, scope).ravel() for scope in self.scopes])[:, None]
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """Split the long vector by interaction: subsets of families, smaller ones first, then additional sets.
+        """Split the long vector of coordinates by interaction: subsets of families, smaller first, then others.
 
         Args:
-            values: shape (unknowns, repetitions).
+            values: coordinates of all interactions in one long vector, shape (unknowns, repetitions).
             also: sets of variables in the schema's order to return besides all subsets of families.
 
         Returns:

@@ -359,9 +359,10 @@ class MeasuredSets:
     def pair_sizes(self) -> Floats:
         """Weights of the sizes of pairs' interactions beyond the network, shape (sizes,), from measured pairs; cached.
 
-        The network's law of a measured pair is the one given the tables of the first stage alone, in the first
-        PAIR_DRAWS draws. At most the first MOST_MEASURED_PAIRS pairs are used; pairs that were chosen for their misfit
-        count like those chosen at random. Without measured pairs the weights are PAIR_PRIOR.
+        They are learned by EM (`pair_weights`) from the pairs that a second stage measured, at most the first
+        MOST_MEASURED_PAIRS. The network's law of a measured pair is the one given the tables of the first stage alone,
+        in the first PAIR_DRAWS draws. Pairs that were chosen for their misfit count like those chosen at random.
+        Without measured pairs the weights are PAIR_PRIOR.
         """
         pairs = measured_pairs(self.evidence)[:MOST_MEASURED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, pairs=False))

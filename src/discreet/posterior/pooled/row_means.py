@@ -208,8 +208,10 @@ def _draw_slice_records(
 ) -> tuple[Floats, Floats]:
     """Draw the pseudo-records of each slice given its counts, and then the weights of their sizes (Gibbs steps).
 
-    The likelihood is Dirichlet-multinomial with concentrations `s max(prediction, LEAST_MEAN)`. The weights are from
-    Dirichlet(WORTH_SLICES / sizes + number of slices with records that drew the size), in each posterior draw.
+    A size s from SLICE_RECORDS has a probability in proportion to its weight times the Dirichlet-multinomial likelihood
+    of the slice's counts, with concentrations `s max(prediction, LEAST_MEAN)`. The new weights are from
+    Dirichlet(WORTH_SLICES / number of sizes + number of slices with records that drew the size), in each posterior
+    draw.
 
     Args:
         counted: counts of the slices, shape `(child, *slices, draws)`.

@@ -138,10 +138,12 @@ class _Pairs:
     def step_by_evidence(self, rng: np.random.Generator) -> None:
         """Take a Metropolis-Hastings step in place, with proposals from the rounded normal law of the evidence.
 
-        Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record the law of
-        the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio alone. For a
-        smaller spread proposals have a standard deviation of one record, and the remaining precision `1 / spread^2 - 1`
-        of the evidence enters the ratio. A proposal outside of 0 to `total` becomes the current split.
+        The law has the mean `centre` and the standard deviation `spread` that the evidence has for the first cell of
+        each pair. Rounding adds a variance of 1/12, which is subtracted beforehand. For a spread of at least one record
+        the law of the proposals equals the evidence's own to within 1 %, so a proposal is accepted on the prior ratio
+        alone. For a smaller spread proposals have a standard deviation of one record, and the remaining precision `1 /
+        spread^2 - 1` of the evidence enters the ratio. A proposal outside of 0 to `total`, the records of the pair,
+        becomes the current split.
         """
         wide = max(self.spread, 1.0)
         proposed = draw_normals(self.first.shape, rng)
@@ -188,8 +190,9 @@ class _Pairs:
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
         """Accept or reject proposed splits by the Metropolis-Hastings ratio; update the split and its weights in place.
 
-        The probability is `min(1, odds exp(prior log ratio - precision ((new - centre)^2 - (first - centre)^2) / 2))`;
-        the exponent is capped at 60.
+        The probability is `min(1, odds exp(prior log ratio - precision ((new - centre)^2 - (first - centre)^2) / 2))`,
+        with `first` the current split, `centre` the evidence's mean of it, and the prior by the cells' weights
+        (`cell_weights`); the exponent is capped at 60.
 
         Args:
             new: proposed records of the first cell, shape `(pairs, *parents, draws)`.
@@ -516,8 +519,8 @@ class _RowEvidence:
     def sweeps(self) -> int:
         """Number of sweeps: a sweep moves a coordinate by its gain, so a small gain needs longer chains.
 
-        It is CHAIN_SWEEPS times `ceil(SLOW_GAIN / smallest gain)`, from 1 to MOST_LENGTHENING; CHAIN_SWEEPS without
-        coordinates.
+        The gain of a coordinate is the smallest error variance divided by its own. The number is CHAIN_SWEEPS times
+        `ceil(SLOW_GAIN / smallest gain)`, this factor from 1 to MOST_LENGTHENING; CHAIN_SWEEPS without coordinates.
         """
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
@@ -525,8 +528,8 @@ class _RowEvidence:
         """True if the evidence on a single row is so clear that a given prior is nearly constant around it.
 
         The least cell of the evidence's table, at the smallest total, is above `CLEAR_DEVIATIONS * deviation * max(1,
-        max |alpha - 1|)`. False if the family has parents, if the child has one state, or if the coordinates' errors
-        differ in size.
+        max |alpha - 1|)`, with `deviation` the standard deviation of the errors. False if the family has parents, if
+        the child has one state, or if the coordinates' errors differ in size.
 
         Args:
             alpha: given concentrations, shape (child,).
@@ -540,8 +543,10 @@ class _RowEvidence:
     def start(self, totals: Ints, rng: np.random.Generator) -> Array:
         """Draw start counts from the evidence's normal law, rounded so that they sum to the totals.
 
-        Cells are drawn around `totals / states` plus the evidence; negative ones are set to 0, `min(deviation, 1) /
-        states` is added to each, and rows are scaled to their totals before rounding, which is unbiased.
+        Cells are drawn around `totals / states` plus the evidence, with the coordinates' own error variances; negative
+        ones are set to 0, `min(deviation, 1) / states` is added to each, with `deviation` the least standard deviation
+        of an error, and rows are scaled to their totals. Each cell is then rounded to one of its two neighbours, at
+        random and without bias.
 
         Args:
             totals: records of each row, shape `(*parents, draws)`.
@@ -622,8 +627,9 @@ class _RowEvidence:
     def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
         """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
-        Its coordinates are drawn from `Normal(current + gain (values - current), (1 - gain) deviation^2)`, with
-        `current` those of the counts. Given this table, rows are independent and the evidence adds nothing.
+        Its coordinates are drawn from `Normal(current + gain (values - current), (1 - gain) deviation^2)`: `values` are
+        the evidence, `current` the coordinates of the counts, `deviation^2` is the smallest error variance, and `gain`
+        is this divided by the coordinate's own. Given this table, rows are independent and the evidence adds nothing.
 
         Args:
             counts: current records, shape `(child, *parents, draws)`.
@@ -746,7 +752,8 @@ class _RowPrior:
         """Draw a mixture component for each row and draw given its counts (Gibbs step).
 
         Its probability is proportional to the learned weight times the Dirichlet-multinomial likelihood of the row's
-        counts.
+        counts. Back-off components have the concentrations A m, A from BACK_OFF_CONCENTRATIONS; the others have their
+        entry of LONE_CONCENTRATIONS in each cell, whatever the mean.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
@@ -755,8 +762,8 @@ class _RowPrior:
             rng: source of randomness.
 
         Returns:
-            Grid positions of the concentrations A m of the drawn components, shape of the counts; and the number of
-            rows that drew each component, shape (COMPONENTS, draws).
+            Grid positions of the cells' concentrations under the drawn components, shape of the counts; and the number
+            of rows that drew each component, shape (COMPONENTS, draws).
         """
         # P(component | counts) ~ weight * product of the cells' factors / factor of the total.
         first = positions(mean * mean.dtype.type(BACK_OFF_CONCENTRATIONS[0]))
@@ -777,7 +784,7 @@ class _RowPrior:
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
     def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
-        """Draw mixture weights from Dirichlet(PRIOR_WORTH_ROWS * weights + picked), for each draw.
+        """Draw mixture weights from Dirichlet(PRIOR_WORTH_ROWS * prior mean + picked), independently for each draw.
 
         Args:
             picked: number of rows that drew each component, shape (COMPONENTS, draws).
