@@ -211,7 +211,8 @@ def _rake_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, .
     """Rake rows to the child's laws in slices by proportional fitting; rows of weight 0 stay.
 
     A step multiplies each probability by wanted / current law of its slice, at most LARGEST_FACTOR, then normalises the
-    rows. There are MOVING_ROUNDS rounds over all margins, two if there is a single margin.
+    rows. There are MOVING_ROUNDS rounds over all margins, two if there is a single margin. Probabilities, current laws
+    and weights of slices are raised to LEAST_PROBABILITY.
 
     Args:
         theta: probabilities, shape `(*parents, child, draws)`; not changed.
@@ -766,7 +767,8 @@ class LatentCounts:
     ) -> RowDraws:
         """Draw counts of parts, each from its own margin alone, rake the rows' counts to all, draw probabilities anew.
 
-        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins.
+        Under the learned prior, a part of the child alone has the prior Dirichlet(1/2), or that of ordered bins. Raking
+        takes RAKING_ROUNDS rounds for a single margin, PARTS_ROUNDS for several.
 
         Args:
             rows: draws to move; not changed.

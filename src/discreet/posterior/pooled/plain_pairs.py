@@ -199,8 +199,8 @@ def move_to_pairs(
     """Move laws to unbiased margins of pairs, with the sampling error of the records added.
 
     The wanted margin of a pair is its shares plus the error of `records` multinomial records from the law, less the
-    law. First the margins of single variables are moved, then those of pairs. A change of a margin is spread over the
-    other variables as if they were independent.
+    law. First the margins of single variables are moved, each to that of the first pair with the variable, then those
+    of pairs, one after the other. A change of a margin is spread over the other variables as if they were independent.
 
     Args:
         law: probabilities in every draw, shape `(*sizes, draws)`; not changed. Records are drawn from its cells raised

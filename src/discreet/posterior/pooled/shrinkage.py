@@ -387,12 +387,15 @@ def _run_chains(
     Under the learned prior with target margins chains start at these, take NEAR_SWEEPS sweeps, and their last counts
     are raked to the margins and rounded at random. Otherwise they start at rounded draws from the evidence and take
     FEW_SWEEPS sweeps for a single row with `doubt` or with evidence that outweighs a given prior, else
-    `_RowEvidence.sweeps`. A child of a single state has no steps: all its records are in this state.
+    `_RowEvidence.sweeps`. A sweep draws each row's component of the learned prior, then the mixture weights (not in the
+    last sweep; they start at their prior mean), then the splits of counts (`split_pairs`). A child of a single state
+    has no splits: all its records are in this state.
 
     With `doubt.rare` under the learned prior a random cell, in DOUBT_SHARE of the draws, has at least the concentration
-    `n / (n + FILLED_RECORDS + 3 deviation)` during the chain, n being the row's records; the concentrations that are
-    returned are those of the last sweep without it, raised in cells and set in rows without records (`_raise_doubted`).
-    `mean` ignores both; it and `usage` are averages over the last ten sweeps, or all if there are fewer.
+    `n / (n + FILLED_RECORDS + 3 deviation)` during the chain, n being the row's records and `deviation` the least
+    standard deviation of an error. The concentrations that are returned are those of the last sweep without it, raised
+    in cells and set in rows without records (`_raise_doubted`). `mean` ignores both; it and `usage` are averages over
+    the last ten sweeps, or all if there are fewer.
 
     Args:
         coordinates: values and error variances of the coordinates, both of shape `(*parents, child)`.
