@@ -145,7 +145,7 @@ class Basis:
         Returns:
             `(node,)` for a node that no table contains or whose released draws leave it out, `(parent, node)` if no
             table contains both: the dependence of the node on this parent is unmeasured. At most 20, by node in the
-            network's order. Empty with public records, and if a table of some data set contains the whole query (unless
+            schema's order. Empty with public records, and if a table of some data set contains the whole query (unless
             released draws leave out a node).
         """
         inside = frozenset(names)

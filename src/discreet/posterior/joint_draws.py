@@ -176,7 +176,7 @@ class PosteriorDraws(Posterior):
             level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            The rows of `marginals(posterior, level=level)`, from the joint law, variables in the network's order:
+            The rows of `marginals(posterior, level=level)`, from the joint law, variables in the schema's order:
             "query", "variable", "state", "mean", "lower", "upper", "level" and, if they are known, shares of the
             variance and "basis".
 

@@ -212,7 +212,10 @@ class LawParts:
         return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
     def _draw_set(self, names: Scope) -> DrawnSet:
-        """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing."""
+        """Return the law of a set of variables, gaps being states; draw it and add it to `drawn` if it is missing.
+
+        Cells that conditions of columns make impossible are set to 0 in a set that is drawn here.
+        """
         if names not in self.drawn:
             drawn = self.sets.draw(names, self.families, self._replicate_families)
             self.drawn[names] = DrawnSet(*(clear_impossible(self.sets.network.schema, names, law) for law in drawn))

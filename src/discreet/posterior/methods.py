@@ -118,9 +118,10 @@ def noise_aware(
         own generator: the answer to a query does not depend on earlier queries.
 
     Raises:
-        InputError: a prior over another network or from the same records, or beside a method whose parameters have
-            their own; no draws, or more than memory has (2^36 cells of all tables); a method that cannot read the
-            evidence; or a release over a design or of a network's structure.
+        InputError: measurements that do not determine the number of records; a prior over another network or from the
+            same records, or beside a method whose parameters have their own; no draws, or more than memory has (2^36
+            cells of all tables); a method that cannot read the evidence; or a release over a design or of a network's
+            structure.
         DiscreetError: chains that have not mixed; or, when a family is drawn, noise too large to draw it.
 
     Guarantee:
@@ -186,7 +187,7 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
         release: release of noisy counts, tables or contrasts; other payloads are ignored.
 
     Returns:
-        For each node with such rows, in the network's order: (their number, number of all rows); a node without parents
+        For each node with such rows, in the schema's order: (their number, number of all rows); a node without parents
         has one row. Empty for releases that measure no counts.
 
     Raises:
@@ -377,7 +378,7 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Attach source and basis to stored draws; without a generator the posterior makes no new draws.
+    """Attach source, basis, accounts and sums of numbers to stored draws, as `_attach_source` does.
 
     Args:
         posterior: draws under the network whose rows were drawn.
@@ -389,7 +390,7 @@ def restore_source(
 
     Returns:
         The posterior over the public network. If its rows are of a larger network they are projected at first use, and
-        kept as `saturated`. Without a generator `source` is None in both.
+        kept as `saturated`. Without a generator `source` is None in both, so no new draws can be made.
     """
     task = DrawTask(combined, prior, posterior.probabilities.draws or 0, posterior.network, trusted)
     restored = _attach_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
@@ -410,9 +411,10 @@ def _trusts(combined: Combined, method: str) -> bool:
 def _attach_source(
     posterior: PosteriorDraws, task: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
-    """Attach source, basis and accounts to drawn rows; if they are of a larger network, project to the public one.
+    """Attach source, basis, accounts and sums of numbers to drawn rows, and project them to the public network.
 
-    The accounts are those that paid for the releases, and those of a given prior.
+    The source draws the task again by the same method (`_draw_again`). The accounts are those that paid for the
+    releases, and those of a given prior. The sums are those of the evidence (`number_evidence`), None without any.
 
     Args:
         posterior: draws under the task's network; not changed.

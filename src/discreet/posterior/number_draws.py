@@ -960,9 +960,10 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
         rng: source of randomness; not used without a ruler.
 
     Returns:
-        With a ruler a law whose bins are the leaves, flat inside them: each bin's share is split among its leaves by
-        their noisy counts (`_split`), with a prior around the parabolas through the mean shares over draws. Else the
-        law of parabolas through the bins of each draw.
+        With a ruler a law whose bins are the leaves, flat inside them. Each bin's share is split among its leaves by
+        their noisy counts, in units (`_split`); the prior of the split has the leaves' shares, at least 1e-12, under
+        parabolas through the mean shares over draws. Without a ruler the law of parabolas through the bins of each
+        draw.
     """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
