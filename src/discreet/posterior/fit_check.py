@@ -180,7 +180,11 @@ class GoodnessOfFit(Result):
         ]
 
     def content(self) -> Iterator[str | Block]:
-        """Yield the table of all tests, an empty line, and the result in one line; without tests that line alone."""
+        """Yield the table of all tests, an empty line, and the result in one line; without tests that line alone.
+
+        A row of the table has the variables, the effect with four decimals, the p-value in two digits, "contradicted"
+        or nothing, and the arcs that would carry the interaction.
+        """
         rows = [
             (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
              row["arcs"])
@@ -377,7 +381,11 @@ class _InteractionMoments:
     """
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
-        """Start from the interaction's own mean and covariance under the network, before any ancestor is added."""
+        """Start from the interaction's own moments under the network, before any ancestor is added.
+
+        They are E[phi] and R = Cov(phi). The noise has one term yet: an error of 1 in the number of records changes n
+        E[phi] by E[phi].
+        """
         self.names, self.sizes = names, probabilities.shape
         self.contrasts = interaction_contrasts(self.sizes)
         flat = probabilities.ravel()

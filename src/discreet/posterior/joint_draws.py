@@ -143,7 +143,11 @@ class PosteriorDraws(Posterior):
     seen: PosteriorDraws | None = None
 
     def __post_init__(self) -> None:
-        """Clear impossible cells; refuse tables without draws, and replicates of another network or number of them."""
+        """Refuse tables without draws and replicates of another network or number; then clear impossible cells.
+
+        If the schema has conditions of columns, impossible cells of probabilities and replicates are set to 0
+        (`with_zeros`).
+        """
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")
         replicates = self.replicates

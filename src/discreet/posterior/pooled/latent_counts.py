@@ -561,7 +561,10 @@ class LatentCounts:
         self._laws, self._replicate_laws = (ParentLaws(cells, self._seed) for cells in both)
 
     def rows(self, node: str) -> RowDraws:
-        """Return the draws of a family; draw and keep it and its ancestors first if they are missing."""
+        """Return the draws of a family, drawn at its first use and kept.
+
+        Ancestors that are missing are drawn first, from the roots down.
+        """
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)

@@ -77,7 +77,7 @@ class Measured:
         )
 
     def _clear(self, scope: Scope, noise: Floats) -> Floats:
-        """Take the noise out of impossible cells, which are known."""
+        """Set the noise of impossible cells, which are known, to 0; return the noise itself if there are none."""
         possible = possible_cells(self.network.schema, scope)
         return noise if possible is None else noise * possible[..., None]
 

@@ -98,7 +98,8 @@ class _Level:
     def __init__(self, n: Array, sets: list[Axes]) -> None:
         """Prepare the records of each slice, the share that each row has of its slice, and equal weights of sizes.
 
-        Sizes are those of SLICE_RECORDS; nothing is fitted yet.
+        A share divides by at least LEAST_RECORDS. Each margin and draw has its own weights of the sizes SLICE_RECORDS.
+        Nothing is fitted yet.
         """
         self._n, self._sets = n, sets
         self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]

@@ -162,7 +162,7 @@ class _Pairs:
         self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
     def _keep_possible(self, proposed: Array) -> Array:
-        """Replace proposals outside of 0 to `total` by the current split; a new array."""
+        """Replace proposals outside of 0 to `total`, the records of the pair, by the current split; a new array."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
