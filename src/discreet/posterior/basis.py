@@ -176,12 +176,12 @@ class Basis:
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
-        """Parts of each node's family without measurements or public records, by node, in the form of `prior_only`.
+        """Parts of each node's family without measurements or public records, by node.
 
         Returns:
-            `(node,)` alone for a node in no table or of `_unreleased_nodes`; else `(parent, node)` for each parent that
-            no table contains together with the node. Nodes without such parts are left out; with public records the
-            mapping is empty.
+            `(node,)` alone for a node that no table contains or that all releases' draws leave out; else `(parent,
+            node)` for each parent that no table contains together with the node. Nodes without such parts are left out;
+            with public records the mapping is empty.
         """
         if self.evidence.public is not None:
             return {}

@@ -252,6 +252,9 @@ class LawParts:
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit joint laws to rows, families and measured sets, with random interactions drawn from one stream.
 
+        Pairs get random interactions only if the plan doubts them, with sizes by the weights `pair_sizes`; loose
+        triples (`is_loose`) get some in any case, with sizes by `triple_sizes`. The fit is `fit_joint_law`'s.
+
         Args:
             cells: rows, shape `(*parents, child, draws)`.
             families: joint laws of the families, by node, same shape.
@@ -259,8 +262,8 @@ class LawParts:
             stream: stream of the generators of random interactions.
 
         Returns:
-            Rows of the joint laws, over `plan.wide`, as `fit_joint_law` returns them, with impossible cells at 0. Pairs
-            get random interactions only if the plan doubts them, loose triples (`is_loose`) in any case.
+            Rows of the joint laws, over `plan.wide` (with the hidden variable, if there is doubt), with impossible
+            cells at 0.
         """
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)

@@ -155,7 +155,8 @@ def _choose_sets(
         scopes: families, with the hidden variable; chosen sets are appended in place if not all fit.
         sets: candidate sets, each with itself plus the hidden variable.
         sizes: number of states of each variable.
-        contradict: ranks the sets, as for `LawPlan.of`; None ranks by size alone.
+        contradict: function from sets to how much each contradicts the network, called only if not all fit; None ranks
+            by size alone.
 
     Returns:
         (chosen sets in the given order, tree); ((), None) if the families' cliques have more than `LAW_CELLS` cells.

@@ -378,7 +378,7 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Attach source, basis, accounts and sums of numbers to stored draws, as `_attach_source` does.
+    """Attach what a posterior needs beside its draws to stored draws: source, basis, accounts and sums of numbers.
 
     Args:
         posterior: draws under the network whose rows were drawn.
@@ -471,7 +471,8 @@ def draw_pooled(
         kept. `parts` is None if the network is trusted.
 
     Raises:
-        InputError: as for `draw_latent_counts`.
+        InputError: several data sets, a release without tables, measurements that do not determine the number of
+            records, or counts beyond 2^60 (`draw_latent_counts`).
     """
     drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None

@@ -742,13 +742,13 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
         parts: draws of the prior, shape `(parts, ..., draws)`; not changed.
         weights: weight of each part in the sum, same shape.
         measured: the measured sum, shape `(..., draws)`, or what broadcasts to it.
-        noise: standard deviation of its noise, likewise.
+        noise: standard deviation of its noise, shape as for `measured`.
         rng: source of the simulated noise.
 
     Returns:
         Draws of the posterior, same shape. Each part moves by `covariance / (variance + noise^2) * (measured +
         simulated noise - sum)`: the covariance of the part with the sum, and the variance of the sum, are those over
-        the draws.
+        the draws. A denominator below 1e-300 counts as this.
     """
     total = (weights * parts).sum(axis=0)
     centred = total - total.mean(axis=-1, keepdims=True)

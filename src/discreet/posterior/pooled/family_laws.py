@@ -64,11 +64,12 @@ class ParentLaws:
         return self._compute_law(parents)
 
     def _compute_law(self, parents: Scope) -> Floats:
-        """Compute the law as a margin of the family that contains all parents; without such a family, as `_apart` does.
+        """Compute the law of a node's parents, as a margin of the family that contains them all if there is one.
 
         The family is that of one of the parents; its law is its rows times the law of its own parents, found in the
-        same way. `_apart` computes a law exactly where that is affordable, else from records simulated with the seed.
-        The result is not kept here: `law` keeps it, and before it the laws above, so that the recursion stays shallow.
+        same way. Without such a family the law is computed exactly where that is affordable, else from records
+        simulated with the seed (`_apart`). A law that `law` has kept is returned as it is. The result is not kept here:
+        `law` keeps it, and before it the laws above, so that the recursion stays shallow.
 
         Args:
             parents: all parents of one node, at least one, in the order of its family.

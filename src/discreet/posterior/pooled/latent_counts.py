@@ -361,8 +361,11 @@ def _spread_block(
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of a family's rows around the part's rows, and rake the counts to the part's.
 
-    "Other rows" are the configurations of the parents that the part lacks. Each row and draw has a concentration and
-    probabilities of its own, as `spread_rows` says.
+    "Other rows" are the configurations of the parents that the part lacks. Under the learned prior each row and draw
+    has a concentration of its own, picked in proportion to `part.usage + PRIOR_WORTH_ROWS * weights`, and is Dirichlet
+    around the part's row in this draw, at least LEAST_MEAN in each cell. Under a given prior it is Dirichlet(alpha).
+    Counts are multinomial given probabilities drawn from this prior. For each row of the part they are raked to its
+    counts (`rake_counts`).
 
     Args:
         part: draws of the part's rows.
@@ -374,7 +377,7 @@ def _spread_block(
 
     Returns:
         Counts, concentrations and probabilities of the block's draws, each of shape `(part rows, other rows, child,
-        draws)`. Probabilities are drawn given concentrations and raked counts.
+        draws)`. Probabilities are drawn anew given concentrations and raked counts.
     """
     rows, of_each, _ = totals.shape
     theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))

@@ -121,7 +121,8 @@ class Margins:
             ratio: largest ratio of a coordinate's variance to the largest variance of the scope, at most 1.
 
         Returns:
-            Subsets in the form of `measured_parts`; never `scope` itself, and empty if all variances are similar.
+            Subsets in the order of `scope`, the node last; no subset contains another, and the one of the most cells
+            comes first. Never `scope` itself, and empty if all variances are similar.
         """
         _, variances = self.coordinates(scope)
         largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
@@ -245,16 +246,18 @@ def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, 
 def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
     """Fit tables by plain least squares; estimates are unbiased and cells may be negative.
 
+    The coordinate of an interaction is the mean over the tables that contain it, weighted by precision.
+
     Args:
         noisy: tables of one repetition.
         records: number of records if it is public, else None. It replaces the fitted total, with variance 0; no other
             interaction changes.
-        also: additional sets of variables, as in `pooled_margins`.
+        also: further sets of variables, in the schema's order, whose interactions are estimated though no family
+            contains them.
 
     Returns:
-        Estimates and variances of the measured interactions of all families and of the additional sets; sets that no
-        table contains are left out. The variance of an interaction is the largest over its coordinates, 0 if it has
-        none.
+        Estimates and variances of the measured interactions of all families and of `also`; sets that no table contains
+        are left out. The variance of an interaction is the largest over its coordinates, 0 if it has none.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)

@@ -43,9 +43,10 @@ PLAIN_STREAM = 2
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
     """Move a law of some variables, in every draw, to unbiased estimates of its measured pairs.
 
-    The law itself is returned if no table contains a pair, or if the number of records or a state's count, of a
-    variable in a measured pair, is not well above its noise (CLEAR_NOISE_DEVIATIONS). Results are equal for equal
-    arguments.
+    The pairs' shares are drawn by least squares with the error of noise (`draw_plain_pairs`), and the law is moved to
+    them with the sampling error of the records (`move_to_pairs`). The law itself is returned if no table contains a
+    pair, or if the number of records or a state's count, of a variable in a measured pair, is not well above its noise
+    (CLEAR_NOISE_DEVIATIONS). Results are equal for equal arguments.
 
     Args:
         sets: measured sets of the posterior.
@@ -60,11 +61,13 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
 
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-    """Compute the laws of all pairs, moved as by `move_without_bias`, for variables whose joint law is too large.
+    """Compute the laws of all pairs, moved to unbiased estimates, for variables whose joint law is too large.
 
-    The laws of `cells` are returned unmoved in the cases that `move_without_bias` names. The sampling error is that of
-    SIMULATED_RECORDS records from each draw, the same for all pairs, times `sqrt(SIMULATED_RECORDS / records)`. Of
-    pairs that no table contains only the margins are moved.
+    A pair that some table contains gets its unbiased shares by least squares with the error of noise
+    (`draw_plain_pairs`), plus a sampling error. This is the error of SIMULATED_RECORDS records from each draw of
+    `cells`, the same records for all pairs, times `sqrt(SIMULATED_RECORDS / records)`. Of other pairs only the margins
+    are moved (`move_pairs`). The laws of `cells` are returned unmoved if no table contains a pair, or if the number of
+    records or a state's count, of a variable in a measured pair, is not well above its noise (CLEAR_NOISE_DEVIATIONS).
 
     Args:
         sets: measured sets of the posterior.
@@ -72,7 +75,8 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
         names: different variables.
 
     Returns:
-        Laws by pair, in the schema's order, shape `(*sizes, draws)`.
+        Laws by pair, variables in the schema's order, shape `(*sizes, draws)`; the measured pairs come first if any is
+        moved. Moved cells may be negative.
 
     Raises:
         InputError: a network too large for exact inference.
@@ -237,7 +241,7 @@ def move_to_pairs(
 def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
-    """Move laws of pairs as `move_to_pairs` does, for variables whose joint law is too large.
+    """Move laws of pairs to unbiased margins, for variables whose joint law is too large for `move_to_pairs`.
 
     Args:
         laws: laws of all pairs in every draw, shape `(*sizes, draws)`.
