@@ -264,7 +264,7 @@ class PosteriorDraws(Posterior):
         if self.sums is None:
             return None
         parts = self.parts if self.saturated is None else self.saturated.parts
-        plain = cache(partial(draw_plain, None if parts is None else parts.told))
+        plain = cache(partial(draw_plain, None if parts is None else parts.tabled_sets))
         return NumberDraws(self.sums, Laws(self.law.cells).joint, seen=seen, plain=plain)
 
     def assuming(self, assume: LawAssume) -> PosteriorDraws:

@@ -142,7 +142,7 @@ class LawParts:
         return self.sets.network if self.complete is None else self.complete.rows.network
 
     @property
-    def told(self) -> MeasuredSets | None:
+    def tabled_sets(self) -> MeasuredSets | None:
         """Measured sets, if their tables are over the law's variables; None for the law of complete records."""
         return self.sets if self.complete is None else None
 

@@ -43,8 +43,8 @@ class ParentLaws:
     def __init__(self, cells: Tables, seed: int) -> None:
         """Keep the draws and the seed; nothing is computed yet."""
         self._cells, self._seed = cells, seed
-        self._found: dict[Scope, Floats] = {}
-        self._seen = set[str]()
+        self._laws: dict[Scope, Floats] = {}
+        self._finished = set[str]()
 
     def law(self, parents: Scope) -> Floats:
         """Compute `P(parents)` of a node in every draw, shape `(*parents, draws)`; keep those of its ancestors.
@@ -57,10 +57,10 @@ class ParentLaws:
         """
         network = self._cells.network
         # From the roots down, because recursion along a long chain would be as deep as the chain is long.
-        for name in ancestors_beyond(network, parents, self._seen):
-            self._seen.add(name)
-            if (above := network.parents[name]) and above not in self._found:
-                self._found[above] = self._compute_law(above)
+        for name in ancestors_beyond(network, parents, self._finished):
+            self._finished.add(name)
+            if (above := network.parents[name]) and above not in self._laws:
+                self._laws[above] = self._compute_law(above)
         return self._compute_law(parents)
 
     def _compute_law(self, parents: Scope) -> Floats:
@@ -78,8 +78,8 @@ class ParentLaws:
             Shape `(*parents, draws)`.
         """
         network, held = self._cells.network, held_sets(self._cells.network, parents)
-        if parents in self._found:
-            return self._found[parents]
+        if parents in self._laws:
+            return self._laws[parents]
         if len(held) > 1:
             return self._apart.law(parents)
         (holder,) = held.values()
