@@ -146,8 +146,9 @@ class GoodnessOfFit(Result):
     def __str__(self) -> str:
         """Format the result in one line: the number of failed tests, the one of largest effect, and the coverage.
 
-        The coverage is the number of pairs of variables that some table contains. Without tests, or without failed
-        ones, the line says so.
+        The failed test is given by its variables, its effect with three decimals and the arcs to add. The coverage is
+        the number of pairs of variables that some table contains. Without tests, or without failed ones, the line says
+        so and gives the coverage.
         """
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
@@ -398,8 +399,9 @@ class _InteractionMoments:
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
         """Add the terms of one ancestor's family to V in place: subtract Cov(D_v) from R, add its coordinates to b_S.
 
-        If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured` becomes
-        False.
+        The coordinates of D_v in the interaction of S are multiplied by `sqrt(|S| / |family|)`, the numbers of cells of
+        both tables. If an interaction of the family that matters (a coordinate above 1e-9) was not measured, `measured`
+        becomes False.
 
         Args:
             margins: measured interactions, with noise variances.

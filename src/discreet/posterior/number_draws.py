@@ -494,7 +494,7 @@ class NumberDraws:
     def covariance(self, first: str, second: str, pair: Floats, *, binned: bool = False) -> Floats:
         """Compute the covariance of two columns in every draw.
 
-        It is the covariance of the means of bins, plus what the released product says beyond it (`_inside`).
+        It is the covariance of the means of bins, plus what the released product says beyond it (`_covary_inside`).
 
         Args:
             first, second: names of different columns.
@@ -511,11 +511,11 @@ class NumberDraws:
         if binned or not self.measures(first, second):
             return np.asarray(by_bins)
         if self.seen is None:
-            return np.asarray(by_bins + self._inside(first, second, pair))
+            return np.asarray(by_bins + self._covary_inside(first, second, pair))
         law = self.seen.joint((first, second))[: len(a), : len(b)]
-        return np.asarray(by_bins + self.seen._inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
+        return np.asarray(by_bins + self.seen._covary_inside(first, second, law / (law.sum(axis=(0, 1)) + LEAST_SHARE)))
 
-    def _inside(self, first: str, second: str, pair: Floats) -> Floats:
+    def _covary_inside(self, first: str, second: str, pair: Floats) -> Floats:
         """Compute the covariance of two columns beyond that of their means in bins, from the released product.
 
         The prior of the mean product is that by the line between bins (`follow_bins`), with a normal doubt of
@@ -761,11 +761,12 @@ def condition(parts: Floats, weights: Floats, measured: Floats, noise: Floats, r
 def _read_column(numbers: NumberDraws, name: str) -> Column:
     """Read a column from its sum of offsets, its square and its ruler.
 
-    Mean offsets and squares have the prior of the law inside bins (`_law_inside`), with a normal doubt: of INSIDE_DOUBT
-    half widths of the leaves for offsets, and of INSIDE_DOUBT times what half a bin can change for squares. The
-    released sum conditions the offsets, and a released square the squares, which else keep their prior (`condition`).
-    Last, sampling errors of variance `spread / (records of the bin + 1)` are added to both. Offsets are limited to
-    WIDEST half widths of their bins before and after that, and the law is tilted to them.
+    Mean offsets and squares have the prior of the law inside bins (`_draw_inside`), with a normal doubt: of
+    INSIDE_DOUBT half widths of the leaves for offsets, and of INSIDE_DOUBT times what half a bin can change for
+    squares. The released sum conditions the offsets, and a released square the squares, which else keep their prior
+    (`condition`). Last, a sampling error of variance `spread / (records of the bin + 1)` moves each offset, and the
+    square with it. Offsets are limited to WIDEST half widths of their bins before and after that, and the law is tilted
+    to them.
 
     Args:
         numbers: numbers of the release.
@@ -780,11 +781,11 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     law = numbers.joint((name,))[: grid.bins]
     present = np.maximum(law.sum(axis=0), LEAST_SHARE)
     bins, per_record = law / present, numbers.per_step / present
-    prior = _law_inside(numbers, name, bins, numbers.units * present, rng)
+    prior = _draw_inside(numbers, name, bins, numbers.units * present, rng)
     leaf_bin = grid.bin_of_leaf(payload.leaves(name))
     half = np.diff(prior.edges)[:, None] / 2
-    offsets = _by_bin(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
-    offsets = offsets + INSIDE_DOUBT * _by_bin(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
+    offsets = _bin_mean(prior, leaf_bin, prior.centres(), grid.bins) - grid.middles[:, None]
+    offsets = offsets + INSIDE_DOUBT * _bin_mean(prior, leaf_bin, half, grid.bins) * rng.standard_normal(bins.shape)
     scale = grid.step * per_record
     deviation, moment_deviation = numbers.evidence.deviations
     counted = numbers.count_shares(bins, numbers.units * float(present.mean()))
@@ -793,7 +794,7 @@ def _read_column(numbers: NumberDraws, name: str) -> Column:
     offsets = np.clip(offsets, -reach, reach)
     moved = move_means(prior, leaf_bin, grid.middles[:, None] + offsets)
     inner = moved.centres() - grid.middles[leaf_bin][:, None]
-    spread = np.maximum(_by_bin(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
+    spread = np.maximum(_bin_mean(moved, leaf_bin, inner**2 + half**2 / 3, grid.bins) - offsets**2, 0.0)
     middles = grid.centred[:, None]
     squares = 2 * middles * offsets + offsets**2 + spread
     squares = squares + INSIDE_DOUBT * (2 * np.abs(middles) * reach + reach**2 / 2) * rng.standard_normal(bins.shape)
@@ -834,7 +835,7 @@ def _complete_column(numbers: NumberDraws, name: str) -> Column:
     bins = bins / np.maximum(bins.sum(axis=0), LEAST_SHARE)
     gaps = payload.network.schema[name].missing is not None
     for family in (part.given for part in payload.rows_by_family if gaps and part.number == name):
-        laws = (_join_rows(numbers, name, family), numbers._drop_gaps(_join_rows(numbers.seen, name, family), family))
+        laws = (_row_law(numbers, name, family), numbers._drop_gaps(_row_law(numbers.seen, name, family), family))
         complete, counted = (law / (law.sum(axis=1, keepdims=True) + LEAST_SHARE) for law in laws)
         rows = numbers._drop_gaps(numbers.seen.rows(name, family), family)
         shifts.append(((complete - counted) * rows).sum(axis=1))
@@ -854,13 +855,13 @@ def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     and are then limited to WIDEST half widths of the bins.
     """
     assert numbers.seen is not None
-    rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _join_rows(numbers, name, family)
+    rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _row_law(numbers, name, family)
     mean = (law * rows).sum(axis=1) / (law.sum(axis=1) + LEAST_SHARE)
     reach = WIDEST * np.diff(numbers.grids[name].edges)[:, None, None] / 2
     return np.asarray(np.clip(rows + (numbers.column(name).offsets - mean)[:, None], -reach, reach))
 
 
-def _join_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
+def _row_law(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Compute the law of a column's bins and the rows of a family, shape (bins, rows, draws), last variable fastest.
 
     Records without the number are left out, so it sums to less than 1 if there are some.
@@ -915,7 +916,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     evidence, grid, column = numbers.evidence, numbers.grids[name], numbers.column(name)
     rng = numbers.generator(name, *family)
     sums = next(part.sums for part in evidence.payload.rows_by_family if (part.number, part.given) == (name, family))
-    law = _join_rows(numbers, name, family) + LEAST_SHARE
+    law = _row_law(numbers, name, family) + LEAST_SHARE
     flat, total = law.reshape(-1, law.shape[-1]), law.sum(axis=(0, 1))
     counted = (numbers.count_shares(flat / total, numbers.units * float(total.mean())) * total).reshape(law.shape)
     share, reach = counted.sum(axis=0), np.diff(grid.edges)[:, None, None] / 2
@@ -949,7 +950,7 @@ def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     return np.asarray(offsets)
 
 
-def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
+def _draw_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, rng: np.random.Generator) -> BinLaw:
     """Draw the law inside the bins: by the ruler's leaves where there is one, else by parabolas.
 
     Args:
@@ -961,9 +962,9 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
 
     Returns:
         With a ruler a law whose bins are the leaves, flat inside them. Each bin's share is split among its leaves by
-        their noisy counts, in units (`_split`); the prior of the split has the leaves' shares, at least 1e-12, under
-        parabolas through the mean shares over draws. Without a ruler the law of parabolas through the bins of each
-        draw.
+        their noisy counts, in units (`_split_leaves`); the prior of the split has the leaves' shares, at least 1e-12,
+        under parabolas through the mean shares over draws. Without a ruler the law of parabolas through the bins of
+        each draw.
     """
     payload, grid = numbers.evidence.payload, numbers.grids[name]
     ruler = next((ruler for ruler in payload.rulers if ruler.number == name), None)
@@ -976,12 +977,12 @@ def _law_inside(numbers: NumberDraws, name: str, bins: Floats, records: Floats, 
     counts, start, shares = ruler.counts / numbers.evidence.steps, 0, np.empty((len(edges) - 1, bins.shape[1]))
     for bin, number in enumerate(parts):
         held = slice(start, start + number)
-        shares[held] = bins[bin] * _split(counts[held], expected[held], bins[bin] * records, noise, rng)
+        shares[held] = bins[bin] * _split_leaves(counts[held], expected[held], bins[bin] * records, noise, rng)
         start += number
     return BinLaw(edges, shares, np.full(shares.shape, FLATTEST_RISE), bool(grid.shift))
 
 
-def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
+def _split_leaves(counts: Floats, expected: Floats, records: Floats, noise: float, rng: np.random.Generator) -> Floats:
     """Draw the shares of a bin's leaves by halving: the bin, then each half, down to single leaves.
 
     The share of the first half is drawn on a grid of GRID_POINTS points, with a uniform place between points. Its prior
@@ -1017,13 +1018,13 @@ def _split(counts: Floats, expected: Floats, records: Floats, noise: float, rng:
     first = np.sin(angles) ** 2
     halves = ((first, slice(middle)), (1 - first, slice(middle, None)))
     leaves = [
-        part * _split(counts[held], expected[held], np.maximum(records * part, 1e-3), noise, rng)
+        part * _split_leaves(counts[held], expected[held], np.maximum(records * part, 1e-3), noise, rng)
         for part, held in halves
     ]
     return np.asarray(np.concatenate(leaves))
 
 
-def _by_bin(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
+def _bin_mean(law: BinLaw, leaf_bin: Ints, values: Floats, bins: int) -> Floats:
     """Average values of leaves over each bin, weighted by the law's shares plus 1e-12, shape (bins, draws).
 
     So leaves count alike where a bin has no share. `leaf_bin` is the bin of each leaf, ascending, and `values` has a

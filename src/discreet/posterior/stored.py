@@ -371,8 +371,8 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
         Positions where the head begins and ends.
 
     Raises:
-        InputError: another first line, a wrong checksum, or a length of the head that is 0, no multiple of 8, above
-            twice DOCUMENT_BYTES, or beyond the file.
+        InputError: in this order, another first line, a wrong checksum or too few bytes for one, or a length of the
+            head that is 0, no multiple of 8, above twice DOCUMENT_BYTES, or beyond the file.
     """
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):

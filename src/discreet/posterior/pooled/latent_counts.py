@@ -736,7 +736,8 @@ class LatentCounts:
         """Draw counts of the child, and of each parent with the child, each from the evidence on its own table.
 
         The child's counts have the prior Dirichlet(1/2), or that of ordered bins (`_draw_ordered`); those with a parent
-        are drawn given both of their margins (`draw_pair_counts`).
+        are drawn given both of their margins (`draw_pair_counts`), with the largest error variance of the interaction's
+        coordinates.
 
         Args:
             part: names of the parents and the child, the child last.

@@ -467,7 +467,11 @@ class _CoordinatePlaces:
         return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Transform the cells of each table to its own coordinates, shape `(cells, repetitions)`; a new array."""
+        """Transform the cells of each table to its own coordinates, one table after the other.
+
+        The result is a new array of the shape of `cells`, (cells, repetitions). Coordinates are those of the table's
+        contrasts, not weighted.
+        """
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)

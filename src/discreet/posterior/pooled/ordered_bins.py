@@ -209,7 +209,8 @@ class _BinChain:
     def draw(self, laws: list[Floats], number: int, rng: np.random.Generator) -> Ints:
         """Draw columns of nodes given all counts, backwards from the last two bins.
 
-        The result has the positions of nodes, shape (bins, number).
+        The last two nodes are drawn together from the last law. Then each earlier node is drawn given the two after it,
+        from its law times the transition to them. The result has the positions of nodes, shape (bins, number).
 
         Args:
             laws: laws as `filter` returns them.

@@ -88,8 +88,10 @@ def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng
     """Redraw the split of records between disjoint pairs of cells of each row by Metropolis steps, in place.
 
     Each of PAIRINGS_PER_SWEEP rounds (two for two states) pairs the cells at random, the same for all rows and draws;
-    of an odd number one is left out. The first round proposes a step around the current split, later ones a draw from
-    the evidence, and each round ends with a proposal of an end. A single state is left as it is.
+    of an odd number one is left out. The evidence on the first cell of a pair with `total` records is normal, with mean
+    `(evidence of the first - of the second + total) / 2` and standard deviation `deviation / sqrt(2)`. The first round
+    proposes a step around the current split, later ones a draw from the evidence, and each round ends with a proposal
+    of an end. A single state is left as it is.
 
     Args:
         counts: records of each cell, shape `(child, *parents, draws)`; changed in place. The sum of each pair is kept.
@@ -661,8 +663,10 @@ class _RowEvidence:
     def _invert_contrasts(self, contrasts: Array) -> Array:
         """Transform coordinates of contrasts back to a table, in records, whose rows sum to zero.
 
+        The coordinates of row totals are taken as 0.
+
         Args:
-            contrasts: shape `(child - 1, *parents, draws)`.
+            contrasts: coordinates, shape `(child - 1, *parents, draws)`.
 
         Returns:
             Shape `(child, *parents, draws)`.
