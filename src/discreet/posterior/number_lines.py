@@ -342,14 +342,19 @@ def give_states(numbers: NumberDraws, states: Mapping[str, int]) -> NumbersGiven
 
 
 def divide_covariance(numbers: NumberDraws, by: str, names: tuple[str, str]) -> Floats:
-    """Divide the covariance of two columns among the states of a variable, as the comment above derives it.
+    """Divide the covariance of two columns among the states of a variable; together they give that of all records.
 
     The covariance of a state is read along the lines between its bins (`follow_bins`), from the drawn law, with a
     normal doubt of STATE_DOUBT times the largest possible covariance. Where a table has all the variables it is also
-    read from unbiased shares (`plain`), and the two are weighted by precision. The doubt of the result is that of the
-    slopes inside bins; more where the covariance of all records is missed, and where cells of the drawn law were
-    raised. Half of its variance (COMMON) is shared by all states. What all states together miss of the covariance of
-    all records is then divided among them, in proportion to share and doubt, and the doubt is drawn.
+    read from unbiased shares (`plain`), and the two are weighted by precision. Without such a table the drawn law
+    stands for both.
+
+    The doubt of a state is that of the slopes inside bins, and two parts of the largest possible covariance: what all
+    states together miss of the covariance of all records (its mean, and NOISE_DOUBT times its deviation over the
+    draws), relative to the largest possible; and RAISED_DOUBT times the square of what raised cells take from the
+    state, relative to the same. Half of its variance (COMMON) is shared by all states. What is missed, the covariance
+    of all records less the states' covariances and that of their means, is divided among the states in proportion to
+    share and doubt; the doubt is drawn, too.
 
     Args:
         numbers: numbers of all records, or of those with observed states of other variables.

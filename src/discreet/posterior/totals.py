@@ -71,8 +71,8 @@ class TotalLaw:
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
     """Estimate the law of each row total of a family by simulation.
 
-    In every draw n is drawn from `records`, and the total from Binomial(n, P(parents)); a histogram over 0 to the
-    largest n is fitted to the totals (`_fit_histogram`).
+    In every draw n is drawn from `records`, and the total from Binomial(n, P(parents)), the probability limited to [0,
+    1]; a histogram over 0 to the largest n is fitted to the totals (`_fit_histogram`).
 
     Args:
         node: node of the network.
@@ -113,8 +113,9 @@ def log_flat_law(most: float) -> TotalLaw:
         most: largest total; a fraction is cut off.
 
     Returns:
-        The law of the totals from 0 to `most`, with BINS_PER_FOLD bins for a factor e of 1 + N; uniform within each
-        bin.
+        The law of the totals from 0 to `most`, with BINS_PER_FOLD bins for a factor e of 1 + N, or bins of single
+        totals where these would be narrower. The mass of a bin is the difference of log(1 + N) at its ends; the law is
+        uniform within each bin.
 
     Example:
         >>> law = log_flat_law(1000)

@@ -342,8 +342,9 @@ class MeasuredSets:
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
         """Compute the log-likelihood ratio of the best interaction size against the network's own law, for each set.
 
-        The ratio is at least 0, in nats. The network's law is that of the first PAIR_DRAWS draws. It is infinite for
-        sets that are no pairs and for pairs without contrasts.
+        The sizes are INTERACTION_SIZES, and size 0 is the network's law, taken from the first PAIR_DRAWS draws; the
+        likelihood is that of the pair's measured interaction (`compare_sizes`). The ratio is at least 0, in nats. It is
+        infinite for sets that are no pairs and for pairs without contrasts.
 
         Args:
             sets: sets of variables that tables contain, in the schema's order.

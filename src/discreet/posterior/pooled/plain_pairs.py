@@ -121,7 +121,8 @@ def _draw_measured_pairs(
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
     """Draw unbiased laws of the measured pairs of some variables; none if a count is not well above its noise.
 
-    The variables of all these pairs must pass `_is_clear`.
+    Laws are least squares plus the error of noise (`draw_plain_pairs`). The variables of all these pairs must pass
+    `_is_clear`.
 
     Args:
         sets: measured sets of the posterior.
