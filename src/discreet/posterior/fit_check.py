@@ -461,9 +461,10 @@ class _InteractionMoments:
     def test(self, margins: Margins) -> tuple[float, float] | None:
         """Compute the uncorrected p-value and the effect of the interaction, after all ancestors were added.
 
-        With `r = y - n E[phi]`, n floored at 1, and V of the module docstring, negative eigenvalues of R set to 0, the
-        p-value is that of `r' V^-1 r` under a t law with `4 + 2 (tr V / tr noise)^2` degrees of freedom. The effect is
-        `sqrt(max(0, |r|^2 - tr V) / |r|^2) * sum |phi' r| / (2 n)`.
+        With `r = y - n E[phi]`, n floored at 1, and V of the module docstring, with c = RARE_CELL_VARIANCE (1) and
+        negative eigenvalues of R set to 0, the p-value is that of `r' V^-1 r` under a t law with `4 + 2 (tr V / tr
+        noise)^2` degrees of freedom. The noise is g I plus the terms of all S. The effect is `sqrt(max(0, |r|^2 - tr V)
+        / |r|^2) * sum |phi' r| / (2 n)`. Both denominators are at least 1e-300.
 
         Args:
             margins: measured interactions, with noise variances.

@@ -52,8 +52,8 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """Fit the law of complete records to the law of partially observed variables, for every draw, by the EM algorithm.
 
     EM starts at the uniform law. A round divides each observed pattern's probability among the complete states that
-    agree with it, in proportion to the last law. It ends when no probability of any draw changes by LARGEST_CHANGE
-    (1e-7) or more, or after MOST_ROUNDS (200) rounds.
+    agree with it, in proportion to the last law (a sum below LEAST_SHARE counts as this). It ends when no probability
+    of any draw changes by LARGEST_CHANGE (1e-7) or more, or after MOST_ROUNDS (200) rounds.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
@@ -165,9 +165,10 @@ class LawParts:
         """Fit the joint law of observed values, drawing and keeping the laws of measured sets that are missing.
 
         Returns:
-            The law; that of the replicate draws is fitted at its first use, with random interactions of a stream of its
-            own. All missing sets are drawn and kept, but only the plan's sets and the families enter the fit. Without a
-            clique tree no set is drawn, and the law is the network's own, with every `replicate_step`-th replicate.
+            The law; that of the replicate draws is fitted at its first use. Random interactions of the draws have the
+            stream DRAW_STREAM, those of the replicates TWIN_STREAM. All missing sets are drawn and kept, but only the
+            plan's sets and the families enter the fit. Without a clique tree no set is drawn, and the law is the
+            network's own, with every `replicate_step`-th replicate.
         """
         sets = self.sets
         if self.plan.tree is None:
@@ -187,6 +188,7 @@ class LawParts:
         """Fit the joint law of complete records, whose measured sets are completed by EM (`complete_set`).
 
         Sets that are missing are drawn and kept. Gaps are variables whose schema has a state for missing values.
+        Impossible cells of completed sets are set to 0. Random interactions have the stream DRAW_STREAM.
 
         Returns:
             The law, without replicate draws. Without a clique tree it is that of the complete records' rows.

@@ -518,11 +518,12 @@ class NumberDraws:
     def _covary_inside(self, first: str, second: str, pair: Floats) -> Floats:
         """Compute the covariance of two columns beyond that of their means in bins, from the released product.
 
-        The prior of the mean product is that by the line between bins (`follow_bins`), with a normal doubt of
-        PRODUCT_DOUBT times the largest covariance. It is conditioned on the released product (`condition`), and the
-        product by the means in bins is subtracted. Both are among the counted records that have both numbers. Last, a
-        sampling error is added, with the variance of what varies about the means of bins, at least 0, divided by the
-        number of these records; numbers of counted records have none.
+        The prior of the mean product is that by the line between bins (`follow_bins`) under the drawn law, LEAST_SHARE
+        added to each cell, with a normal doubt of PRODUCT_DOUBT times the largest covariance. It is conditioned on the
+        released product (`condition`), and the product by the means in bins is subtracted. Both are among the counted
+        records that have both numbers; a share of these below LEAST_SHARE counts as this. Last, a sampling error is
+        added, with the variance of what varies about the means of bins, at least 0, divided by the number of these
+        records; numbers of counted records have none.
 
         Args:
             first, second: names of different columns whose product was released.
@@ -648,7 +649,8 @@ class NumberDraws:
         It is the variance between the means of bins under `bins`, plus the mean variance inside bins. Inside a bin the
         column's spread is multiplied by one factor for each draw, by which the column has its own variance
         (`variance`). If a family of the column's sums by rows names some of the others, the variance between the bin's
-        means in their states is subtracted.
+        means in their states is subtracted, with LEAST_SHARE added to each share of a row. A variance inside all bins
+        that is below LEAST_SHARE divides as this.
 
         Args:
             name: name of the column.
@@ -852,7 +854,8 @@ def _complete_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Make the mean offsets of complete records by bins and rows, shape (bins, rows, draws), rows without gaps.
 
     They are those seen; all rows of a bin move alike until they average to the bin's mean offset (`_complete_column`),
-    and are then limited to WIDEST half widths of the bins.
+    weighted by the law of complete records (LEAST_SHARE is added to its sums), and are then limited to WIDEST half
+    widths of the bins.
     """
     assert numbers.seen is not None
     rows, law = numbers._drop_gaps(numbers.seen.rows(name, family), family), _row_law(numbers, name, family)
@@ -898,11 +901,12 @@ def expect_counted(shares: Floats, units: float) -> Floats:
 def _read_rows(numbers: NumberDraws, name: str, family: Scope) -> Floats:
     """Read the mean offsets of a column by bins and rows, from its released sums by the rows of a family.
 
-    A row starts at the means of parabolas through its own bins, moved so that the rows of each bin average to the
-    column's offset, with a normal doubt of ROW_DOUBT half widths. The released sums condition it (`condition`), and
-    sampling errors of variance `spread / (records of the cell + 1)` are added. Then the sums of rows move, each in
-    proportion to its variance over the draws, until all together have the column's mean offset. RAKING_ROUNDS rounds
-    add constants to bins, then to rows, until both have their means, and end with the limit.
+    The law of bins and rows has LEAST_SHARE added to each cell. A row starts at the means of parabolas through its own
+    bins, moved so that the rows of each bin average to the column's offset, with a normal doubt of ROW_DOUBT half
+    widths. The released sums condition it (`condition`), and sampling errors of variance `spread / (records of the cell
+    + 1)` are added. Then the sums of rows move, each in proportion to its variance over the draws, until all together
+    have the column's mean offset. RAKING_ROUNDS rounds add constants to bins, then to rows, until both have their
+    means, and end with the limit.
 
     Args:
         numbers: numbers of the release.

@@ -179,7 +179,8 @@ def row_offsets(numbers: NumberDraws, name: str, law: Floats, offsets: Floats, l
     Returns:
         Offsets, same shape: the bin's mean offset, the average of its rows, plus the row's move. They are within WIDEST
         half widths of the bins. Where a row would lie outside, all rows of this bin and draw move less, by one factor,
-        so that they average to the bin's offset as before.
+        so that they average to the bin's offset as before; none moves if the bin's offset is outside already. A move
+        below LEAST_WEIGHT divides as this.
     """
     observed = law.sum(axis=(0, 1))
     law = law / observed
@@ -291,7 +292,8 @@ class NumbersGiven(NumberDraws):
         """Read a numeric column among the records with these states, at its first use; the result is kept.
 
         Mean offsets are those given the states (`offsets_given`). The spread inside bins is that of all records, times
-        one factor in each draw, by which the column has the variance of `variance_given`.
+        one factor in each draw, by which the column has the variance of `variance_given`; a mean spread below
+        LEAST_SHARE divides as this.
         """
         if name not in self._columns:
             known, middles = self.root.column(name), self.grids[name].centred[:, None]

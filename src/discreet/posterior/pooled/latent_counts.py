@@ -362,10 +362,10 @@ def _spread_block(
     """Draw a block of a family's rows around the part's rows, and rake the counts to the part's.
 
     "Other rows" are the configurations of the parents that the part lacks. Under the learned prior each row and draw
-    has a concentration of its own, picked in proportion to `part.usage + PRIOR_WORTH_ROWS * weights`, and is Dirichlet
-    around the part's row in this draw, at least LEAST_MEAN in each cell. Under a given prior it is Dirichlet(alpha).
-    Counts are multinomial given probabilities drawn from this prior. For each row of the part they are raked to its
-    counts (`rake_counts`).
+    has a concentration of its own, picked in proportion to `part.usage + PRIOR_WORTH_ROWS * weights` from
+    BACK_OFF_CONCENTRATIONS and states times LONE_CONCENTRATIONS, and is Dirichlet around the part's row in this draw,
+    at least LEAST_MEAN in each cell. Under a given prior it is Dirichlet(alpha). Counts are multinomial given
+    probabilities drawn from this prior. For each row of the part they are raked to its counts (`rake_counts`).
 
     Args:
         part: draws of the part's rows.
@@ -543,7 +543,7 @@ class LatentCounts:
 
         The number is normal around the estimated total with its error variance, rounded, at least 0. One generator more
         gives the seed of simulated records, which laws of parents use where exact inference is out of reach
-        (`ParentLaws`).
+        (`ParentLaws`). Without `weights` all COMPONENTS have the same weight.
         """
         self._doubt, self._quick = doubt, quick or doubt
         self.network = margins.network

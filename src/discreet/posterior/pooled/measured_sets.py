@@ -82,9 +82,9 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
     """Draw the records of a pair in every posterior draw, given the tables' evidence and the network's law.
 
     The interaction is drawn from its conjugate normal law: prior `Normal(n phi p(s), (n + n^2 tau^2) D)`, with D at the
-    mean law over draws, and the evidence's normal error of equal variance in each coordinate. Its difference from the
-    prior mean is added to the expected records `n p(s)`, so the pair's margins stay. Negative cells are then set to 0,
-    and HALF_RECORD is added to each.
+    mean law over draws, and the evidence's normal error of equal variance in each coordinate; the sum of both variances
+    is at least LEAST_VARIANCE. Its difference from the prior mean is added to the expected records `n p(s)`, so the
+    pair's margins stay. Negative cells are then set to 0, and HALF_RECORD is added to each.
 
     Args:
         evidence: evidence of tables on the pair; its number of records n is raised to 1.

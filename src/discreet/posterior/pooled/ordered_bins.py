@@ -68,12 +68,13 @@ def draw_ordered_records(
 ) -> tuple[Floats, Floats]:
     """Draw the expected and the counted records of the states of a numeric variable.
 
-    In up to TILT_ROUNDS rounds the law is tilted until the mean sum of drawn columns is within a fifth of its standard
-    deviation of the mean of `totals`. Then SPARE_COLUMNS columns are drawn for each total. For each total one is taken
-    at random among the columns with sums next to it, up to a share NEAREST of all (at least one) on either side. What
-    is still missing is shared among the states in proportion to their variances over the draws; states are raised to a
-    tenth of LEAST_RECORDS and scaled to the total. Given expected records, counted ones are drawn from a gamma law that
-    has the mean and variance of a Poisson count that was measured once, and scaled to the total.
+    The bins have a chain for each of SCALES (`_BinChain`). In up to TILT_ROUNDS rounds the law is tilted until the mean
+    sum of drawn columns is within a fifth of its standard deviation of the mean of `totals`. Then SPARE_COLUMNS columns
+    are drawn for each total. For each total one is taken at random among the columns with sums next to it, up to a
+    share NEAREST of all (at least one) on either side. What is still missing is shared among the states in proportion
+    to their variances over the draws; states are raised to a tenth of LEAST_RECORDS and scaled to the total. Given
+    expected records, counted ones are drawn from a gamma law that has the mean and variance of a Poisson count that was
+    measured once, and scaled to the total.
 
     Args:
         estimates: measured records of each state, the bins first, shape (states,); they sum to about the mean of

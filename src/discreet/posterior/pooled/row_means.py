@@ -177,9 +177,9 @@ class _Level:
 
         For each margin in turn the fit is multiplied by wanted / fitted of the slice and normalised. Wanted is the
         slice's counts less the row's own, plus the pseudo-records' prediction; fitted likewise, at least LEAST_FIT. The
-        row's share of the slice says how far each pseudo-record's law moves from that of the slice to the row's own
-        (prediction without the row, or fit). So a row that is alone in its slice gets the prediction of smaller
-        margins. Slices without records are left out.
+        row's share of the slice says how far each pseudo-record's law moves from that of the slice (its records at
+        least LEAST_RECORDS where they divide) to the row's own (prediction without the row, or fit). So a row that is
+        alone in its slice gets the prediction of smaller margins. Slices without records are left out.
 
         Args:
             counts: records of each cell, shape `(child, *parents, draws)`.
