@@ -145,8 +145,8 @@ class PosteriorDraws(Posterior):
     def __post_init__(self) -> None:
         """Refuse tables without draws and replicates of another network or number; then clear impossible cells.
 
-        If the schema has conditions of columns, impossible cells of probabilities and replicates are set to 0
-        (`with_zeros`).
+        The refusals are InputErrors. If the schema has conditions of columns, impossible cells of probabilities and
+        replicates are set to 0 (`with_zeros`).
         """
         if not self.probabilities.draws:
             raise InputError("a posterior needs at least one draw of every family")

@@ -280,5 +280,5 @@ class LawParts:
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:
-        """Families of `network`, as sets, in the order of its nodes."""
+        """Families of `network`, as sets, in the order of its nodes; kept after first use."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

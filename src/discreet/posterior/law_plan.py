@@ -120,7 +120,7 @@ class LawPlan:
 
     @cached_property
     def wide(self) -> Network:
-        """Network of the law's rows, with the hidden variable (states "0" and "1") if there is doubt.
+        """Network of the law's rows, with the hidden variable (states "0" and "1") if there is doubt; kept.
 
         Parents are the earlier variables of a clique. Without a tree it is `network`.
         """
@@ -131,7 +131,7 @@ class LawPlan:
 
     @cached_property
     def _unread(self) -> tuple[frozenset[str], ...]:
-        """Sets that were left out, as frozensets."""
+        """Sets that were left out, as frozensets; kept after first use."""
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:

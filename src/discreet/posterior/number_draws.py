@@ -80,7 +80,7 @@ class NumberEvidence:
 
     @cached_property
     def deviations(self) -> tuple[float, float]:
-        """Standard deviations of the noise of a sum of offsets, in grid steps, and of a moment (`MOMENT_STEPS`).
+        """Standard deviations of the noise of a sum of offsets, in grid steps, and of a moment (`MOMENT_STEPS`); kept.
 
         A moment is a whole number of parts of the largest that one record can add, which has MOMENT_STEPS parts.
         """
@@ -273,7 +273,7 @@ class NumberDraws:
         return self.generator(self.stream, *names).standard_normal(size)
 
     def count_shares(self, shares: Floats, units: float) -> Floats:
-        """Expect the shares among `units` counted records (`expect_counted`).
+        """Expect the shares among `units` counted records (`expect_counted`), shape `(cells, draws)` as given.
 
         Numbers of counted records, without a stream, have such shares already: they are returned as they are.
         """
@@ -286,7 +286,7 @@ class NumberDraws:
 
     @cached_property
     def schema(self) -> Schema:
-        """Schema of the variables of `joint`; for complete records without the states for missing values."""
+        """Schema of the variables of `joint`; for complete records without the states for missing values; kept."""
         network = self.evidence.payload.network
         return network.schema if self.seen is None else network.without_missing().schema
 

@@ -610,13 +610,13 @@ class LatentCounts:
         return draw_moved_rows(rows.counts, rows.alpha, weights, self._records, law, rng)
 
     def _draw_family(self, node: str) -> None:
-        """Draw a family whose ancestors are drawn already, and keep it in `_rows`.
+        """Draw a family whose ancestors are drawn already, and keep it in `_rows`; `node` is its child.
 
         Without any measurement its rows are draws from the prior, and nothing is raked. Else the rows of the largest
-        measured part are drawn, the family's own rows around them if the part is not all of it, and their counts are
-        raked to draws of all measured parts at once. With `doubt`, the learned prior and at least one parent, the
-        probabilities are then drawn anew, raked to separately drawn margins. After each of these steps impossible cells
-        are emptied (`_hold_zeros`).
+        measured part are drawn (`_draw_part`), the family's own rows around them if the part is not all of it
+        (`spread_rows`), and their counts are raked to draws of all measured parts at once. With `doubt`, the learned
+        prior and at least one parent, the probabilities are then drawn anew, raked to separately drawn margins. After
+        each of these steps impossible cells are emptied (`_hold_zeros`).
         """
         family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]

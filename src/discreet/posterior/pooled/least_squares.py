@@ -525,12 +525,18 @@ class _CoordinatePlaces:
 
     @cached_property
     def known_zeros(self) -> Ints:
-        """Positions of the cells that no record can fall into; empty without conditions of columns."""
+        """Positions of the cells that no record can fall into, among the cells of all tables; kept after first use.
+
+        Empty without conditions of columns.
+        """
         return np.flatnonzero(self._example[:, 0] == 0)
 
     @cached_property
     def _example(self) -> Floats:
-        """Shares of tables that agree and are positive in all possible cells, shape (cells, 1); uniform if all are."""
+        """Shares of tables that agree and are positive in all possible cells, shape (cells, 1); kept after first use.
+
+        Without conditions of columns each table is uniform.
+        """
         if not self.network.schema.conditions:
             sizes = [self.network.cells(scope) for scope in self.scopes]
             return np.repeat(1 / np.array(sizes), sizes)[:, None]

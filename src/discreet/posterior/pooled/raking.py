@@ -139,12 +139,15 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rounds
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """Move the child's axis from the last but one to the front; a view."""
+    """Move the child's axis to the front: from `(*parents, child, draws)` to `(child, *parents, draws)`; a view."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Move the child's axis from the front to the last but one, as a contiguous int64 array; fractions are cut off."""
+    """Convert cells `(child, *parents, draws)` to counts `(*parents, child, draws)`, contiguous int64.
+
+    Fractions are cut off.
+    """
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 

@@ -252,7 +252,7 @@ def _compute_log_gamma_ratio(a: Floats, n: Array) -> Floats:
     """
 
     def stirling(x: Floats) -> Floats:
-        """Compute `log Gamma(x + 1)` up to a constant."""
+        """Compute `log Gamma(x + 1)` up to a constant, by `(x + 1/2) log(x + 1) - x + 1 / (12 (x + 1))`."""
         return np.asarray((x + 0.5) * np.log(x + 1) - x + 1 / (12 * (x + 1)))
 
     # log Gamma(x) = log Gamma(x + 1) - log x for both arguments.
