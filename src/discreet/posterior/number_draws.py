@@ -475,10 +475,10 @@ class NumberDraws:
 
         Args:
             first, second: names of different columns.
-            pair: law of their bins, as for `covariance`.
+            pair: law of their bins, shape `(bins, bins, draws)`; sums to 1 for each draw.
 
         Returns:
-            Shape (draws,).
+            Shape (draws,), in the product of both units.
         """
         return self.covariance(first, second, pair) + self._multiply_means(first, second, pair)
 

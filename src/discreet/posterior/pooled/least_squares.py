@@ -422,13 +422,17 @@ class _CoordinatePlaces:
         index, factor = np.concatenate(indices), np.concatenate(factors)
 
         def gathering(precision: Floats) -> tuple[Floats, sp.csr_matrix]:
-            """Compute `sum of precision * factor^2` by unknown, and the matrix that sums `precision * factor * cell`.
+            """Compute the weights of the unknowns, and the matrix that sums cells' coordinates with these weights.
+
+            The unknowns are the coordinates of all interactions. A cell's coordinate is `factor` times its unknown,
+            with factor^2 = (cells of the margin over S) / (cells of the table). The weight of an unknown is the sum of
+            `precision * factor^2` over its cells, and the matrix sums `precision * factor * coordinate`.
 
             Args:
                 precision: precision of each cell's coordinate, shape (cells,).
 
             Returns:
-                (shape (unknowns,); sparse, shape (unknowns, cells)).
+                (weights, shape (unknowns,); sparse matrix, shape (unknowns, cells)).
             """
             weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))

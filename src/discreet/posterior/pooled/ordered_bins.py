@@ -128,8 +128,9 @@ def _place_nodes(estimate: float, variance: float, total: float) -> _Nodes:
 
     COARSE_NODES nodes lie at equal distances in the logarithm, from LEAST_RECORDS to `total`. FINE_NODES lie at equal
     distances within NODE_REACH standard deviations, sqrt(variance + max(estimate, 0)), around the estimate; those at or
-    below LEAST_RECORDS are left out. Intervals meet halfway between nodes, in the logarithm; but between a fine and a
-    coarse node the coarse node's begins at most half a distance of fine nodes beyond the fine one.
+    below LEAST_RECORDS are left out. Intervals meet halfway between nodes, in the logarithm, and end at the outer
+    nodes. But between a fine and a coarse node the coarse node's begins at most half a distance of fine nodes beyond
+    the fine one.
 
     Args:
         estimate: noisy count of the bin; it may be negative.
@@ -138,7 +139,7 @@ def _place_nodes(estimate: float, variance: float, total: float) -> _Nodes:
 
     Returns:
         Nodes by ascending level, with normal log likelihoods of the count: mean `records`, variance `variance +
-        records`.
+        records`. Their weights are the lengths of the intervals, at least 1e-12.
     """
     reach = NODE_REACH * np.sqrt(variance + max(estimate, 0.0))
     fine = np.linspace(estimate - reach, estimate + reach, FINE_NODES)

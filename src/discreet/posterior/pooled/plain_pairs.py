@@ -244,6 +244,11 @@ def move_pairs(
 ) -> dict[Scope, Floats]:
     """Move laws of pairs to unbiased margins, for variables whose joint law is too large for `move_to_pairs`.
 
+    A measured pair gets `pairs + errors`. Another pair is moved to the margins that its variables have in the first
+    measured pair that contains them: first the row margin, whose change is multiplied by the old column margin, then
+    the column margin, whose change is multiplied by the new row margin. A variable in no measured pair keeps its
+    margin.
+
     Args:
         laws: laws of all pairs in every draw, shape `(*sizes, draws)`.
         pairs: shares of the measured pairs, as `draw_plain_pairs` returns them.
@@ -251,9 +256,7 @@ def move_pairs(
             records.
 
     Returns:
-        Laws by pair, the measured first: `pairs + errors`. Another pair is moved to the margins that its variables have
-        in the first measured pair that contains them, by rank-one changes as if the variables were independent; a
-        variable in no measured pair keeps its margin.
+        Laws by pair, the measured first; cells may be negative.
     """
     joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}
