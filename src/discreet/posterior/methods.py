@@ -509,9 +509,11 @@ def draw_sequentially(
 ) -> PosteriorDraws:
     """Draw data set by data set: a Dirichlet matched to the posterior of the rows is the prior of the next data set.
 
-    The first prior is the task's; if it is None, the method that draws the first data set uses its own. That method is
-    `_choose_step_method`'s, as for every data set. Data sets are in the order of `_split_data_sets`; public records
-    update the prior of the first. Each but the last is drawn at least PRIOR_DRAWS times.
+    All are drawn under the task's network. The first prior is the task's; if it is None, the method that draws the
+    first data set uses its own. Each data set is drawn by the first method that reads it and accepts a prior
+    (`_choose_step_method`). Data sets with external tables alone come last, otherwise they keep their order
+    (`_split_data_sets`); public records update the prior of the first. Each but the last is drawn at least PRIOR_DRAWS
+    times.
 
     Args:
         task: evidence of several data sets.

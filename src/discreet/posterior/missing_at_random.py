@@ -175,6 +175,9 @@ class _FamilyFit:
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
         """Start with psi = 1 and the rows of records without gaps, each probability at least about LEAST_PROBABILITY.
 
+        The family's law is kept, and so are the positions that lead from flagged complete states, (value, missing or
+        not) of each variable, to observed states and to values.
+
         Args:
             network: network with states for missing values.
             node: node of the family.

@@ -140,7 +140,8 @@ class Margins:
             sets: sets of variables; those with a variable outside of `names` are dropped.
 
         Returns:
-            Tuples in the order of `names`.
+            Tuples in the order of `names`. Of sets with equally many cells those with more variables come first, then
+            the first given.
         """
         inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
         largest: list[set[str]] = []

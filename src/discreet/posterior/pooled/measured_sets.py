@@ -320,10 +320,14 @@ class MeasuredSets:
         """Draw the law of three variables or more under a complete network of them, by the model of families.
 
         Each variable has all that are before it in the network's order as parents. Margins that were not measured are
-        left out. The prior is learned, and all corrections for intervals are made (`LatentCounts` with `doubt`).
+        left out. The prior is learned, starting from the mixture weights of the network's rows, and all corrections for
+        intervals are made (`LatentCounts` with `doubt`). The generator is that of this set.
 
         Args:
             names: variables of the set; their order is that of the axes.
+
+        Returns:
+            The joint law in every draw, and in every `replicate_step`-th replicate.
         """
         ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(

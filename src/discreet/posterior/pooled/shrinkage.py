@@ -610,7 +610,8 @@ class _RowEvidence:
         """Compute the likelihood of each concentration for each row, relative to the row's largest.
 
         It is the product of the cells' normal likelihoods, to the power `1 - 1 / states` because a row's cells have a
-        fixed sum. The prior variance is Dirichlet-multinomial (`_compute_variances`), at the means over draws.
+        fixed sum. A cell's variance is Dirichlet-multinomial (`_compute_variances`) plus `noise`; expected counts and
+        totals are the means over draws.
 
         Args:
             expected: counts implied by the margins, shape `(child, *parents, draws)`.
